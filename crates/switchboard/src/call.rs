@@ -414,18 +414,18 @@ impl HostState {
         permit: Permit,
         deadline: CallDeadline,
     ) -> (Result<RawJson, CallError>, Option<EraRefusal>) {
-        let seat = match server
-            .seat_for_tool(
+        let session = match server
+            .session_for_tool(
                 &tool.definition,
                 &permit.caller().id(),
                 deadline.within(tool.server.longest_connect()),
             )
             .await
         {
-            Ok(seat) => seat,
+            Ok(session) => session,
             Err(not_ready) => return (Err(not_ready.into()), None),
         };
-        let still = || self.confirms(tool, server) && seat.offers(&tool.definition);
+        let still = || self.confirms(tool, server) && session.offers(&tool.definition);
         let terms = Terms {
             timeouts: deadline.timeouts(tool),
             since: deadline.since,
@@ -433,7 +433,7 @@ impl HostState {
         };
         tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
         let sent = Instant::now();
-        match seat.session().call(permit, terms).await {
+        match session.session().call(permit, terms).await {
             Err(RequestFault::Moved) => (Err(moved(tool)), None),
             answer => {
                 let outcome = if answer.is_ok() { "answered" } else { "failed" };
@@ -443,8 +443,8 @@ impl HostState {
                     tool.id.server,
                     shown(tool)
                 );
-                let refusal = refusal_in(&answer, &seat, Some(&tool.definition.name));
-                (self.finish(seat.handle(server), answer).await, refusal)
+                let refusal = refusal_in(&answer, &session, Some(&tool.definition.name));
+                (self.finish(session.handle(server), answer).await, refusal)
             }
         }
     }
@@ -457,7 +457,7 @@ impl HostState {
         deadline: CallDeadline,
     ) -> Result<Arc<Tool>, CallError> {
         server
-            .list_again(deadline.within(tool.server.longest_connect()))
+            .relist(deadline.within(tool.server.longest_connect()))
             .await;
         self.catalog_for(tool)
             .by_id(&tool.id)
@@ -497,7 +497,7 @@ impl HostState {
     /// Says once if a caller can answer what servers are not told of: legacy servers learn what may
     /// be asked when they are connected.
     fn check_offers(&self, caller: &Arc<dyn Caller>) {
-        if !self.means.offers.include(caller.offers())
+        if !self.resources.offers.include(caller.offers())
             && !self.warned_of_offers.swap(true, Ordering::Relaxed)
         {
             caller.notice(
@@ -515,7 +515,7 @@ impl HostState {
     ) -> Result<RawJson, CallError> {
         match answer {
             Ok(raw) => {
-                server.worked();
+                server.record_success();
                 Ok(raw)
             }
             Err(fault) => Err(Box::pin(explain_fault(server, fault)).await),
@@ -550,7 +550,10 @@ async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError 
         }
         // Where the end has no other cause than the reason, it is told once.
         RequestFault::Closed(reason) => {
-            detail = server.death().await.filter(|death| death != reason);
+            detail = server
+                .connection_end()
+                .await
+                .filter(|death| death != reason);
             advice = Some(Advice::Examine);
         }
         RequestFault::Timeout { total, .. } => {

@@ -24,7 +24,7 @@ use crate::reload::Reloading;
 use crate::schema::Validators;
 #[cfg(feature = "oauth")]
 use crate::server::State;
-use crate::server::{Means, ServerHandle};
+use crate::server::{ServerHandle, ServerResources};
 use crate::store::Store;
 use remember::{PinWriter, Writes};
 
@@ -56,7 +56,7 @@ pub(crate) struct HostState {
     /// Replaced whole by a reload; whoever has loaded it keeps theirs.
     pub(crate) roster: ArcSwap<Roster>,
     /// What servers are started with.
-    pub(crate) means: Means,
+    pub(crate) resources: ServerResources,
     pub(crate) grants: RwLock<Grants>,
     pub(crate) validators: Arc<Validators>,
     /// Tools that are no server's.
@@ -151,8 +151,8 @@ impl Host {
             .ok_or_else(|| LoginFault::unknown(server))?;
         let given = auth::login(
             &handle.config,
-            &self.0.means.environment,
-            &self.0.means.auth,
+            &self.0.resources.environment,
+            &self.0.resources.auth,
             opener,
         )
         .await?;
@@ -171,15 +171,15 @@ impl Host {
             .ok_or_else(|| LoginFault::unknown(server))?;
         auth::logout(
             &handle.config,
-            &self.0.means.environment,
-            &self.0.means.auth,
+            &self.0.resources.environment,
+            &self.0.resources.auth,
         )
         .await
     }
 
     /// Where tokens are kept, for people. It may block: a keyring is asked whether it is there.
     pub fn logins_kept_in(&self) -> String {
-        self.0.means.auth.vault.place()
+        self.0.resources.auth.vault.place()
     }
 
     /// What happens from now on.
@@ -191,12 +191,12 @@ impl Host {
     /// False where the host was built to offer none: what a session advertises is fixed when it
     /// starts.
     pub fn set_roots(&self, roots: Vec<Root>) -> bool {
-        self.0.means.roots.set(roots)
+        self.0.resources.roots.set(roots)
     }
 
     /// How children are kept from outliving us.
     pub fn containment(&self) -> Containment {
-        self.0.means.launcher.containment()
+        self.0.resources.launcher.containment()
     }
 
     /// Stops every server, in parallel, within the stop timing, and lets token refreshes that are
@@ -221,7 +221,7 @@ impl Host {
     /// Waits until each token refresh whose request was sent has been stored, at most this long: a
     /// login whose refresh tokens rotate is lost with the answer. [`Host::stop`] does so too.
     pub async fn finish_renewals(&self, limit: Duration) {
-        self.0.means.auth.refreshes.finish(limit).await;
+        self.0.resources.auth.refreshes.finish(limit).await;
     }
 }
 

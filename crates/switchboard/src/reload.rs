@@ -102,7 +102,7 @@ impl Host {
             .unwrap_or_else(|| self.0.roster.load().config.clone());
         Some(trust::disclose(
             wanted.servers.get(server)?,
-            &self.0.means.environment,
+            &self.0.resources.environment,
         ))
     }
 
@@ -198,7 +198,7 @@ impl HostState {
     fn difference(&self, roster: &Roster, new: &Config, by: By) -> Difference {
         let waits = |name: &ServerName| roster.server(name).ok().and_then(why_untrusted);
         let accepted = |server: &ServerConfig| {
-            trust::is_accepted(server, &self.means.environment, &*self.store)
+            trust::is_accepted(server, &self.resources.environment, &*self.store)
         };
         let mut found = match by {
             By::Person => difference(&roster.config, &waits, new, Said::Person),
@@ -206,7 +206,7 @@ impl HostState {
         };
         if by == By::Person {
             // Whoever says so after a stop wants them back.
-            let gone = |name: &ServerName| roster.server(name).is_ok_and(ServerHandle::is_gone);
+            let gone = |name: &ServerName| roster.server(name).is_ok_and(ServerHandle::has_ended);
             let back = found
                 .steps
                 .iter_mut()
@@ -257,7 +257,7 @@ impl HostState {
             let mut after: Vec<watch::Receiver<()>> = Vec::new();
             match (step, old) {
                 (Step::Keep | Step::Adopt, Some(old)) => {
-                    servers.push(old.adopt(entry).await);
+                    servers.push(old.update_config(entry).await);
                     continue;
                 }
                 (Step::BeginTogether, _) => {
@@ -284,7 +284,7 @@ impl HostState {
             Step::Wait(reason) => State::Untrusted {
                 reason: reason.clone(),
             },
-            _ => initial_state(&entry, config, self.only.as_deref(), &self.means),
+            _ => initial_state(&entry, config, self.only.as_deref(), &self.resources),
         };
         let (initial, others) = match (initial, after.is_empty()) {
             (State::Connecting { .. }, false) => (
@@ -297,7 +297,7 @@ impl HostState {
             (initial, false) => (initial, Some(all_gone(after))),
             (initial, true) => (initial, None),
         };
-        ServerHandle::start_after(entry, self.means.clone(), initial, others)
+        ServerHandle::start_after(entry, self.resources.clone(), initial, others)
     }
 
     /// What the files have come to could not be used.
@@ -340,7 +340,7 @@ impl Reloading {
     /// Lets servers end once their calls have.
     fn see_off(&self, leaving: Vec<Parting>) {
         let mut seen_off = locked(&self.leaving);
-        seen_off.handles.retain(|handle| !handle.is_gone());
+        seen_off.handles.retain(|handle| !handle.has_ended());
         while seen_off.tasks.try_join_next().is_some() {}
         for Parting { handle, gone } in leaving {
             seen_off.handles.push(handle.clone());

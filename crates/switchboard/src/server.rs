@@ -21,12 +21,12 @@ use crate::session::{Cache, Noticed, OpenOptions, Overseer, Roots, Session, Wish
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
-pub use callers::Seat;
+pub use caller_sessions::CallerSession;
 pub use connectors::Connectors;
-pub use memory::remembered_offerings;
+pub use dialect_status::DialectStatus;
 #[cfg(feature = "http")]
-pub use reach::SharedStack;
-pub use record::Record;
+pub use endpoint::SharedStack;
+pub use launch_store::remembered_offerings;
 pub use state::{Snapshot, State, Wire};
 pub use stderr::ServerStderr;
 
@@ -34,49 +34,49 @@ pub(crate) use era::EraEvidence;
 pub(crate) use switching::EraRefusal;
 
 use backoff::Backoff;
-use board::Board;
-use callers::Callers;
-use chores::Chores;
+use caller_sessions::CallerSessions;
 use connection_factory::ConnectionFactory;
+use endpoint::{ConnectorEndpoint, ServerEndpoint};
 pub(crate) use in_flight_count::InFlightCount;
-use memory::{Habits, Memory};
+use launch_store::{LaunchProfile, LaunchStore};
 use other_era::OtherEra;
-use reach::{ByConnector, Reach};
-use task::{Command, Phase, Task};
+use status_publisher::StatusPublisher;
+use store_writes::StoreWrites;
+use task::{Phase, ServerTask, TaskCommand};
 
 mod backoff;
-mod board;
-mod callers;
-mod chores;
+mod caller_sessions;
 mod connect;
+mod connection;
 mod connection_factory;
 mod connectors;
+mod dialect_status;
+mod endpoint;
 mod era;
 mod in_flight_count;
-mod lists;
-mod live;
-mod memory;
+mod keep_policy;
+mod launch_store;
+mod list_refresh;
+mod messages;
 mod other_era;
-mod reach;
-mod record;
-mod sentence;
 mod state;
+mod status_publisher;
 mod stderr;
+mod store_writes;
 mod switching;
 mod task;
 #[cfg(test)]
 mod tests;
-mod worth;
 
 /// How many commands wait for a task that is busy; more wait outside.
 const COMMANDS: usize = 16;
 
 /// How long a call that was cut off waits to learn how its server ended.
-const DEATH_KNOWN: Duration = Duration::from_millis(150);
+const END_REASON_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// What a server task works with.
 #[derive(Debug, Clone)]
-pub struct Means {
+pub struct ServerResources {
     /// Starts processes.
     pub launcher: Launcher,
     /// What references expand to.
@@ -116,12 +116,12 @@ pub struct ServerHandle {
     pub launch: Fingerprint,
     /// The last of its stderr.
     pub stderr: ServerStderr,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<TaskCommand>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     /// Set after a good answer, read by the task when a connection ends.
     worked: Arc<AtomicBool>,
     /// Sessions of callers' own, where the entry wants them.
-    callers: Option<Arc<Callers>>,
+    caller_sessions: Option<Arc<CallerSessions>>,
     /// The connection of the other era, where there can be one.
     other_era: Option<Arc<OtherEra>>,
     /// Who uses it now. The same for every handle of one task.
@@ -146,129 +146,134 @@ impl ServerHandle {
     /// Starts the task. `initial` is `Connecting` for an eager server; `Idle`, `Disabled`,
     /// `Blocked`, `Untrusted` start nothing. An idle server shows the catalog of last time
     /// until it is used.
-    pub fn start(config: Arc<ServerConfig>, means: Means, initial: State) -> Self {
-        Self::start_after(config, means, initial, None)
+    pub fn start(config: Arc<ServerConfig>, resources: ServerResources, initial: State) -> Self {
+        Self::start_after(config, resources, initial, None)
     }
 
     /// The same, but nothing runs before `others` have left.
     pub(crate) fn start_after(
         config: Arc<ServerConfig>,
-        means: Means,
+        resources: ServerResources,
         initial: State,
-        others: Option<BoxFuture<'static, ()>>,
+        after: Option<BoxFuture<'static, ()>>,
     ) -> Self {
-        match means.connectors.of(&config.name) {
-            Some(connector) => Self::start_by(config, means, initial, others, connector),
-            None => Self::start_by_endpoint(config, means, initial, others),
+        match resources.connectors.of(&config.name) {
+            Some(connector) => {
+                Self::start_with_connector(config, resources, initial, after, connector)
+            }
+            None => Self::start_from_entry(config, resources, initial, after),
         }
     }
 
-    fn start_by_endpoint(
+    fn start_from_entry(
         config: Arc<ServerConfig>,
-        means: Means,
+        resources: ServerResources,
         initial: State,
-        others: Option<BoxFuture<'static, ()>>,
+        after: Option<BoxFuture<'static, ()>>,
     ) -> Self {
-        let log = open_log(&config, &means, &initial);
+        let log = open_log(&config, &resources, &initial);
         let stderr = ServerStderr::new(log.clone(), config.dialect.profile().drops_info_lines);
-        let reach = reach::reach(&config, &means, &stderr);
+        let endpoint = endpoint::endpoint_for(&config, &resources, &stderr);
         let wishes = Wishes::default();
         let factory = ConnectionFactory {
             config: config.clone(),
-            means: means.clone(),
+            resources: resources.clone(),
             connector: None,
             log: log.clone(),
             wishes: wishes.clone(),
         };
-        let server = Supervised {
+        let server = TaskSetup {
             log,
             stderr,
             wishes,
-            others,
-            ..Supervised::new(config, &means, reach)
+            after,
+            ..TaskSetup::new(config, &resources, endpoint)
         };
         Self {
-            callers: Callers::new(&factory),
+            caller_sessions: CallerSessions::new(&factory),
             other_era: OtherEra::new(&factory),
-            ..Self::supervise(server, initial)
+            ..Self::spawn_task(server, initial)
         }
     }
 
     /// Over a transport of the library user's own; the entry's endpoint is not used.
-    fn start_by(
+    fn start_with_connector(
         config: Arc<ServerConfig>,
-        means: Means,
+        resources: ServerResources,
         initial: State,
-        others: Option<BoxFuture<'static, ()>>,
+        after: Option<BoxFuture<'static, ()>>,
         connector: Arc<dyn Connector>,
     ) -> Self {
-        let log = open_log(&config, &means, &initial);
+        let log = open_log(&config, &resources, &initial);
         let wishes = Wishes::default();
         let factory = ConnectionFactory {
             config: config.clone(),
-            means: means.clone(),
+            resources: resources.clone(),
             connector: Some(connector.clone()),
             log: log.clone(),
             wishes: wishes.clone(),
         };
-        let reach = Arc::new(ByConnector(connector));
-        let server = Supervised {
+        let endpoint = Arc::new(ConnectorEndpoint(connector));
+        let server = TaskSetup {
             log,
             wishes,
-            others,
-            ..Supervised::new(config, &means, reach)
+            after,
+            ..TaskSetup::new(config, &resources, endpoint)
         };
         Self {
-            callers: Callers::new(&factory),
+            caller_sessions: CallerSessions::new(&factory),
             other_era: OtherEra::new(&factory),
-            ..Self::supervise(server, initial)
+            ..Self::spawn_task(server, initial)
         }
     }
 
-    fn supervise(server: Supervised, initial: State) -> Self {
-        let Supervised {
+    fn spawn_task(server: TaskSetup, initial: State) -> Self {
+        let TaskSetup {
             config,
             launch,
             log,
             stderr,
-            reach,
-            memory,
+            endpoint,
+            launch_store,
             offers,
             roots,
             overseer,
             events,
             changed,
             wishes,
-            own,
-            others,
+            is_further_connection,
+            after,
         } = server;
         let now = tokio::time::Instant::now();
         let idle = matches!(initial, State::Idle);
-        let phase = match (&initial, others) {
+        let phase = match (&initial, after) {
             (State::Connecting { .. }, None) => Phase::Waiting(now),
-            (State::Connecting { .. }, Some(ending)) => Phase::Leaving {
-                ending,
+            (State::Connecting { .. }, Some(stopping)) => Phase::Stopping {
+                stopping,
                 then: Some(now),
             },
-            (State::Idle, Some(ending)) => Phase::Leaving { ending, then: None },
-            _ => Phase::Resting,
+            (State::Idle, Some(stopping)) => Phase::Stopping {
+                stopping,
+                then: None,
+            },
+            _ => Phase::Idle,
         };
         let (commands, heard) = mpsc::channel(COMMANDS);
         let logs = events.clone();
         // Nobody listens to the states of a caller's own connection: the server's are those of the
         // shared one.
-        let events = if own {
+        let events = if is_further_connection {
             broadcast::Sender::new(1)
         } else {
             events
         };
-        let (board, snapshot) =
-            Board::new(config.name.clone(), initial, log.clone(), events, changed);
+        let (status, snapshot) =
+            StatusPublisher::new(config.name.clone(), initial, log.clone(), events, changed);
         let worked = Arc::new(AtomicBool::new(false));
-        let mut chores = Chores::default();
+        let mut store_writes = StoreWrites::default();
         if idle {
-            board.noted(|snapshot| snapshot.recalling = true);
-            chores.add(recall(board.clone(), memory.clone()));
+            status.update_quietly(|snapshot| snapshot.loading_cached = true);
+            store_writes.add(load_cached(status.clone(), launch_store.clone()));
         }
         let options = OpenOptions {
             server: config.name.clone(),
@@ -289,33 +294,34 @@ impl ServerHandle {
             // Known once the launch is resolved.
             redactor: Redactor::default(),
         };
-        let task = Task {
+        let task = ServerTask {
             config: config.clone(),
-            reach,
-            board,
-            memory,
+            endpoint,
+            status,
+            launch_store,
             options,
             commands: heard,
             worked: worked.clone(),
             phase,
             backoff: Backoff::default(),
-            habits: Habits::default(),
-            are_habits_known: false,
-            chores,
+            profile: LaunchProfile::default(),
+            is_profile_current: false,
+            store_writes,
             restarting: Vec::new(),
         };
         // Owned by the handles: it ends when the last of them is gone.
         tokio::spawn(async move {
-            let board = task.board.clone();
+            let status = task.status.clone();
             if let Err(panicked) = catch_panic(task.run()).await {
                 // Its session and its process went with it.
-                board.moved(
+                status.set_state(
                     State::Failed {
                         error: panicked.to_string(),
                     },
                     "its task ended",
                     |snapshot| {
-                        (snapshot.session, snapshot.pid, snapshot.recalling) = (None, None, false);
+                        (snapshot.session, snapshot.pid, snapshot.loading_cached) =
+                            (None, None, false);
                     },
                 );
             }
@@ -327,7 +333,7 @@ impl ServerHandle {
             commands,
             snapshot,
             worked,
-            callers: None,
+            caller_sessions: None,
             other_era: None,
             in_flight: Arc::default(),
         }
@@ -356,7 +362,7 @@ impl ServerHandle {
         let mut seen = self.snapshot.clone();
         let attempts_before = seen.borrow().attempts_ended;
         let waited = timeout(wait, async {
-            self.tell(Command::Wake).await;
+            self.send(TaskCommand::Wake).await;
             let decided = seen.wait_for(|now| match now.state {
                 State::Ready { .. } => true,
                 State::Connecting { .. } => false,
@@ -401,13 +407,13 @@ impl ServerHandle {
         // One that is being tried again after it failed has shown why it is not usable.
         let under_way =
             |now: &Snapshot| matches!(now.state, State::Connecting { .. }) && now.failure.is_none();
-        let settled = |now: &Arc<Snapshot>| !under_way(now) && !now.recalling;
+        let settled = |now: &Arc<Snapshot>| !under_way(now) && !now.loading_cached;
         // An error means that the task is gone; nothing is under way then.
         let _ = self.snapshot.clone().wait_for(settled).await;
     }
 
     /// Has the server's tools listed again, and waits up to `wait` for that.
-    pub(crate) async fn list_again(&self, wait: Duration) {
+    pub(crate) async fn relist(&self, wait: Duration) {
         let mut seen = self.snapshot.clone();
         let before = seen.borrow().listings;
         let Some(session) = seen.borrow().session.clone() else {
@@ -433,7 +439,7 @@ impl ServerHandle {
 
     /// Tells the task that the server did useful work: the count of failures starts anew. Costs
     /// next to nothing.
-    pub fn worked(&self) {
+    pub fn record_success(&self) {
         // Calls on many threads should not fight over the cache line to write what it says already.
         if !self.worked.load(Ordering::Relaxed) {
             self.worked.store(true, Ordering::Relaxed);
@@ -442,10 +448,10 @@ impl ServerHandle {
 
     /// How the connection that a call just lost has ended: exit status and last stderr. Answers
     /// within 150 ms.
-    pub async fn death(&self) -> Option<String> {
+    pub async fn connection_end(&self) -> Option<String> {
         let mut seen = self.snapshot.clone();
         let ended = seen.wait_for(|now| !matches!(now.state, State::Ready { .. }));
-        match timeout(DEATH_KNOWN, ended).await {
+        match timeout(END_REASON_TIMEOUT, ended).await {
             Ok(Ok(now)) => now.last_exit.clone(),
             _ => None,
         }
@@ -454,27 +460,30 @@ impl ServerHandle {
     /// A call learnt that a person must log in first; why, safe to show. Answers when the server's
     /// state says so.
     pub async fn needs_login(&self, reason: String) {
-        self.tell(|heeded| Command::NeedsLogin(reason, heeded))
+        self.send(|done| TaskCommand::NeedsLogin(reason, done))
             .await;
     }
 
     /// Ends the process and starts it again. Returns when the new one is being started;
     /// [`settled`](Self::settled) waits for the rest.
     pub async fn restart(&self) {
-        if let Some(callers) = &self.callers {
-            callers.dismiss();
+        if let Some(caller_sessions) = &self.caller_sessions {
+            caller_sessions.end_all();
         }
         if let Some(other_era) = &self.other_era {
-            other_era.dismiss();
+            other_era.end();
         }
-        self.tell(Command::Restart).await;
+        self.send(TaskCommand::Restart).await;
     }
 
     /// The same server, with what its entry says now beside the launch: calls go by it at once,
     /// connecting and listing from the next time on.
-    pub(crate) async fn adopt(&self, config: Arc<ServerConfig>) -> Self {
+    pub(crate) async fn update_config(&self, config: Arc<ServerConfig>) -> Self {
         // If this does not arrive, the task is ending already.
-        let _ = self.commands.send(Command::Adopt(config.clone())).await;
+        let _ = self
+            .commands
+            .send(TaskCommand::UpdateConfig(config.clone()))
+            .await;
         Self {
             config,
             ..self.clone()
@@ -482,7 +491,7 @@ impl ServerHandle {
     }
 
     /// Whether its task has ended.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.commands.is_closed()
     }
 
@@ -498,15 +507,15 @@ impl ServerHandle {
     pub async fn stop(&self) {
         let shared = async {
             // If this does not arrive, the task is ending already.
-            let _ = self.commands.send(Command::Stop).await;
+            let _ = self.commands.send(TaskCommand::Stop).await;
             let mut seen = self.snapshot.clone();
             while seen.changed().await.is_ok() {}
         };
         // Neither a caller's own connection nor that of the other era has one of its own kind: this
         // ends.
         let own: BoxFuture<'_, ()> = Box::pin(async {
-            if let Some(callers) = &self.callers {
-                callers.stop().await;
+            if let Some(caller_sessions) = &self.caller_sessions {
+                caller_sessions.stop().await;
             }
         });
         let other_era = async {
@@ -518,17 +527,17 @@ impl ServerHandle {
     }
 
     /// Sends a command and waits until it was heeded, or until there is nobody left to heed it.
-    async fn tell(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
-        let (heeded, answer) = oneshot::channel();
-        if self.commands.send(command(heeded)).await.is_ok() {
+    async fn send(&self, command: impl FnOnce(oneshot::Sender<()>) -> TaskCommand) {
+        let (done, answer) = oneshot::channel();
+        if self.commands.send(command(done)).await.is_ok() {
             let _ = answer.await;
         }
     }
 
     fn not_ready(&self, state: &State, waited: Duration) -> NotReady {
         let (fact, advice) = (
-            sentence::not_ready(&self.config, state, waited),
-            sentence::advice(&self.config, state),
+            messages::not_ready(&self.config, state, waited),
+            messages::advice(&self.config, state),
         );
         NotReady {
             server: self.config.name.clone(),
@@ -540,13 +549,13 @@ impl ServerHandle {
 }
 
 /// What a task is made of.
-struct Supervised {
+struct TaskSetup {
     config: Arc<ServerConfig>,
     launch: Fingerprint,
     log: Option<LogFile>,
     stderr: ServerStderr,
-    reach: Arc<dyn Reach>,
-    memory: Memory,
+    endpoint: Arc<dyn ServerEndpoint>,
+    launch_store: LaunchStore,
     offers: Offers,
     roots: Roots,
     overseer: Option<Arc<dyn Overseer>>,
@@ -555,29 +564,33 @@ struct Supervised {
     /// What is wanted of the server: of the shared connection, and of each caller's own.
     wishes: Wishes,
     /// It is a caller's own.
-    own: bool,
+    is_further_connection: bool,
     /// Those that must have left before it starts.
-    others: Option<BoxFuture<'static, ()>>,
+    after: Option<BoxFuture<'static, ()>>,
 }
 
-impl Supervised {
-    fn new(config: Arc<ServerConfig>, means: &Means, reach: Arc<dyn Reach>) -> Self {
+impl TaskSetup {
+    fn new(
+        config: Arc<ServerConfig>,
+        resources: &ServerResources,
+        endpoint: Arc<dyn ServerEndpoint>,
+    ) -> Self {
         let launch = config.fingerprint();
         Self {
             config,
             launch,
             log: None,
             stderr: ServerStderr::default(),
-            reach,
-            memory: Memory::new(means.store.clone(), launch),
-            offers: means.offers,
-            roots: means.roots.clone(),
-            overseer: means.overseer.clone(),
-            events: means.events.clone(),
-            changed: means.changed.clone(),
+            endpoint,
+            launch_store: LaunchStore::new(resources.store.clone(), launch),
+            offers: resources.offers,
+            roots: resources.roots.clone(),
+            overseer: resources.overseer.clone(),
+            events: resources.events.clone(),
+            changed: resources.changed.clone(),
             wishes: Wishes::default(),
-            own: false,
-            others: None,
+            is_further_connection: false,
+            after: None,
         }
     }
 }
@@ -591,11 +604,15 @@ fn connecting_now() -> State {
 }
 
 /// The log of a server that may run. One that cannot be opened keeps no server from running.
-fn open_log(config: &ServerConfig, means: &Means, initial: &State) -> Option<LogFile> {
+fn open_log(
+    config: &ServerConfig,
+    resources: &ServerResources,
+    initial: &State,
+) -> Option<LogFile> {
     if !matches!(initial, State::Idle | State::Connecting { .. }) {
         return None;
     }
-    let opened = LogFile::open(means.log_folder.as_deref()?, &config.name);
+    let opened = LogFile::open(resources.log_folder.as_deref()?, &config.name);
     opened
         .inspect_err(|error| {
             tracing::warn!("server \"{}\" runs without a log: {error}", config.name)
@@ -604,10 +621,10 @@ fn open_log(config: &ServerConfig, means: &Means, initial: &State) -> Option<Log
 }
 
 /// Shows the catalog of last time, unless a live one came first.
-async fn recall(board: Arc<Board>, memory: Memory) {
-    let remembered = memory.offerings().await;
-    board.replaced(|snapshot| {
-        snapshot.recalling = false;
+async fn load_cached(status: Arc<StatusPublisher>, launch_store: LaunchStore) {
+    let remembered = launch_store.offerings().await;
+    status.update(|snapshot| {
+        snapshot.loading_cached = false;
         if let (Some(offerings), 0) = (remembered, snapshot.attempts_ended) {
             snapshot.offerings = Arc::new(offerings);
             snapshot.cached = true;

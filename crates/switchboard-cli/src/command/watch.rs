@@ -66,7 +66,7 @@ fn check_server(host: &Host, server: &ServerName) -> Result<(), Failure> {
             Ok(())
         }
         state => {
-            let fact = state.trouble().unwrap_or_else(|| state.to_string());
+            let fact = state.unusable_reason().unwrap_or_else(|| state.to_string());
             let advice = match state {
                 State::Failed { .. } => Some(Advice::Examine),
                 State::Untrusted { .. } => Some(Advice::Accept),

@@ -8,7 +8,7 @@ use crate::caller::Caller;
 use crate::catalog::Tool;
 use crate::host::HostState;
 use crate::name::ToolName;
-use crate::server::{EraEvidence, EraRefusal, Seat, ServerHandle};
+use crate::server::{CallerSession, EraEvidence, EraRefusal, ServerHandle};
 use crate::session::RequestFault;
 use crate::wire::RawJson;
 
@@ -16,15 +16,15 @@ use crate::wire::RawJson;
 /// that was called.
 pub(crate) fn refusal_in(
     answer: &Result<RawJson, RequestFault>,
-    seat: &Seat,
+    session: &CallerSession,
     tool: Option<&ToolName>,
 ) -> Option<EraRefusal> {
     let evidence = EraEvidence::in_answer(answer)?;
     Some(EraRefusal {
-        era: seat.session().hello().era(),
+        era: session.session().hello().era(),
         evidence,
         tool: tool.cloned(),
-        route: seat.route(),
+        route: session.route(),
     })
 }
 

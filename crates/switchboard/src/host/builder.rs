@@ -26,7 +26,7 @@ use crate::launch::Launcher;
 use crate::name::ServerName;
 use crate::reload::Reloading;
 use crate::schema::Validators;
-use crate::server::{Connectors, Means, ServerHandle, State};
+use crate::server::{Connectors, ServerHandle, ServerResources, State};
 use crate::session::Roots;
 use crate::store::{MemoryStore, Shelf, Store};
 use crate::transport::Connector;
@@ -290,7 +290,7 @@ impl HostBuilder {
             Roots::new(self.roots),
             Arc::new(SamplingOverseer::default()),
         );
-        let means = Means {
+        let resources = ServerResources {
             launcher: self.launcher,
             environment: Arc::new(self.environment),
             #[cfg(feature = "http")]
@@ -308,8 +308,8 @@ impl HostBuilder {
         };
         let servers: Vec<ServerHandle> = (self.config.servers.values())
             .map(|server| {
-                let initial = initial_state(server, &self.config, self.only.as_deref(), &means);
-                ServerHandle::start(server.clone(), means.clone(), initial)
+                let initial = initial_state(server, &self.config, self.only.as_deref(), &resources);
+                ServerHandle::start(server.clone(), resources.clone(), initial)
             })
             .collect();
         let notices = gate
@@ -319,7 +319,7 @@ impl HostBuilder {
             .collect();
         let mut shared = HostState {
             roster: ArcSwap::from_pointee(Roster::new(1, Arc::new(self.config), servers, gate)),
-            means,
+            resources,
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
             validators: Arc::new(Validators::default()),
             own,
@@ -367,7 +367,7 @@ pub(crate) fn initial_state(
     server: &ServerConfig,
     config: &Config,
     only: Option<&[ServerName]>,
-    means: &Means,
+    resources: &ServerResources,
 ) -> State {
     let name = server.name.as_str();
     if !server.enabled {
@@ -383,7 +383,7 @@ pub(crate) fn initial_state(
             error: fault.to_string(),
         };
     }
-    match trust::trust_state(server, &means.environment, &*means.store) {
+    match trust::trust_state(server, &resources.environment, &*resources.store) {
         TrustState::Trusted => {}
         TrustState::New => {
             return State::Untrusted {

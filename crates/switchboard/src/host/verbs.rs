@@ -10,7 +10,7 @@ use crate::call::{CallError, refusal_in};
 use crate::caller::Caller;
 use crate::event::LogLevel;
 use crate::name::ServerName;
-use crate::server::{Seat, ServerHandle};
+use crate::server::{CallerSession, ServerHandle};
 use crate::session::{Reference, RequestFault, Session};
 use crate::wire::RawJson;
 
@@ -24,14 +24,14 @@ impl Host {
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
         let handle = self.0.lease(server)?;
-        let seat = handle
-            .seat(&caller.id(), handle.config.longest_connect())
+        let session = handle
+            .session_for(&caller.id(), handle.config.longest_connect())
             .await?;
-        let answer = seat
+        let answer = session
             .session()
             .read(uri, caller, handle.config.timeouts)
             .await;
-        self.finished(&handle, &seat, answer, caller).await
+        self.finished(&handle, &session, answer, caller).await
     }
 
     /// Gets a prompt of a server: its result, byte for byte.
@@ -43,14 +43,14 @@ impl Host {
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
         let handle = self.0.lease(server)?;
-        let seat = handle
-            .seat(&caller.id(), handle.config.longest_connect())
+        let session = handle
+            .session_for(&caller.id(), handle.config.longest_connect())
             .await?;
-        let answer = seat
+        let answer = session
             .session()
             .prompt(name, arguments, caller, handle.config.timeouts)
             .await;
-        self.finished(&handle, &seat, answer, caller).await
+        self.finished(&handle, &session, answer, caller).await
     }
 
     /// Asks a server how the value of an argument may go on: its result, byte for byte. `given` are
@@ -107,14 +107,14 @@ impl Host {
     async fn finished(
         &self,
         handle: &ServerLease,
-        seat: &Seat,
+        session: &CallerSession,
         answer: Result<RawJson, RequestFault>,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        if let Some(refusal) = refusal_in(&answer, seat, None) {
+        if let Some(refusal) = refusal_in(&answer, session, None) {
             self.0.era_refused(handle, refusal, caller, false).await;
         }
-        self.0.finish(seat.handle(handle), answer).await
+        self.0.finish(session.handle(handle), answer).await
     }
 
     async fn session_of(

@@ -31,18 +31,18 @@ pub(super) enum Retry {
     /// Nothing was started, and nothing will change by itself: each use may look again.
     OnUse,
     /// It has nothing to use, and was closed: whoever wants to use it all the same may look again.
-    WhenWanted,
+    OnUseWithdrawn,
     /// Only a person or a new configuration can change it.
-    WhenTold,
+    OnRequest,
 }
 
 /// What follows a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum BackoffDecision {
     /// Try again after `wait`; it was failure number `attempt` in a row.
-    Again { attempt: u32, wait: Duration },
-    /// Do not try until [`Backoff::wakes`].
-    Rest,
+    Retry { attempt: u32, wait: Duration },
+    /// Do not try until [`Backoff::may_start`].
+    Pause,
 }
 
 /// The count of one server.
@@ -50,37 +50,37 @@ pub(super) enum Verdict {
 pub(super) struct Backoff {
     /// Since the last good answer.
     failures: u32,
-    rest: Rest,
+    block: RetryBlock,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-enum Rest {
+enum RetryBlock {
     #[default]
-    Over,
+    None,
     Until(Instant),
-    ForGood,
+    UntilReset,
 }
 
 impl Backoff {
     /// One more failure. `random` lies in 0..1.
-    pub(super) fn failed(&mut self, retry: Retry, now: Instant, random: f64) -> Verdict {
+    pub(super) fn failed(&mut self, retry: Retry, now: Instant, random: f64) -> BackoffDecision {
         self.failures = self.failures.saturating_add(1);
         let wanted = match retry {
             Retry::After(wanted) => wanted.min(LONGEST_WANTED),
             _ => Duration::ZERO,
         };
-        self.rest = match retry {
+        self.block = match retry {
             Retry::Soon | Retry::After(_) if self.failures < GIVE_UP_AFTER => {
-                return Verdict::Again {
+                return BackoffDecision::Retry {
                     attempt: self.failures,
                     wait: wait_after(self.failures, random).max(wanted),
                 };
             }
-            Retry::Soon | Retry::After(_) => Rest::Until(now + COOL_DOWN.max(wanted)),
-            Retry::OnUse | Retry::WhenWanted => Rest::Over,
-            Retry::WhenTold => Rest::ForGood,
+            Retry::Soon | Retry::After(_) => RetryBlock::Until(now + COOL_DOWN.max(wanted)),
+            Retry::OnUse | Retry::OnUseWithdrawn => RetryBlock::None,
+            Retry::OnRequest => RetryBlock::UntilReset,
         };
-        Verdict::Rest
+        BackoffDecision::Pause
     }
 
     /// There was a good answer: what failed before no longer counts.
@@ -89,16 +89,16 @@ impl Backoff {
     }
 
     /// A person said to start: as if nothing had happened.
-    pub(super) fn told(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
     /// Whether a use may start a resting server now.
-    pub(super) fn wakes(&self, now: Instant) -> bool {
-        match self.rest {
-            Rest::Over => true,
-            Rest::Until(until) => now >= until,
-            Rest::ForGood => false,
+    pub(super) fn may_start(&self, now: Instant) -> bool {
+        match self.block {
+            RetryBlock::None => true,
+            RetryBlock::Until(until) => now >= until,
+            RetryBlock::UntilReset => false,
         }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
         Wakes(bool),
     }
 
-    fn check(steps: &[Step], expected: &[Verdict]) {
+    fn check(steps: &[Step], expected: &[BackoffDecision]) {
         let mut backoff = Backoff::default();
         let mut now = Instant::now();
         let mut verdicts = Vec::new();
@@ -137,18 +137,18 @@ mod tests {
             match *step {
                 Step::Fails(retry) => verdicts.push(backoff.failed(retry, now, 0.5)),
                 Step::Works => backoff.worked(),
-                Step::Told => backoff.told(),
+                Step::Told => backoff.reset(),
                 Step::Seconds(seconds) => now += Duration::from_secs(seconds),
                 Step::Wakes(wakes) => {
-                    assert_eq!(backoff.wakes(now), wakes, "{step:?} in {steps:?}")
+                    assert_eq!(backoff.may_start(now), wakes, "{step:?} in {steps:?}")
                 }
             }
         }
         assert_eq!(verdicts, expected, "{steps:?}");
     }
 
-    fn again(attempt: u32, wait_ms: u64) -> Verdict {
-        Verdict::Again {
+    fn again(attempt: u32, wait_ms: u64) -> BackoffDecision {
+        BackoffDecision::Retry {
             attempt,
             wait: Duration::from_millis(wait_ms),
         }
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn f18_five_failures_without_a_good_answer_are_enough() {
+        use BackoffDecision::Pause;
         use Step::{Fails, Seconds, Told, Wakes, Works};
-        use Verdict::Rest;
         let soon = Fails(Retry::Soon);
         let first_four = [
             again(1, 500),
@@ -167,7 +167,7 @@ mod tests {
         ];
 
         check(&[soon; 4], &first_four);
-        check(&[soon; 5], &[first_four.as_slice(), &[Rest]].concat());
+        check(&[soon; 5], &[first_four.as_slice(), &[Pause]].concat());
         // Uptime does not count, only work does (supervisord #405).
         check(
             &[soon, Seconds(3600), soon],
@@ -193,22 +193,22 @@ mod tests {
                 soon,
                 Wakes(false),
             ],
-            &[first_four.as_slice(), &[Rest, Rest]].concat(),
+            &[first_four.as_slice(), &[Pause, Pause]].concat(),
         );
         check(
             &[soon, soon, soon, soon, soon, Told, Wakes(true), soon],
-            &[first_four.as_slice(), &[Rest, again(1, 500)]].concat(),
+            &[first_four.as_slice(), &[Pause, again(1, 500)]].concat(),
         );
-        check(&[Fails(Retry::OnUse), Wakes(true)], &[Rest]);
+        check(&[Fails(Retry::OnUse), Wakes(true)], &[Pause]);
         check(
             &[
-                Fails(Retry::WhenTold),
+                Fails(Retry::OnRequest),
                 Seconds(86_400),
                 Wakes(false),
                 Told,
                 Wakes(true),
             ],
-            &[Rest],
+            &[Pause],
         );
     }
 
@@ -241,7 +241,7 @@ mod tests {
                 again(2, 1000),
                 again(3, 2000),
                 again(4, 4000),
-                Verdict::Rest,
+                BackoffDecision::Pause,
             ],
         );
     }
@@ -274,11 +274,11 @@ mod tests {
                     in_a_row = 0;
                 }
                 in_a_row = match backoff.failed(Retry::Soon, now, 0.5) {
-                    Verdict::Again { attempt, .. } => {
+                    BackoffDecision::Retry { attempt, .. } => {
                         prop_assert_eq!(attempt, in_a_row + 1);
                         attempt
                     }
-                    Verdict::Rest => {
+                    BackoffDecision::Pause => {
                         prop_assert!(in_a_row >= GIVE_UP_AFTER - 1);
                         in_a_row + 1
                     }

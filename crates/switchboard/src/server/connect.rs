@@ -11,12 +11,12 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::backoff::Retry;
-use super::board::Board;
-use super::memory::{Habits, Memory};
-use super::reach::{Failure, Link, Opened, Process, Reach};
-use super::sentence;
+use super::endpoint::{Failure, LiveSession, OpenedSession, ServerEndpoint, ServerProcess};
+use super::keep_policy::check_offerings;
+use super::launch_store::{LaunchProfile, LaunchStore};
+use super::messages;
 use super::state::Wire;
-use super::worth::verdict_on;
+use super::status_publisher::StatusPublisher;
 use crate::auth::NeedsLogin;
 use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
@@ -31,41 +31,41 @@ use crate::transport::WireFault;
 pub(super) const ENDS_TOGETHER: Duration = Duration::from_millis(100);
 
 /// Everything one attempt needs; consumed by it.
-pub(super) struct Attempt {
+pub(super) struct ConnectAttempt {
     /// The entry as it is now.
     config: Arc<ServerConfig>,
-    reach: Arc<dyn Reach>,
-    board: Arc<Board>,
-    memory: Memory,
+    endpoint: Arc<dyn ServerEndpoint>,
+    status: Arc<StatusPublisher>,
+    launch_store: LaunchStore,
     /// What every session of this server is opened with.
     options: OpenOptions,
     step: &'static str,
     step_began: Instant,
-    process: Option<Box<dyn Process>>,
+    process: Option<Box<dyn ServerProcess>>,
     /// Open from the handshake on; closed if the attempt fails after it.
-    link: Option<Arc<dyn Link>>,
+    link: Option<Arc<dyn LiveSession>>,
     redactor: Option<Redactor>,
     /// What the session was found to run over.
     wire: Option<Wire>,
     /// Those of this run, where there are any; else those of the store.
-    known: Option<Habits>,
-    habits: Habits,
+    known: Option<LaunchProfile>,
+    profile: LaunchProfile,
 }
 
 /// How an attempt ended. A process that was started comes back in any case: it is used, or it must
 /// be stopped.
-pub(super) struct Outcome {
-    pub(super) process: Option<Box<dyn Process>>,
+pub(super) struct AttemptOutcome {
+    pub(super) process: Option<Box<dyn ServerProcess>>,
     /// The last words of a session that came to be and is of no use.
     pub(super) farewell: Option<BoxFuture<'static, ()>>,
     /// What the server was known for when the attempt began.
-    pub(super) habits: Habits,
-    pub(super) result: Result<Arrival, Unconnected>,
+    pub(super) profile: LaunchProfile,
+    pub(super) result: Result<Connected, ConnectError>,
 }
 
 /// A server that is ready.
-pub(super) struct Arrival {
-    pub(super) link: Arc<dyn Link>,
+pub(super) struct Connected {
+    pub(super) link: Arc<dyn LiveSession>,
     pub(super) wire: Option<Wire>,
     pub(super) offerings: Offerings,
     pub(super) redactor: Option<Redactor>,
@@ -73,7 +73,7 @@ pub(super) struct Arrival {
 
 /// Why there is no connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unconnected {
+pub(super) enum ConnectError {
     /// The task asked for it.
     Cancelled,
     /// A person must log in first; why, safe to show.
@@ -86,21 +86,21 @@ pub(super) enum Unconnected {
     },
 }
 
-impl Attempt {
+impl ConnectAttempt {
     pub(super) fn new(
         config: Arc<ServerConfig>,
-        reach: Arc<dyn Reach>,
-        board: Arc<Board>,
-        memory: Memory,
+        endpoint: Arc<dyn ServerEndpoint>,
+        status: Arc<StatusPublisher>,
+        launch_store: LaunchStore,
         options: OpenOptions,
-        known: Option<Habits>,
+        known: Option<LaunchProfile>,
     ) -> Self {
         Self {
             config,
-            step: reach.first_step(),
-            reach,
-            board,
-            memory,
+            step: endpoint.first_step(),
+            endpoint,
+            status,
+            launch_store,
             options,
             step_began: Instant::now(),
             process: None,
@@ -108,36 +108,37 @@ impl Attempt {
             redactor: None,
             wire: None,
             known,
-            habits: Habits::default(),
+            profile: LaunchProfile::default(),
         }
     }
 
     /// Connects within the entry's `connect_timeout`. `cancelled` ends it early.
-    pub(super) async fn run(mut self, cancelled: oneshot::Receiver<()>) -> Outcome {
+    pub(super) async fn run(mut self, cancelled: oneshot::Receiver<()>) -> AttemptOutcome {
         let limit = self.limit().await;
         // The handshake goes by the same deadline.
         self.options.connect_timeout = limit;
         let deadline = Instant::now() + limit;
         let connected = tokio::select! {
             biased;
-            _ = cancelled => Some(Err(Unconnected::Cancelled)),
+            _ = cancelled => Some(Err(ConnectError::Cancelled)),
             result = timeout_at(deadline, self.connect(deadline)) => result.ok(),
         };
         let result = match connected {
             Some(result) => result,
             None => Err(self
-                .failed(sentence::too_late(self.step, limit), Retry::Soon)
+                .failed(messages::timed_out(self.step, limit), Retry::Soon)
                 .await),
         };
-        self.board.timed(self.step, self.step_began.elapsed());
+        self.status
+            .record_step_time(self.step, self.step_began.elapsed());
         let farewell = self.link.filter(|_| result.is_err()).map(|link| {
             link.close();
             link.farewell()
         });
-        Outcome {
+        AttemptOutcome {
             process: self.process,
             farewell,
-            habits: self.habits,
+            profile: self.profile,
             result,
         }
     }
@@ -147,18 +148,24 @@ impl Attempt {
     async fn limit(&mut self) -> Duration {
         let usual = self.options.connect_timeout;
         let is_first = match self.config.first_connect {
-            Some(_) => self.memory.clone().habits().await.first_era().is_none(),
+            Some(_) => self
+                .launch_store
+                .clone()
+                .profile()
+                .await
+                .first_era()
+                .is_none(),
             None => false,
         };
-        self.board
-            .noted(|snapshot| snapshot.is_first_start = is_first);
+        self.status
+            .update_quietly(|snapshot| snapshot.is_first_start = is_first);
         self.config
             .first_connect
             .filter(|_| is_first)
             .map_or(usual, |first| first.max(usual))
     }
 
-    async fn connect(&mut self, deadline: Instant) -> Result<Arrival, Unconnected> {
+    async fn connect(&mut self, deadline: Instant) -> Result<Connected, ConnectError> {
         let link = self.open(deadline).await?;
         self.link = Some(link.clone());
         self.enter("list");
@@ -184,8 +191,8 @@ impl Attempt {
             }
             Err(exit) => return Err(self.exited(exit).await),
         };
-        match verdict_on(&self.config, &offerings) {
-            Ok(()) => Ok(Arrival {
+        match check_offerings(&self.config, &offerings) {
+            Ok(()) => Ok(Connected {
                 link,
                 wire: self.wire,
                 offerings,
@@ -196,15 +203,16 @@ impl Attempt {
     }
 
     /// Starts the server and shakes hands, in as many approaches as it takes.
-    async fn open(&mut self, deadline: Instant) -> Result<Arc<dyn Link>, Unconnected> {
+    async fn open(&mut self, deadline: Instant) -> Result<Arc<dyn LiveSession>, ConnectError> {
         // The store is read while the process starts.
-        let reach = self.reach.clone();
-        let (habits, begun) = tokio::join!(self.memory.clone().habits(), reach.begin());
-        self.habits = self.known.take().unwrap_or(habits);
-        let mut begun = begun;
-        let mut approach = Approach::first(self.options.protocol, self.habits.first_era());
+        let endpoint = self.endpoint.clone();
+        let (profile, started_server) =
+            tokio::join!(self.launch_store.clone().profile(), endpoint.start());
+        self.profile = self.known.take().unwrap_or(profile);
+        let mut started_server = started_server;
+        let mut approach = Approach::first(self.options.protocol, self.profile.first_era());
         loop {
-            let started = match begun {
+            let started = match started_server {
                 Ok(started) => started,
                 Err(Failure { fact, retry }) => return Err(self.failed(fact, retry).await),
             };
@@ -212,34 +220,34 @@ impl Attempt {
             self.redactor = started.redactor;
             self.enter("handshake");
             let options = self.options_for(approach, deadline);
-            self.board
-                .noted(|snapshot| snapshot.noticed = options.noticed.clone());
-            let opened = unless_it_exits(&mut self.process, started.opening.open(options)).await;
-            drop(started.opening);
+            self.status
+                .update_quietly(|snapshot| snapshot.noticed = options.noticed.clone());
+            let opened = unless_it_exits(&mut self.process, started.opener.open(options)).await;
+            drop(started.opener);
             let fault = match opened {
-                Ok(Ok(Opened { link, wire })) => {
+                Ok(Ok(OpenedSession { link, wire })) => {
                     self.wire = wire;
                     return Ok(link);
                 }
                 Ok(Err(fault)) => fault,
                 Err(exit) => return Err(self.exited(exit).await),
             };
-            let Some(next) = reach.after(approach, &fault) else {
+            let Some(next) = endpoint.next_approach(approach, &fault) else {
                 return Err(self.refused(fault).await);
             };
             approach = next;
             if let Some(process) = self.process.take() {
                 process.stop().await;
             }
-            self.enter(reach.first_step());
-            begun = reach.begin().await;
+            self.enter(endpoint.first_step());
+            started_server = endpoint.start().await;
         }
     }
 
-    fn started(&mut self, process: Option<Box<dyn Process>>, unset: Vec<(String, String)>) {
+    fn started(&mut self, process: Option<Box<dyn ServerProcess>>, unset: Vec<(String, String)>) {
         let pid = process.as_ref().map(|process| process.pid());
         self.process = process;
-        self.board.noted(|snapshot| {
+        self.status.update_quietly(|snapshot| {
             snapshot.pid = pid;
             snapshot.started = Some(SystemTime::now());
             snapshot.unset = unset;
@@ -248,9 +256,10 @@ impl Attempt {
 
     fn enter(&mut self, step: &'static str) {
         let now = Instant::now();
-        self.board.timed(self.step, now - self.step_began);
+        self.status
+            .record_step_time(self.step, now - self.step_began);
         (self.step, self.step_began) = (step, now);
-        self.board.step(step);
+        self.status.set_step(step);
     }
 
     fn options_for(&self, approach: Approach, deadline: Instant) -> OpenOptions {
@@ -260,35 +269,35 @@ impl Attempt {
         options.noticed = Noticed::default();
         options.redactor = self.redactor.clone().unwrap_or_default();
         options.connect_timeout = deadline.saturating_duration_since(Instant::now());
-        if options.asks == Asks::Auto && self.habits.asks {
+        if options.asks == Asks::Auto && self.profile.asks {
             options.asks = Asks::Yes;
         }
         options
     }
 
-    async fn refused(&mut self, fault: OpenFault) -> Unconnected {
+    async fn refused(&mut self, fault: OpenFault) -> ConnectError {
         let retry = match &fault {
             OpenFault::Wire(fault) => when_to_retry(fault),
             _ => Retry::Soon,
         };
         let fact = match fault {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
-            OpenFault::Timeout(_) => sentence::too_late(self.step, self.options.connect_timeout),
-            OpenFault::Misconduct(reason) => sentence::ended_during(self.step, &reason, None),
+            OpenFault::Timeout(_) => messages::timed_out(self.step, self.options.connect_timeout),
+            OpenFault::Misconduct(reason) => messages::ended_during(self.step, &reason, None),
             OpenFault::NeedsLogin(needed) => return self.needs_login(needed),
-            OpenFault::Wire(fault) => sentence::unanswered(&fault),
+            OpenFault::Wire(fault) => messages::handshake_fault(&fault),
             OpenFault::WrongWire(said) => format!("answered the handshake with {said}"),
             OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
         };
         self.failed(fact, retry).await
     }
 
-    fn needs_login(&self, needed: NeedsLogin) -> Unconnected {
-        Unconnected::NeedsLogin(redacted(self.redactor.as_ref(), needed.reason))
+    fn needs_login(&self, needed: NeedsLogin) -> ConnectError {
+        ConnectError::NeedsLogin(redacted(self.redactor.as_ref(), needed.reason))
     }
 
     /// The channel ended; the process may be about to say how.
-    async fn ended(&mut self, reason: &str) -> Unconnected {
+    async fn ended(&mut self, reason: &str) -> ConnectError {
         let until = Instant::now() + ENDS_TOGETHER;
         let exit = match &mut self.process {
             Some(process) => timeout_at(until, process.exited()).await.ok(),
@@ -296,36 +305,36 @@ impl Attempt {
         };
         self.failed_until(
             until,
-            sentence::ended_during(self.step, reason, exit),
+            messages::ended_during(self.step, reason, exit),
             Retry::Soon,
         )
         .await
     }
 
-    async fn exited(&mut self, exit: Exit) -> Unconnected {
+    async fn exited(&mut self, exit: Exit) -> ConnectError {
         let until = Instant::now() + ENDS_TOGETHER;
         self.failed_until(
             until,
-            sentence::ended_during(self.step, "", Some(exit)),
+            messages::ended_during(self.step, "", Some(exit)),
             Retry::Soon,
         )
         .await
     }
 
-    async fn failed(&mut self, fact: String, retry: Retry) -> Unconnected {
+    async fn failed(&mut self, fact: String, retry: Retry) -> ConnectError {
         self.failed_until(Instant::now(), fact, retry).await
     }
 
     /// Makes a whole sentence of `fact`. The server's last words are waited for until then.
-    async fn failed_until(&mut self, until: Instant, fact: String, retry: Retry) -> Unconnected {
-        let last_words = match &self.process {
-            Some(process) => process.last_words(until).await,
+    async fn failed_until(&mut self, until: Instant, fact: String, retry: Retry) -> ConnectError {
+        let last_stderr = match &self.process {
+            Some(process) => process.last_stderr(until).await,
             None => Vec::new(),
         };
-        let fact = sentence::failure(&redacted(self.redactor.as_ref(), fact), &last_words);
+        let fact = messages::with_stderr(&redacted(self.redactor.as_ref(), fact), &last_stderr);
         let is_free = self.options.protocol == Protocol::Auto;
-        let forget_era = is_free && self.step == "handshake" && self.habits.first_era().is_some();
-        Unconnected::Failed {
+        let forget_era = is_free && self.step == "handshake" && self.profile.first_era().is_some();
+        ConnectError::Failed {
             failure: Failure { fact, retry },
             forget_era,
         }
@@ -391,7 +400,7 @@ fn when_to_retry(fault: &WireFault) -> Retry {
 /// Does `work` unless the process ends. What it said before its end still counts, so `work` has a
 /// moment to read it.
 async fn unless_it_exits<T>(
-    process: &mut Option<Box<dyn Process>>,
+    process: &mut Option<Box<dyn ServerProcess>>,
     work: impl Future<Output = T>,
 ) -> Result<T, Exit> {
     let Some(process) = process else {

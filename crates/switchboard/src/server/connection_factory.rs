@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::memory::Memory;
+use super::launch_store::LaunchStore;
 use super::stderr::ServerStderr;
-use super::{Means, ServerHandle, Supervised, connecting_now, reach};
+use super::{ServerHandle, ServerResources, TaskSetup, connecting_now, endpoint};
 use crate::config::{Protocol, ServerConfig};
 use crate::session::Wishes;
 use crate::store::{LogFile, MemoryStore};
@@ -16,7 +16,7 @@ use crate::transport::Connector;
 #[derive(Clone)]
 pub(super) struct ConnectionFactory {
     pub(super) config: Arc<ServerConfig>,
-    pub(super) means: Means,
+    pub(super) resources: ServerResources,
     /// A library user's own transport, where there is one.
     pub(super) connector: Option<Arc<dyn Connector>>,
     pub(super) log: Option<LogFile>,
@@ -39,37 +39,37 @@ impl ConnectionFactory {
 
     /// A connection like the shared one. Its states are nobody else's business, what its server
     /// says is.
-    pub(super) fn begin(&self) -> ServerHandle {
-        ServerHandle::supervise(self.supervised(), connecting_now())
+    pub(super) fn connect(&self) -> ServerHandle {
+        ServerHandle::spawn_task(self.task_setup(), connecting_now())
     }
 
     /// The same, but what is learnt from it is not remembered: it is no sign of what the shared one
     /// should begin with or offers.
-    pub(super) fn begin_unremembered(&self) -> ServerHandle {
-        let server = self.supervised();
-        let server = Supervised {
-            memory: Memory::new(Arc::new(MemoryStore::default()), server.launch),
+    pub(super) fn connect_unremembered(&self) -> ServerHandle {
+        let server = self.task_setup();
+        let server = TaskSetup {
+            launch_store: LaunchStore::new(Arc::new(MemoryStore::default()), server.launch),
             ..server
         };
-        ServerHandle::supervise(server, connecting_now())
+        ServerHandle::spawn_task(server, connecting_now())
     }
 
-    fn supervised(&self) -> Supervised {
+    fn task_setup(&self) -> TaskSetup {
         let stderr = ServerStderr::new(
             self.log.clone(),
             self.config.dialect.profile().drops_info_lines,
         );
-        let reach = match &self.connector {
-            Some(connector) => Arc::new(reach::ByConnector(connector.clone())),
-            None => reach::reach(&self.config, &self.means, &stderr),
+        let endpoint = match &self.connector {
+            Some(connector) => Arc::new(endpoint::ConnectorEndpoint(connector.clone())),
+            None => endpoint::endpoint_for(&self.config, &self.resources, &stderr),
         };
-        Supervised {
+        TaskSetup {
             log: self.log.clone(),
             stderr,
             changed: Arc::new(Notify::new()),
             wishes: self.wishes.clone(),
-            own: true,
-            ..Supervised::new(self.config.clone(), &self.means, reach)
+            is_further_connection: true,
+            ..TaskSetup::new(self.config.clone(), &self.resources, endpoint)
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ServerHandle;
-use super::callers::Callers;
+use super::caller_sessions::CallerSessions;
 use super::connection_factory::ConnectionFactory;
 use crate::caller::BoxFuture;
 use crate::config::{Endpoint, Protocol};
@@ -75,8 +75,8 @@ impl OtherEra {
                 };
                 let factory = self.factory.with_protocol(protocol);
                 let handle = ServerHandle {
-                    callers: Callers::new(&factory),
-                    ..factory.begin_unremembered()
+                    caller_sessions: CallerSessions::new(&factory),
+                    ..factory.connect_unremembered()
                 };
                 state.connection = Some((era, handle.clone()));
                 Some(handle)
@@ -85,7 +85,7 @@ impl OtherEra {
     }
 
     /// Ends it; who needs it again begins it anew.
-    pub(super) fn dismiss(&self) {
+    pub(super) fn end(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.connection = None;
     }

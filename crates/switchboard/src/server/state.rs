@@ -115,7 +115,7 @@ pub struct Snapshot {
     /// How often the server was listed again.
     pub(super) listings: u64,
     /// The catalog of last time is still being read.
-    pub(super) recalling: bool,
+    pub(super) loading_cached: bool,
     /// The tools that were found to need the other era than that of this connection.
     pub(super) other_era_tools: Arc<BTreeSet<ToolName>>,
 }
@@ -138,7 +138,7 @@ impl Snapshot {
     /// later comes late.
     pub fn is_settled(&self) -> bool {
         self.attempts_ended > 0
-            || !matches!(self.state, State::Connecting { .. }) && !self.recalling
+            || !matches!(self.state, State::Connecting { .. }) && !self.loading_cached
     }
 
     pub(super) fn empty(state: State) -> Self {
@@ -160,7 +160,7 @@ impl Snapshot {
             failure: None,
             attempts_ended: 0,
             listings: 0,
-            recalling: false,
+            loading_cached: false,
             other_era_tools: Arc::default(),
         }
     }

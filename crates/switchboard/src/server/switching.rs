@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::era::{EraDecision, EraEvidence, decide};
-use super::memory::Habits;
+use super::launch_store::LaunchProfile;
 use super::other_era::CallRoute;
-use super::task::{Command, Phase, Task};
-use super::{ServerHandle, sentence};
+use super::task::{Phase, ServerTask, TaskCommand};
+use super::{ServerHandle, messages};
 use crate::caller::Offers;
 use crate::config::Protocol;
 use crate::name::ToolName;
@@ -78,7 +78,7 @@ impl ServerHandle {
         }
         let (answer, decided) = oneshot::channel();
         self.commands
-            .send(Command::EraRefused(refusal, answer))
+            .send(TaskCommand::EraRefused(refusal, answer))
             .await
             .ok()?;
         decided.await.ok()?
@@ -86,7 +86,7 @@ impl ServerHandle {
 
     /// What the caller is told of it. `repeated`: its call is made again.
     pub(crate) fn era_notice(&self, outcome: EraOutcome, repeated: bool) -> String {
-        sentence::other_era(
+        messages::era_notice(
             &self.config.name,
             outcome,
             repeated,
@@ -95,7 +95,7 @@ impl ServerHandle {
     }
 }
 
-impl Task {
+impl ServerTask {
     pub(super) fn era_refused(&mut self, refusal: EraRefusal) -> Option<EraOutcome> {
         let EraRefusal {
             era,
@@ -114,10 +114,10 @@ impl Task {
             return self.is_reopening(era);
         }
         self.confirm_era();
-        if let Some(verdict) = self.habits.verdict.filter(|verdict| verdict.era() != era) {
+        if let Some(verdict) = self.profile.verdict.filter(|verdict| verdict.era() != era) {
             return Some(EraOutcome::WhenIdle(verdict.era()));
         }
-        let verdict = match decide(era, self.habits.verdict, evidence, SystemTime::now()) {
+        let verdict = match decide(era, self.profile.verdict, evidence, SystemTime::now()) {
             EraDecision::Switch(verdict) => verdict,
             EraDecision::Stay { both: true } => {
                 return Some(match tool {
@@ -128,7 +128,7 @@ impl Task {
             EraDecision::Stay { both } => return Some(EraOutcome::Stays { era, both }),
             EraDecision::Ignore => return None,
         };
-        let mut tool_eras = self.habits.tool_eras.clone();
+        let mut tool_eras = self.profile.tool_eras.clone();
         match &tool {
             Some(tool) if verdict.is_carried() && tool_eras.len() < MAX_TOOL_ERAS => {
                 tool_eras.insert(tool.as_wire().to_owned(), evidence.needed());
@@ -138,12 +138,12 @@ impl Task {
         if !verdict.is_carried() {
             tool_eras.clear();
         }
-        self.keep_habits(Habits {
+        self.set_profile(LaunchProfile {
             verdict: Some(verdict),
             tool_eras,
-            ..self.habits.clone()
+            ..self.profile.clone()
         });
-        self.are_habits_known = true;
+        self.is_profile_current = true;
         if is_process && !is_idle {
             if let Phase::Live(live) = &mut self.phase {
                 live.tell_when_idle();
@@ -161,8 +161,8 @@ impl Task {
     /// A tool that needs the other era than the shared connection's, `era`, is called over a second
     /// connection from now on, where that may help.
     fn use_other_connection(&mut self, tool: &ToolName, route: CallRoute, era: Era) -> EraOutcome {
-        let known = self.habits.tool_eras.get(tool.as_wire()).copied();
-        let is_full = self.habits.tool_eras.len() >= MAX_TOOL_ERAS;
+        let known = self.profile.tool_eras.get(tool.as_wire()).copied();
+        let is_full = self.profile.tool_eras.len() >= MAX_TOOL_ERAS;
         match known {
             // The other one refused it, too.
             Some(known) if known == era => EraOutcome::Stays { era, both: false },
@@ -183,20 +183,23 @@ impl Task {
     }
 
     fn keep_tool_era(&mut self, tool: &ToolName, era: Era) {
-        let mut habits = self.habits.clone();
-        habits.tool_eras.insert(tool.as_wire().to_owned(), era);
-        self.keep_habits(habits);
-        self.are_habits_known = true;
+        let mut profile = self.profile.clone();
+        profile.tool_eras.insert(tool.as_wire().to_owned(), era);
+        self.set_profile(profile);
+        self.is_profile_current = true;
         if let Phase::Live(live) = &self.phase {
-            let tools = Arc::new(self.habits.other_era_tools(live.era()));
-            self.board
-                .noted(|snapshot| snapshot.other_era_tools = tools);
+            let tools = Arc::new(self.profile.other_era_tools(live.era()));
+            self.status
+                .update_quietly(|snapshot| snapshot.other_era_tools = tools);
         }
     }
 
     /// Another call brought the evidence first.
     fn is_reopening(&self, era: Era) -> Option<EraOutcome> {
-        let verdict = self.habits.verdict.filter(|verdict| verdict.era() != era)?;
+        let verdict = self
+            .profile
+            .verdict
+            .filter(|verdict| verdict.era() != era)?;
         Some(EraOutcome::Reopening {
             era: verdict.era(),
             restarted: false,
@@ -210,10 +213,10 @@ impl Task {
             return;
         };
         if live.era() == Era::Legacy && live.was_questioned() {
-            let verdict = self.habits.verdict.map(|verdict| verdict.confirmed());
-            self.keep_habits(Habits {
+            let verdict = self.profile.verdict.map(|verdict| verdict.confirmed());
+            self.set_profile(LaunchProfile {
                 verdict,
-                ..self.habits.clone()
+                ..self.profile.clone()
             });
         }
     }
@@ -225,11 +228,11 @@ impl Task {
         let Phase::Live(live) = std::mem::take(&mut self.phase) else {
             return;
         };
-        self.learn_from(&live);
-        self.phase = Phase::Leaving {
-            ending: live.let_go(),
+        self.record_connection(&live);
+        self.phase = Phase::Stopping {
+            stopping: live.detach(),
             then: Some(Instant::now()),
         };
-        self.left_for("its handlers need the other era");
+        self.set_reconnecting("its handlers need the other era");
     }
 }

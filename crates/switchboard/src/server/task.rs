@@ -9,18 +9,18 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::backoff::{Backoff, Retry, Verdict};
-use super::board::Board;
-use super::chores::Chores;
-use super::connect::{Arrival, Attempt, Outcome, Unconnected};
+use super::backoff::{Backoff, BackoffDecision, Retry};
+use super::connect::{AttemptOutcome, ConnectAttempt, ConnectError, Connected};
+use super::connection::{ConnectionEnd, ConnectionEvent, LiveConnection, close_connection};
+use super::endpoint::{Failure, LiveSession, ServerEndpoint, ServerProcess};
 use super::era::EraVerdict;
-use super::lists::{self, News};
-use super::live::{End, Happening, Live, leave};
-use super::memory::{Habits, Memory};
-use super::reach::{Failure, Link, Process, Reach};
+use super::keep_policy::check_offerings;
+use super::launch_store::{LaunchProfile, LaunchStore};
+use super::list_refresh::{self, ListUpdate};
+use super::status_publisher::StatusPublisher;
+use super::store_writes::StoreWrites;
 use super::switching::{EraOutcome, EraRefusal};
-use super::worth::verdict_on;
-use super::{Snapshot, State, sentence};
+use super::{Snapshot, State, messages};
 use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{Protocol, ServerConfig};
@@ -33,7 +33,7 @@ const STOP_BOUND: Duration = Duration::from_millis(3550);
 
 /// What a holder may tell the task, and the way to say that it was heeded.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum TaskCommand {
     /// Someone wants to use the server.
     Wake(oneshot::Sender<()>),
     /// A call learnt that a person must log in, and why.
@@ -43,30 +43,30 @@ pub(super) enum Command {
     /// A request was refused in words that say which era it needs.
     EraRefused(EraRefusal, oneshot::Sender<Option<EraOutcome>>),
     /// The entry says something else beside its launch.
-    Adopt(Arc<ServerConfig>),
+    UpdateConfig(Arc<ServerConfig>),
     /// Heeded when the task is gone.
     Stop,
 }
 
 /// The owner of one server.
-pub(super) struct Task {
+pub(super) struct ServerTask {
     /// The entry as it is now.
     pub(super) config: Arc<ServerConfig>,
-    pub(super) reach: Arc<dyn Reach>,
-    pub(super) board: Arc<Board>,
-    pub(super) memory: Memory,
+    pub(super) endpoint: Arc<dyn ServerEndpoint>,
+    pub(super) status: Arc<StatusPublisher>,
+    pub(super) launch_store: LaunchStore,
     /// What every session of this server is opened with.
     pub(super) options: OpenOptions,
     /// Every handle holds the other end; the task ends when all are gone.
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<TaskCommand>,
     /// Set by handles after a good answer.
     pub(super) worked: Arc<AtomicBool>,
     pub(super) phase: Phase,
     pub(super) backoff: Backoff,
-    pub(super) habits: Habits,
+    pub(super) profile: LaunchProfile,
     /// The habits hold a decision of this run, which the store may not have yet.
-    pub(super) are_habits_known: bool,
-    pub(super) chores: Chores,
+    pub(super) is_profile_current: bool,
+    pub(super) store_writes: StoreWrites,
     /// Holders that wait for a restart to begin.
     pub(super) restarting: Vec<oneshot::Sender<()>>,
 }
@@ -76,110 +76,113 @@ pub(super) struct Task {
 pub(super) enum Phase {
     /// Nothing.
     #[default]
-    Resting,
+    Idle,
     /// The time to connect.
     Waiting(Instant),
     /// An attempt.
     Connecting {
-        attempt: BoxFuture<'static, Outcome>,
+        attempt: BoxFuture<'static, AttemptOutcome>,
         cancel: Option<oneshot::Sender<()>>,
     },
     /// The end of a connection.
-    Live(Box<Live>),
+    Live(Box<LiveConnection>),
     /// The end of a process; then the time to connect, if one was set.
-    Leaving {
-        ending: BoxFuture<'static, ()>,
+    Stopping {
+        stopping: BoxFuture<'static, ()>,
         then: Option<Instant>,
     },
 }
 
 /// What a phase came to.
-enum Turn {
+enum PhaseEvent {
     Due,
-    Attempted(Outcome),
-    Happened(Happening),
-    Left,
+    Attempted(AttemptOutcome),
+    Connection(ConnectionEvent),
+    Stopped,
 }
 
-impl Task {
+impl ServerTask {
     /// Supervises until told to stop, or until the last handle is gone.
     pub(super) async fn run(mut self) {
         loop {
             tokio::select! {
                 biased;
                 command = self.commands.recv() => match command {
-                    Some(Command::Wake(heeded)) => self.wake(heeded),
-                    Some(Command::NeedsLogin(reason, heeded)) => self.refused(&reason, heeded),
-                    Some(Command::Restart(heeded)) => self.restart(heeded),
-                    Some(Command::EraRefused(refusal, answer)) => {
+                    Some(TaskCommand::Wake(done)) => self.wake(done),
+                    Some(TaskCommand::NeedsLogin(reason, done)) => self.refused(&reason, done),
+                    Some(TaskCommand::Restart(done)) => self.restart(done),
+                    Some(TaskCommand::EraRefused(refusal, answer)) => {
                         // Whoever asked may be gone by now.
                         let _ = answer.send(self.era_refused(refusal));
                     }
-                    Some(Command::Adopt(config)) => self.adopt(config),
-                    Some(Command::Stop) | None => break,
+                    Some(TaskCommand::UpdateConfig(config)) => self.update_config(config),
+                    Some(TaskCommand::Stop) | None => break,
                 },
-                turn = self.phase.next() => self.turn(turn),
-                () = self.chores.next() => {}
+                event = self.phase.next() => self.handle_event(event),
+                () = self.store_writes.next() => {}
             }
         }
         self.end().await;
     }
 
     /// What holds from the next connection or listing on.
-    fn adopt(&mut self, config: Arc<ServerConfig>) {
+    fn update_config(&mut self, config: Arc<ServerConfig>) {
         self.options.connect_timeout = config.timeouts.connect;
         self.config = config;
     }
 
     /// A use starts what is idle, and what failed long enough ago.
-    fn wake(&mut self, heeded: oneshot::Sender<()>) {
-        let startable = match self.board.now().state {
+    fn wake(&mut self, done: oneshot::Sender<()>) {
+        let startable = match self.status.snapshot().state {
             // Another process may have logged in meanwhile.
             State::Idle | State::NeedsLogin { .. } => true,
-            State::Failed { .. } => self.backoff.wakes(Instant::now()),
+            State::Failed { .. } => self.backoff.may_start(Instant::now()),
             _ => false,
         };
         if startable {
             self.connect_now("it is needed");
         }
-        let _ = heeded.send(());
+        let _ = done.send(());
     }
 
-    fn restart(&mut self, heeded: oneshot::Sender<()>) {
+    fn restart(&mut self, done: oneshot::Sender<()>) {
         if matches!(
-            self.board.now().state,
+            self.status.snapshot().state,
             State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
         ) {
             return;
         }
-        self.backoff.told();
+        self.backoff.reset();
         // Whoever restarts a server wants to see what it offers now.
         self.options.cache.forget();
-        self.restarting.push(heeded);
+        self.restarting.push(done);
         self.connect_now("restarted on request");
     }
 
     /// The server turned a call away. What it has answered or will answer yet is no worse for it:
     /// the session ends with its last call.
-    fn refused(&mut self, reason: &str, heeded: oneshot::Sender<()>) {
+    fn refused(&mut self, reason: &str, done: oneshot::Sender<()>) {
         match std::mem::take(&mut self.phase) {
             Phase::Live(live) => {
-                self.learn_from(&live);
-                self.needs_login(reason, live.let_go(), false);
+                self.record_connection(&live);
+                self.needs_login(reason, live.detach(), false);
             }
             // It is over already, or a new connection finds out for itself.
             phase => self.phase = phase,
         }
-        let _ = heeded.send(());
+        let _ = done.send(());
     }
 
-    fn needs_login(&mut self, reason: &str, ending: BoxFuture<'static, ()>, attempted: bool) {
-        self.phase = Phase::Leaving { ending, then: None };
+    fn needs_login(&mut self, reason: &str, stopping: BoxFuture<'static, ()>, attempted: bool) {
+        self.phase = Phase::Stopping {
+            stopping,
+            then: None,
+        };
         let state = State::NeedsLogin {
-            url: self.reach.address(),
+            url: self.endpoint.address(),
             reason: reason.to_owned(),
         };
-        self.board.moved(state, "", |snapshot| {
+        self.status.set_state(state, "", |snapshot| {
             snapshot.attempts_ended += u64::from(attempted);
             disconnected(snapshot);
         });
@@ -188,13 +191,13 @@ impl Task {
     /// Leaves whatever is under way and connects anew.
     fn connect_now(&mut self, because: &str) {
         let now = Instant::now();
-        let step = if matches!(self.phase, Phase::Resting | Phase::Waiting(_)) {
-            self.reach.first_step()
+        let step = if matches!(self.phase, Phase::Idle | Phase::Waiting(_)) {
+            self.endpoint.first_step()
         } else {
             "stop"
         };
         self.phase = match std::mem::take(&mut self.phase) {
-            Phase::Resting | Phase::Waiting(_) => Phase::Waiting(now),
+            Phase::Idle | Phase::Waiting(_) => Phase::Waiting(now),
             Phase::Connecting {
                 attempt,
                 mut cancel,
@@ -205,105 +208,111 @@ impl Task {
                 Phase::Connecting { attempt, cancel }
             }
             Phase::Live(live) => {
-                self.learn_from(&live);
-                Phase::Leaving {
-                    ending: live.leave(),
+                self.record_connection(&live);
+                Phase::Stopping {
+                    stopping: live.close(),
                     then: Some(now),
                 }
             }
-            Phase::Leaving { ending, .. } => Phase::Leaving {
-                ending,
+            Phase::Stopping { stopping, .. } => Phase::Stopping {
+                stopping,
                 then: Some(now),
             },
         };
-        self.board.moved(connecting(step), because, |snapshot| {
-            snapshot.failure = None;
-            cut_off(snapshot, because);
-            disconnected(snapshot);
-        });
+        self.status
+            .set_state(connecting(step), because, |snapshot| {
+                snapshot.failure = None;
+                cut_off(snapshot, because);
+                disconnected(snapshot);
+            });
     }
 
     /// The connection is being left for another one.
-    pub(super) fn left_for(&self, because: &str) {
-        self.board.moved(connecting("stop"), because, disconnected);
+    pub(super) fn set_reconnecting(&self, because: &str) {
+        self.status
+            .set_state(connecting("stop"), because, disconnected);
     }
 
-    fn turn(&mut self, turn: Turn) {
-        match turn {
-            Turn::Due => self.begin(),
-            Turn::Left => {
-                self.board.noted(|snapshot| snapshot.pid = None);
-                if let Phase::Leaving { then, .. } = std::mem::take(&mut self.phase) {
-                    self.phase = then.map_or(Phase::Resting, Phase::Waiting);
+    fn handle_event(&mut self, event: PhaseEvent) {
+        match event {
+            PhaseEvent::Due => self.begin_attempt(),
+            PhaseEvent::Stopped => {
+                self.status.update_quietly(|snapshot| snapshot.pid = None);
+                if let Phase::Stopping { then, .. } = std::mem::take(&mut self.phase) {
+                    self.phase = then.map_or(Phase::Idle, Phase::Waiting);
                 }
             }
-            Turn::Attempted(Outcome {
+            PhaseEvent::Attempted(AttemptOutcome {
                 process,
                 farewell,
-                habits,
+                profile,
                 result,
             }) => {
-                self.habits = habits;
+                self.profile = profile;
                 match result {
                     Ok(arrival) => self.arrived(arrival, process),
-                    Err(Unconnected::Cancelled) => {
-                        self.phase = Phase::Leaving {
-                            ending: leave(process, farewell),
+                    Err(ConnectError::Cancelled) => {
+                        self.phase = Phase::Stopping {
+                            stopping: close_connection(process, farewell),
                             then: Some(Instant::now()),
                         };
                     }
-                    Err(Unconnected::NeedsLogin(reason)) => {
-                        self.needs_login(&reason, leave(process, farewell), true)
+                    Err(ConnectError::NeedsLogin(reason)) => {
+                        self.needs_login(&reason, close_connection(process, farewell), true)
                     }
-                    Err(Unconnected::Failed {
+                    Err(ConnectError::Failed {
                         failure,
                         forget_era,
                     }) => {
                         if forget_era {
                             let verdict = self
-                                .habits
+                                .profile
                                 .verdict
                                 .map(|verdict| verdict.failed(SystemTime::now()));
-                            self.keep_habits(Habits {
+                            self.set_profile(LaunchProfile {
                                 era: None,
                                 verdict,
-                                ..self.habits.clone()
+                                ..self.profile.clone()
                             });
                         }
-                        self.failed(failure, leave(process, farewell), None);
+                        self.failed(failure, close_connection(process, farewell), None);
                     }
                 }
             }
-            Turn::Happened(Happening::Ended(end)) => self.lost(end),
-            Turn::Happened(Happening::Relisted(listed)) => self.relisted(listed),
-            Turn::Happened(Happening::Idle) => self.reopen(),
+            PhaseEvent::Connection(ConnectionEvent::Ended(end)) => self.lost(end),
+            PhaseEvent::Connection(ConnectionEvent::Relisted(listed)) => self.relisted(listed),
+            PhaseEvent::Connection(ConnectionEvent::Idle) => self.reopen(),
         }
     }
 
-    fn begin(&mut self) {
-        let again = self.board.now().started.is_some();
+    fn begin_attempt(&mut self) {
+        let again = self.status.snapshot().started.is_some();
         let fresh = |snapshot: &mut Snapshot| {
             snapshot.steps.clear();
             snapshot.restarts += u32::from(again);
         };
-        if matches!(self.board.now().state, State::Connecting { .. }) {
-            self.board.noted(fresh);
-            self.board.step(self.reach.first_step());
+        if matches!(self.status.snapshot().state, State::Connecting { .. }) {
+            self.status.update_quietly(fresh);
+            self.status.set_step(self.endpoint.first_step());
         } else {
-            self.board.moved(
-                connecting(self.reach.first_step()),
+            self.status.set_state(
+                connecting(self.endpoint.first_step()),
                 "its wait is over",
                 fresh,
             );
         }
         let (cancel, cancelled) = oneshot::channel();
-        let (reach, board, memory) = (self.reach.clone(), self.board.clone(), self.memory.clone());
-        let known = self.are_habits_known.then(|| self.habits.clone());
-        let attempt = Attempt::new(
+        let (endpoint, status, launch_store) = (
+            self.endpoint.clone(),
+            self.status.clone(),
+            self.launch_store.clone(),
+        );
+        let known = self.is_profile_current.then(|| self.profile.clone());
+        let attempt = ConnectAttempt::new(
             self.config.clone(),
-            reach,
-            board,
-            memory,
+            endpoint,
+            status,
+            launch_store,
             self.options.clone(),
             known,
         );
@@ -311,13 +320,13 @@ impl Task {
             attempt: Box::pin(attempt.run(cancelled)),
             cancel: Some(cancel),
         };
-        for heeded in self.restarting.drain(..) {
-            let _ = heeded.send(());
+        for done in self.restarting.drain(..) {
+            let _ = done.send(());
         }
     }
 
-    fn arrived(&mut self, arrival: Arrival, process: Option<Box<dyn Process>>) {
-        let Arrival {
+    fn arrived(&mut self, arrival: Connected, process: Option<Box<dyn ServerProcess>>) {
+        let Connected {
             link,
             wire,
             offerings,
@@ -328,21 +337,26 @@ impl Task {
             era: hello.era(),
             version: hello.revision.to_string(),
         };
-        self.keep_era(hello.era());
+        self.remember_era(hello.era());
         for (method, fault) in &offerings.faults {
-            self.board.notice(format!("{method} failed: {fault}"));
+            self.status.notice(format!("{method} failed: {fault}"));
         }
         let offerings = Arc::new(offerings);
-        self.chores.add(
-            self.memory
+        self.store_writes.add(
+            self.launch_store
                 .clone()
-                .keep_offerings(offerings.clone(), redactor.clone().unwrap_or_default()),
+                .store_offerings(offerings.clone(), redactor.clone().unwrap_or_default()),
         );
         self.worked.store(false, Ordering::Relaxed);
-        let other_era_tools = Arc::new(self.habits.other_era_tools(hello.era()));
-        let session = Link::session(link.clone());
-        self.phase = Phase::Live(Box::new(Live::new(link, process, redactor, &self.config)));
-        self.board.moved(state, "", |snapshot| {
+        let other_era_tools = Arc::new(self.profile.other_era_tools(hello.era()));
+        let session = LiveSession::session(link.clone());
+        self.phase = Phase::Live(Box::new(LiveConnection::new(
+            link,
+            process,
+            redactor,
+            &self.config,
+        )));
+        self.status.set_state(state, "", |snapshot| {
             snapshot.session = session;
             snapshot.other_era_tools = other_era_tools;
             snapshot.wire = wire;
@@ -354,28 +368,33 @@ impl Task {
     }
 
     /// The connection is gone; the calls under way know it already.
-    fn lost(&mut self, end: End) {
+    fn lost(&mut self, end: ConnectionEnd) {
         let Phase::Live(live) = std::mem::take(&mut self.phase) else {
             return;
         };
-        self.learn_from(&live);
-        let fact = sentence::failure(&end.fact(), &end.last_words);
+        self.record_connection(&live);
+        let fact = messages::with_stderr(&end.fact(), &end.last_stderr);
         self.failed(
             Failure {
                 fact,
                 retry: Retry::Soon,
             },
-            live.leave(),
-            Some(end.death()),
+            live.close(),
+            Some(end.message_for_calls()),
         );
     }
 
-    fn failed(&mut self, failure: Failure, ending: BoxFuture<'static, ()>, death: Option<String>) {
+    fn failed(
+        &mut self,
+        failure: Failure,
+        stopping: BoxFuture<'static, ()>,
+        death: Option<String>,
+    ) {
         let now = Instant::now();
         let error = failure.fact;
         let mut again = None;
         let (state, then) = match self.backoff.failed(failure.retry, now, fastrand::f64()) {
-            Verdict::Again { attempt, wait } => {
+            BackoffDecision::Retry { attempt, wait } => {
                 again = Some((error.clone(), attempt));
                 (
                     State::Backoff {
@@ -386,16 +405,16 @@ impl Task {
                     Some(now + wait),
                 )
             }
-            Verdict::Rest => (State::Failed { error }, None),
+            BackoffDecision::Pause => (State::Failed { error }, None),
         };
-        self.phase = Phase::Leaving { ending, then };
-        self.board.moved(state, "", |snapshot| {
+        self.phase = Phase::Stopping { stopping, then };
+        self.status.set_state(state, "", |snapshot| {
             snapshot.failure = again;
             // A connection that was lost has ended no attempt: the one that made it had ended well.
             snapshot.attempts_ended += u64::from(death.is_none());
             snapshot.last_exit = death.or(snapshot.last_exit.take());
             disconnected(snapshot);
-            if matches!(failure.retry, Retry::WhenTold | Retry::WhenWanted) {
+            if matches!(failure.retry, Retry::OnRequest | Retry::OnUseWithdrawn) {
                 withdrawn(snapshot);
             }
         });
@@ -407,16 +426,18 @@ impl Task {
             let Phase::Live(live) = std::mem::take(&mut self.phase) else {
                 return;
             };
-            self.learn_from(&live);
-            return self.needs_login(&needed.reason, live.let_go(), false);
+            self.record_connection(&live);
+            return self.needs_login(&needed.reason, live.detach(), false);
         }
-        let before = self.board.now().offerings.clone();
-        match lists::news(&before, listed) {
-            News::None => self.board.noted(|snapshot| snapshot.listings += 1),
-            News::Offerings(offerings) => {
-                if let Err(Failure { fact, retry }) = verdict_on(&self.config, &offerings) {
-                    return self.not_worth_it(Failure {
-                        fact: sentence::failure(&fact, &[]),
+        let before = self.status.snapshot().offerings.clone();
+        match list_refresh::compare(&before, listed) {
+            ListUpdate::Unchanged => self
+                .status
+                .update_quietly(|snapshot| snapshot.listings += 1),
+            ListUpdate::Changed(offerings) => {
+                if let Err(Failure { fact, retry }) = check_offerings(&self.config, &offerings) {
+                    return self.close_without_offerings(Failure {
+                        fact: messages::with_stderr(&fact, &[]),
                         retry,
                     });
                 }
@@ -426,84 +447,87 @@ impl Task {
                 } else {
                     Redactor::default()
                 };
-                self.chores.add(
-                    self.memory
+                self.store_writes.add(
+                    self.launch_store
                         .clone()
-                        .keep_offerings(offerings.clone(), redactor),
+                        .store_offerings(offerings.clone(), redactor),
                 );
-                self.board.replaced(|snapshot| {
+                self.status.update(|snapshot| {
                     snapshot.offerings = offerings;
                     snapshot.listings += 1;
                 });
             }
-            News::Fault(fault) => {
+            ListUpdate::Failed(fault) => {
                 let line = format!(
                     "said that its lists changed, but listing them failed: {fault}; the lists from before are kept"
                 );
-                self.board.notice(line);
-                self.board.noted(|snapshot| snapshot.listings += 1);
+                self.status.notice(line);
+                self.status
+                    .update_quietly(|snapshot| snapshot.listings += 1);
             }
         }
     }
 
     /// It has taken back all that it was kept for.
-    fn not_worth_it(&mut self, failure: Failure) {
+    fn close_without_offerings(&mut self, failure: Failure) {
         let Phase::Live(live) = std::mem::take(&mut self.phase) else {
             return;
         };
-        self.learn_from(&live);
+        self.record_connection(&live);
         self.failed(
             failure,
-            live.leave(),
+            live.close(),
             Some("closed, as it offers nothing any more".to_owned()),
         );
-        self.board.noted(|snapshot| snapshot.listings += 1);
+        self.status
+            .update_quietly(|snapshot| snapshot.listings += 1);
     }
 
     /// What a connection that is over has shown.
-    pub(super) fn learn_from(&mut self, live: &Live) {
+    pub(super) fn record_connection(&mut self, live: &LiveConnection) {
         if self.worked.swap(false, Ordering::Relaxed) {
             self.backoff.worked();
         }
-        let verdict = self.habits.verdict.map(|verdict| {
+        let verdict = self.profile.verdict.map(|verdict| {
             if live.was_questioned() {
                 verdict.confirmed()
             } else {
                 verdict
             }
         });
-        self.keep_habits(Habits {
-            asks: self.habits.asks || live.asks(),
+        self.set_profile(LaunchProfile {
+            asks: self.profile.asks || live.asks(),
             verdict,
-            ..self.habits.clone()
+            ..self.profile.clone()
         });
     }
 
     /// What an entry dictates says nothing about what another entry of the same launch should begin
     /// with.
-    fn keep_era(&mut self, era: Era) {
+    fn remember_era(&mut self, era: Era) {
         if self.config.protocol == Protocol::Auto {
             let is_refuted =
                 |verdict: &EraVerdict| verdict.era() == Era::Legacy && era == Era::Modern;
             let verdict = self
-                .habits
+                .profile
                 .verdict
                 .map(|verdict| match is_refuted(&verdict) {
                     true => verdict.failed(SystemTime::now()),
                     false => verdict,
                 });
-            self.keep_habits(Habits {
+            self.set_profile(LaunchProfile {
                 era: Some(era),
                 verdict,
-                ..self.habits.clone()
+                ..self.profile.clone()
             });
         }
     }
 
-    pub(super) fn keep_habits(&mut self, habits: Habits) {
-        if self.habits != habits {
-            self.habits = habits.clone();
-            self.chores.add(self.memory.clone().keep_habits(habits));
+    pub(super) fn set_profile(&mut self, profile: LaunchProfile) {
+        if self.profile != profile {
+            self.profile = profile.clone();
+            self.store_writes
+                .add(self.launch_store.clone().store_profile(profile));
         }
     }
 
@@ -513,55 +537,55 @@ impl Task {
         // Nothing will be heeded any more, so nobody should wait for it.
         self.commands.close();
         while self.commands.try_recv().is_ok() {}
-        let ending: BoxFuture<'static, ()> = match std::mem::take(&mut self.phase) {
-            Phase::Resting | Phase::Waiting(_) => Box::pin(async {}),
-            Phase::Leaving { ending, .. } => ending,
+        let stopping: BoxFuture<'static, ()> = match std::mem::take(&mut self.phase) {
+            Phase::Idle | Phase::Waiting(_) => Box::pin(async {}),
+            Phase::Stopping { stopping, .. } => stopping,
             Phase::Connecting { attempt, cancel } => {
                 drop(cancel);
                 Box::pin(async move {
-                    let Outcome {
+                    let AttemptOutcome {
                         process, farewell, ..
                     } = attempt.await;
-                    leave(process, farewell).await;
+                    close_connection(process, farewell).await;
                 })
             }
             Phase::Live(live) => {
-                self.learn_from(&live);
-                live.leave()
+                self.record_connection(&live);
+                live.close()
             }
         };
         // What never ran has nothing to tell: the log of a server is not one of every run of ours.
         let quiet = matches!(
-            self.board.now().state,
+            self.status.snapshot().state,
             State::Disabled | State::Blocked { .. } | State::Untrusted { .. } | State::Idle
         );
-        self.board.ended(quiet, |snapshot| {
+        self.status.set_stopped(quiet, |snapshot| {
             cut_off(snapshot, "stopped on request");
             disconnected(snapshot);
             withdrawn(snapshot);
         });
         let _ = timeout(STOP_BOUND, async {
-            tokio::join!(ending, self.chores.all())
+            tokio::join!(stopping, self.store_writes.finish())
         })
         .await;
-        self.board.noted(|snapshot| snapshot.pid = None);
+        self.status.update_quietly(|snapshot| snapshot.pid = None);
     }
 }
 
 impl Phase {
     /// Waits for what the phase is about. Cancel-safe.
-    async fn next(&mut self) -> Turn {
+    async fn next(&mut self) -> PhaseEvent {
         match self {
-            Self::Resting => std::future::pending().await,
+            Self::Idle => std::future::pending().await,
             Self::Waiting(until) => {
                 sleep_until(*until).await;
-                Turn::Due
+                PhaseEvent::Due
             }
-            Self::Connecting { attempt, .. } => Turn::Attempted(attempt.await),
-            Self::Live(live) => Turn::Happened(live.next().await),
-            Self::Leaving { ending, .. } => {
-                ending.await;
-                Turn::Left
+            Self::Connecting { attempt, .. } => PhaseEvent::Attempted(attempt.await),
+            Self::Live(live) => PhaseEvent::Connection(live.next().await),
+            Self::Stopping { stopping, .. } => {
+                stopping.await;
+                PhaseEvent::Stopped
             }
         }
     }

@@ -232,7 +232,7 @@ async fn f18_only_a_good_answer_starts_the_count_anew() {
     let rig = Rig::eager([Play::default()]);
     for round in 1..=8 {
         rig.until_ready().await;
-        rig.handle.worked();
+        rig.handle.record_success();
         rig.stage().hang_up();
         let State::Backoff { attempt, .. } = rig.until(is_backoff).await else {
             unreachable!()
@@ -560,7 +560,7 @@ async fn f7_a_death_is_told_with_exit_status_and_stderr() {
     let stage = rig.stage();
     let lost = Instant::now();
     stage.hang_up();
-    let (death, ()) = tokio::join!(rig.handle.death(), async {
+    let (death, ()) = tokio::join!(rig.handle.connection_end(), async {
         sleep(Duration::from_millis(30)).await;
         stage.exit(Exit::Signal(9));
     });
@@ -587,7 +587,7 @@ async fn f3_a_channel_that_ends_without_its_process_is_told_within_the_bound() {
     let rig = Rig::eager([Play::default()]);
     rig.until_ready().await;
     rig.stage().hang_up();
-    let death = timeout(Duration::from_millis(150), rig.handle.death())
+    let death = timeout(Duration::from_millis(150), rig.handle.connection_end())
         .await
         .unwrap();
     assert_eq!(death.as_deref(), Some("end of output"));
@@ -603,7 +603,7 @@ async fn f7_a_process_that_ends_ends_the_connection() {
     let stage = rig.stage();
     stage.exit(Exit::Status(0));
     assert_eq!(
-        rig.handle.death().await.as_deref(),
+        rig.handle.connection_end().await.as_deref(),
         Some("exited with status 0")
     );
     assert!(stage.is_closed());
@@ -785,6 +785,6 @@ async fn p1_a_stopped_server_answers_everything_at_once() {
         rig.handle.usable(LONG).await.unwrap_err().fact,
         "closed; start it again to use it"
     );
-    assert_eq!(rig.handle.death().await, None);
+    assert_eq!(rig.handle.connection_end().await, None);
     assert!(asked.elapsed() < MOMENT);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use switchboard::config::{self, ConfigFile, Dialect, Scope};
-use switchboard::server::Record;
+use switchboard::server::DialectStatus;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::Scratch;
 
@@ -30,7 +30,7 @@ async fn open(peer: &Peer, key: &str, mut entry: Value) -> Host {
 }
 
 /// Waits until the server is told of as lost, with a reason.
-async fn disconnected(host: &Host) -> Record {
+async fn disconnected(host: &Host) -> DialectStatus {
     let server = server(host);
     let mut events = host.events();
     let lost = async {

@@ -15,7 +15,7 @@ use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
 use switchboard::event::{Event, NextEvent};
 use switchboard::launch::Launcher;
 use switchboard::name::{ServerName, ToolName};
-use switchboard::server::{Record, ServerHandle, State};
+use switchboard::server::{DialectStatus, ServerHandle, State};
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::script::Era;
@@ -54,9 +54,14 @@ async fn start(stage: &Stage, entries: &[Entry]) -> Host {
 }
 
 /// What a server of a core-agent file tells of itself.
-fn record(name: &str, status: &'static str, error: Option<String>, tools: &[&str]) -> Record {
+fn record(
+    name: &str,
+    status: &'static str,
+    error: Option<String>,
+    tools: &[&str],
+) -> DialectStatus {
     let tools = tools.iter().map(|tool| ToolName::new(tool)).collect();
-    Record {
+    DialectStatus {
         name: ServerName::new(name).unwrap(),
         dialect: Dialect::CoreAgent,
         status,

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::super::State;
 use super::super::era::{EraEvidence, EraVerdict, seconds};
-use super::super::memory::{Habits, Memory};
+use super::super::launch_store::{LaunchProfile, LaunchStore};
 use super::super::other_era::CallRoute;
 use super::super::switching::{EraOutcome, EraRefusal};
 use super::script::{LAUNCH, Play, Rig, connecting};
@@ -41,8 +41,8 @@ fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
 }
 
-async fn remembered(store: &Arc<dyn Store>) -> Habits {
-    Memory::new(store.clone(), LAUNCH).habits().await
+async fn remembered(store: &Arc<dyn Store>) -> LaunchProfile {
+    LaunchStore::new(store.clone(), LAUNCH).profile().await
 }
 
 fn eras_tried(rig: &Rig) -> Vec<Option<Era>> {
@@ -109,16 +109,16 @@ async fn a_refused_question_restarts_the_server_in_the_legacy_era_once_and_is_re
         (eras_tried(&rig), rig.most_alive()),
         (vec![None, Some(Era::Legacy)], 1)
     );
-    let habits = remembered(&store).await;
+    let profile = remembered(&store).await;
     assert!(
         matches!(
-            habits.verdict,
+            profile.verdict,
             Some(EraVerdict::Legacy {
                 confirmed: false,
                 ..
             })
         ),
-        "{habits:?}"
+        "{profile:?}"
     );
 
     // The next run begins with legacy.
@@ -175,16 +175,16 @@ async fn a_question_confirms_the_switch_for_good() {
     rig.until_ready().await;
     rig.stage().questioned.store(true, Ordering::Relaxed);
     rig.handle.stop().await;
-    let habits = remembered(&store).await;
+    let profile = remembered(&store).await;
     assert!(
         matches!(
-            habits.verdict,
+            profile.verdict,
             Some(EraVerdict::Legacy {
                 confirmed: true,
                 ..
             })
         ),
-        "{habits:?}"
+        "{profile:?}"
     );
 }
 
@@ -206,10 +206,13 @@ async fn a_server_that_cannot_ask_in_either_era_is_switched_back_and_left_alone(
         "server \"play\" asks in the older way, which neither its 2026-07-28 nor its 2025-11-25 connection can carry"
     );
     assert_eq!((rig.starts(), eras_tried(&rig)[2]), (3, Some(Era::Modern)));
-    let habits = remembered(&store).await;
+    let profile = remembered(&store).await;
     assert!(
-        matches!(habits.verdict, Some(EraVerdict::Modern { both: false, .. })),
-        "{habits:?}"
+        matches!(
+            profile.verdict,
+            Some(EraVerdict::Modern { both: false, .. })
+        ),
+        "{profile:?}"
     );
 }
 
@@ -328,12 +331,14 @@ async fn an_unconfirmed_switch_expires() {
             since: now - age_days * 24 * 3600,
             confirmed: false,
         };
-        let habits = Habits {
+        let profile = LaunchProfile {
             era: Some(Era::Legacy),
             verdict: Some(verdict),
-            ..Habits::default()
+            ..LaunchProfile::default()
         };
-        Memory::new(store.clone(), LAUNCH).keep_habits(habits).await;
+        LaunchStore::new(store.clone(), LAUNCH)
+            .store_profile(profile)
+            .await;
         let rig = Rig::new(
             connecting(),
             [Play {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::reach::ByConnector;
+use super::super::endpoint::ConnectorEndpoint;
 use super::super::{ServerHandle, State};
-use super::script::{connecting, supervised};
+use super::script::{connecting, task_setup};
 use crate::caller::BoxFuture;
 use crate::session::Era;
 use crate::store::MemoryStore;
@@ -106,9 +106,9 @@ fn names(handle: &ServerHandle) -> Vec<String> {
 async fn s1_24_a_transport_of_ones_own_connects_lists_reconnects_and_stops() {
     let server = Arc::new(InProcess::default());
     server.tools.lock().unwrap().push("one");
-    let reach = Arc::new(ByConnector(Arc::new(Own(server.clone()))));
-    let handle = ServerHandle::supervise(
-        supervised(reach, Arc::new(MemoryStore::default())),
+    let endpoint = Arc::new(ConnectorEndpoint(Arc::new(Own(server.clone()))));
+    let handle = ServerHandle::spawn_task(
+        task_setup(endpoint, Arc::new(MemoryStore::default())),
         connecting(),
     );
     let session = handle.ready(Duration::from_secs(10)).await.unwrap();
@@ -134,7 +134,7 @@ async fn s1_24_a_transport_of_ones_own_connects_lists_reconnects_and_stops() {
     // The connection is lost, and made again.
     server.hang_up("the other side went away");
     assert_eq!(
-        handle.death().await.as_deref(),
+        handle.connection_end().await.as_deref(),
         Some("the other side went away")
     );
     let second = handle.ready(Duration::from_secs(10)).await.unwrap();

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::{Notify, broadcast};
 
-use super::super::{Means, ServerHandle};
+use super::super::{ServerHandle, ServerResources};
 use super::error_of;
 use super::script::{connecting, entry};
 use crate::caller::Offers;
@@ -48,7 +48,7 @@ fn shell(script: &str) -> Arc<ServerConfig> {
 
 fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> ServerHandle {
     let path = std::env::var("PATH").unwrap();
-    let means = Means {
+    let resources = ServerResources {
         auth: Default::default(),
         launcher: Launcher::process_groups(),
         environment: Arc::new(Environment::new([("PATH".to_owned(), path)])),
@@ -64,7 +64,7 @@ fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> S
         overseer: None,
         connectors: Default::default(),
     };
-    ServerHandle::start(config, means, connecting())
+    ServerHandle::start(config, resources, connecting())
 }
 
 /// S2-65: each way not to start is told apart, in one line that ends with what to try.
@@ -118,7 +118,7 @@ async fn f7_a_killed_process_is_told_and_replaced() {
     kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
     session.closed().await;
     assert_eq!(
-        handle.death().await.as_deref(),
+        handle.connection_end().await.as_deref(),
         Some("was killed by SIGKILL; last stderr: \"complaint\"")
     );
 

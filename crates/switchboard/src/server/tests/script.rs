@@ -10,10 +10,13 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::{Instant, sleep};
 
 use super::super::backoff::Retry;
-use super::super::memory::Memory;
-use super::super::reach::{Begun, Failure, Link, Opened, Opening, Process, Reach};
+use super::super::endpoint::{
+    Failure, LiveSession, OpenedSession, ServerEndpoint, ServerProcess, SessionOpener,
+    StartedServer,
+};
+use super::super::launch_store::LaunchStore;
 use super::super::stderr::ServerStderr;
-use super::super::{ServerHandle, State, Supervised};
+use super::super::{ServerHandle, State, TaskSetup};
 use crate::caller::{BoxFuture, Offers};
 use crate::catalog::{Offerings, ToolDefinition};
 use crate::config::{
@@ -175,7 +178,7 @@ async fn told<T: Clone>(sender: &watch::Sender<Option<T>>) -> T {
     told.clone().expect("waited for")
 }
 
-impl Link for Stage {
+impl LiveSession for Stage {
     fn hello(&self) -> &Hello {
         &self.hello
     }
@@ -228,12 +231,12 @@ struct Actor {
     alive: Arc<Alive>,
 }
 
-impl Process for Actor {
+impl ServerProcess for Actor {
     fn pid(&self) -> u32 {
         42
     }
 
-    fn last_words(&self, _: Instant) -> BoxFuture<'_, Vec<String>> {
+    fn last_stderr(&self, _: Instant) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async { self.stage.play.stderr.clone() })
     }
 
@@ -257,8 +260,8 @@ struct Entrance {
     approaches: Arc<Mutex<Vec<Tried>>>,
 }
 
-impl Opening for Entrance {
-    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<Opened, OpenFault>> {
+impl SessionOpener for Entrance {
+    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<OpenedSession, OpenFault>> {
         let approach = (options.protocol, options.known_era, options.asks);
         self.approaches
             .lock()
@@ -269,7 +272,7 @@ impl Opening for Entrance {
             sleep(stage.play.handshake).await;
             match stage.play.fault.clone() {
                 Some(fault) => Err(fault),
-                None => Ok(Opened {
+                None => Ok(OpenedSession {
                     link: stage,
                     wire: None,
                 }),
@@ -278,8 +281,8 @@ impl Opening for Entrance {
     }
 }
 
-impl Reach for Script {
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
+impl ServerEndpoint for Script {
+    fn start(&self) -> BoxFuture<'_, Result<StartedServer, Failure>> {
         let play = {
             let mut plays = self.plays.lock().expect("no test panics with it");
             let play = plays.pop_front().expect("a script has a play");
@@ -305,7 +308,7 @@ impl Reach for Script {
         self.alive.most.fetch_max(now, Ordering::Relaxed);
         let stage = Arc::new(Stage::new(play));
         self.stage.send_replace(Some(stage.clone()));
-        let opening = Box::new(Entrance {
+        let opener = Box::new(Entrance {
             stage: stage.clone(),
             approaches: self.approaches.clone(),
         });
@@ -315,9 +318,9 @@ impl Reach for Script {
         };
         let unset = vec![("TOKEN".to_owned(), "env.TOKEN".to_owned())];
         Box::pin(async move {
-            Ok(Begun {
+            Ok(StartedServer {
                 process: Some(Box::new(process)),
-                opening,
+                opener,
                 unset,
                 redactor: None,
             })
@@ -370,13 +373,13 @@ impl Rig {
         });
         let mut config = entry();
         change(&mut config);
-        let server = Supervised {
+        let server = TaskSetup {
             config: Arc::new(config),
-            ..supervised(script.clone(), store)
+            ..task_setup(script.clone(), store)
         };
         let (events, changed) = (server.events.subscribe(), server.changed.clone());
         Self {
-            handle: ServerHandle::supervise(server, initial),
+            handle: ServerHandle::spawn_task(server, initial),
             script,
             events,
             changed,
@@ -461,22 +464,22 @@ pub(super) fn connecting() -> State {
 }
 
 /// A server that is reached this way.
-pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Supervised {
-    Supervised {
+pub(super) fn task_setup(endpoint: Arc<dyn ServerEndpoint>, store: Arc<dyn Store>) -> TaskSetup {
+    TaskSetup {
         config: Arc::new(entry()),
         launch: LAUNCH,
         log: None,
         stderr: ServerStderr::default(),
-        reach,
-        memory: Memory::new(store, LAUNCH),
+        endpoint,
+        launch_store: LaunchStore::new(store, LAUNCH),
         offers: Offers::default(),
         roots: Default::default(),
         overseer: None,
         events: broadcast::Sender::new(1024),
         changed: Arc::new(Notify::new()),
         wishes: Default::default(),
-        own: false,
-        others: None,
+        is_further_connection: false,
+        after: None,
     }
 }
 

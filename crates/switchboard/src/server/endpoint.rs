@@ -1,8 +1,8 @@
 //! How a server is reached: what must be started and which channel leads to it, for each kind of
 //! endpoint.
 //!
-//! The task sees a server through four small traits: [`Reach`] starts it, [`Process`] is what was
-//! started, [`Opening`] is the way to a session with it, [`Link`] is that session. A server without
+//! The task sees a server through four small traits: [`ServerEndpoint`] starts it, [`ServerProcess`] is what was
+//! started, [`SessionOpener`] is the way to a session with it, [`LiveSession`] is that session. A server without
 //! a process (a URL, a library user's own transport) differs nowhere else.
 
 use std::io;
@@ -16,7 +16,7 @@ use super::backoff::Retry;
 use super::connect::Approach;
 use super::state::Wire;
 use super::stderr::ServerStderr;
-use super::{Means, ServerConfig};
+use super::{ServerConfig, ServerResources};
 use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{
@@ -38,43 +38,43 @@ mod url;
 pub use url::SharedStack;
 
 /// How many lines of stderr an error quotes.
-const LAST_WORDS: usize = 5;
+const QUOTED_STDERR_LINES: usize = 5;
 
 /// The way to the server of an entry. A new kind of endpoint is one more arm here.
-pub(super) fn reach(
+pub(super) fn endpoint_for(
     config: &Arc<ServerConfig>,
-    means: &Means,
+    resources: &ServerResources,
     stderr: &ServerStderr,
-) -> Arc<dyn Reach> {
+) -> Arc<dyn ServerEndpoint> {
     match &config.endpoint {
-        Endpoint::Stdio(endpoint) => Arc::new(ByProcess {
+        Endpoint::Stdio(endpoint) => Arc::new(ProcessEndpoint {
             config: config.clone(),
             endpoint: endpoint.clone(),
-            environment: means.environment.clone(),
-            launcher: means.launcher.clone(),
-            private_folder: means.private_folder.clone(),
+            environment: resources.environment.clone(),
+            launcher: resources.launcher.clone(),
+            private_folder: resources.private_folder.clone(),
             stderr: stderr.clone(),
         }),
         #[cfg(feature = "http")]
-        Endpoint::Http(endpoint) => Arc::new(url::ByUrl::new(
+        Endpoint::Http(endpoint) => Arc::new(url::UrlEndpoint::new(
             config.clone(),
             endpoint.clone(),
-            means,
+            resources,
             stderr.clone(),
         )),
         #[cfg(not(feature = "http"))]
-        Endpoint::Http(_) => Arc::new(NoWay(
+        Endpoint::Http(_) => Arc::new(UnusableEndpoint(
             "this build has no HTTP; use one with the feature `http`, or give a `command`"
                 .to_owned(),
         )),
-        Endpoint::Invalid(fault) => Arc::new(NoWay(fault.to_string())),
+        Endpoint::Invalid(fault) => Arc::new(UnusableEndpoint(fault.to_string())),
     }
 }
 
 /// Starts a server and opens sessions with it.
-pub(super) trait Reach: Send + Sync {
+pub(super) trait ServerEndpoint: Send + Sync {
     /// Starts what must run before anything can be said.
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>>;
+    fn start(&self) -> BoxFuture<'_, Result<StartedServer, Failure>>;
 
     /// What connecting begins with, in one word for people.
     fn first_step(&self) -> &'static str {
@@ -82,7 +82,7 @@ pub(super) trait Reach: Send + Sync {
     }
 
     /// How to open on a fresh start after `fault`, if there is another way.
-    fn after(&self, approach: Approach, fault: &OpenFault) -> Option<Approach> {
+    fn next_approach(&self, approach: Approach, fault: &OpenFault) -> Option<Approach> {
         approach.after(fault)
     }
 
@@ -94,10 +94,10 @@ pub(super) trait Reach: Send + Sync {
 }
 
 /// A server that was started, and the way to it.
-pub(super) struct Begun {
-    pub(super) process: Option<Box<dyn Process>>,
+pub(super) struct StartedServer {
+    pub(super) process: Option<Box<dyn ServerProcess>>,
     /// Holds the process's stdin, so it must be gone before the process is stopped.
-    pub(super) opening: Box<dyn Opening>,
+    pub(super) opener: Box<dyn SessionOpener>,
     /// References to variables that are not set: (variable, field).
     pub(super) unset: Vec<(String, String)>,
     /// Keeps the entry's secrets out of what the server says when it fails.
@@ -105,25 +105,25 @@ pub(super) struct Begun {
 }
 
 /// The way to a session with a server that was started.
-pub(super) trait Opening: Send + Sync {
+pub(super) trait SessionOpener: Send + Sync {
     /// Connects and shakes hands, within the options' time.
-    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<Opened, OpenFault>>;
+    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<OpenedSession, OpenFault>>;
 }
 
 /// A session, and what it was found to run over where there was a choice.
-pub(super) struct Opened {
-    pub(super) link: Arc<dyn Link>,
+pub(super) struct OpenedSession {
+    pub(super) link: Arc<dyn LiveSession>,
     pub(super) wire: Option<Wire>,
 }
 
 /// One channel, without a choice.
-struct Over(Arc<dyn Connector>);
+struct ConnectorOpener(Arc<dyn Connector>);
 
-impl Opening for Over {
-    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<Opened, OpenFault>> {
+impl SessionOpener for ConnectorOpener {
+    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<OpenedSession, OpenFault>> {
         Box::pin(async move {
             let session = Session::open(&*self.0, options).await?;
-            Ok(Opened {
+            Ok(OpenedSession {
                 link: session,
                 wire: None,
             })
@@ -140,13 +140,13 @@ pub(super) struct Failure {
 }
 
 /// A process of ours.
-pub(super) trait Process: Send {
+pub(super) trait ServerProcess: Send {
     fn pid(&self) -> u32;
 
     /// The last lines of its stderr, safe to show. What it wrote before it ended may still be on
     /// its way: that is waited for, but only `until` then, since other processes may hold its
     /// stderr.
-    fn last_words(&self, until: Instant) -> BoxFuture<'_, Vec<String>>;
+    fn last_stderr(&self, until: Instant) -> BoxFuture<'_, Vec<String>>;
 
     /// Waits for its end. Cancel-safe, and may be called again.
     fn exited(&mut self) -> BoxFuture<'_, Exit>;
@@ -157,7 +157,7 @@ pub(super) trait Process: Send {
 }
 
 /// A live session, as far as keeping it alive goes.
-pub(super) trait Link: Send + Sync {
+pub(super) trait LiveSession: Send + Sync {
     fn hello(&self) -> &Hello;
     fn offerings(&self) -> BoxFuture<'_, Result<Offerings, RequestFault>>;
     fn list_changed(&self) -> BoxFuture<'_, ()>;
@@ -184,7 +184,7 @@ pub(super) trait Link: Send + Sync {
     fn session(self: Arc<Self>) -> Option<Arc<Session>>;
 }
 
-impl Link for Session {
+impl LiveSession for Session {
     fn hello(&self) -> &Hello {
         self.hello()
     }
@@ -231,7 +231,7 @@ impl Link for Session {
 }
 
 /// A child process that speaks over its standard streams.
-struct ByProcess {
+struct ProcessEndpoint {
     config: Arc<ServerConfig>,
     endpoint: StdioEndpoint,
     environment: Arc<Environment>,
@@ -241,14 +241,14 @@ struct ByProcess {
     stderr: ServerStderr,
 }
 
-impl Reach for ByProcess {
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
+impl ServerEndpoint for ProcessEndpoint {
+    fn start(&self) -> BoxFuture<'_, Result<StartedServer, Failure>> {
         Box::pin(self.spawn())
     }
 }
 
-impl ByProcess {
-    async fn spawn(&self) -> Result<Begun, Failure> {
+impl ProcessEndpoint {
+    async fn spawn(&self) -> Result<StartedServer, Failure> {
         let launch = self.resolve().map_err(|fact| Failure {
             fact,
             retry: Retry::OnUse,
@@ -268,20 +268,20 @@ impl ByProcess {
         let redactor = Redactor::new(launch.secrets);
         self.stderr.drain(redactor.clone(), stderr);
         let connector = StdioConnector::new(stdin, stdout, self.config.max_message_bytes);
-        Ok(Begun {
-            process: Some(Box::new(Spawned {
+        Ok(StartedServer {
+            process: Some(Box::new(SpawnedProcess {
                 child,
                 stderr: self.stderr.clone(),
                 stop: stop_timing(&self.config),
             })),
-            opening: Box::new(Over(Arc::new(connector))),
+            opener: Box::new(ConnectorOpener(Arc::new(connector))),
             unset: launch.unset,
             redactor: Some(redactor),
         })
     }
 }
 
-impl ByProcess {
+impl ProcessEndpoint {
     /// The launch, in the folder that the entry names or that is meant where it names none.
     fn resolve(&self) -> Result<ResolvedLaunch, String> {
         let private = self
@@ -378,7 +378,7 @@ fn spawn_failure(launch: &ResolvedLaunch, error: &io::Error) -> Failure {
     }
 }
 
-struct Spawned {
+struct SpawnedProcess {
     child: Child,
     /// Begun anew by each spawn, and free of the launch's secrets.
     stderr: ServerStderr,
@@ -396,16 +396,16 @@ fn stop_timing(config: &ServerConfig) -> StopTiming {
     }
 }
 
-impl Process for Spawned {
+impl ServerProcess for SpawnedProcess {
     fn pid(&self) -> u32 {
         self.child.pid
     }
 
-    fn last_words(&self, until: Instant) -> BoxFuture<'_, Vec<String>> {
+    fn last_stderr(&self, until: Instant) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async move {
             let _ = timeout_at(until, self.stderr.drained()).await;
             self.stderr
-                .last_lines(LAST_WORDS)
+                .last_lines(QUOTED_STDERR_LINES)
                 .iter()
                 .map(|line| line.for_terminal_line().to_string())
                 .collect()
@@ -424,15 +424,15 @@ impl Process for Spawned {
 }
 
 /// A library user's own transport: nothing to start.
-pub(super) struct ByConnector(pub(super) Arc<dyn Connector>);
+pub(super) struct ConnectorEndpoint(pub(super) Arc<dyn Connector>);
 
-impl Reach for ByConnector {
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
-        let opening = Box::new(Over(self.0.clone()));
+impl ServerEndpoint for ConnectorEndpoint {
+    fn start(&self) -> BoxFuture<'_, Result<StartedServer, Failure>> {
+        let opener = Box::new(ConnectorOpener(self.0.clone()));
         Box::pin(async move {
-            Ok(Begun {
+            Ok(StartedServer {
                 process: None,
-                opening,
+                opener,
                 unset: Vec::new(),
                 redactor: None,
             })
@@ -441,15 +441,15 @@ impl Reach for ByConnector {
 }
 
 /// An endpoint that cannot be reached, and why.
-struct NoWay(String);
+struct UnusableEndpoint(String);
 
-impl Reach for NoWay {
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
+impl ServerEndpoint for UnusableEndpoint {
+    fn start(&self) -> BoxFuture<'_, Result<StartedServer, Failure>> {
         let fact = self.0.clone();
         Box::pin(async move {
             Err(Failure {
                 fact,
-                retry: Retry::WhenTold,
+                retry: Retry::OnRequest,
             })
         })
     }

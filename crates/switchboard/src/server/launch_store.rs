@@ -25,18 +25,18 @@ use crate::store::{Shelf, Store, StoreError};
 use crate::wire::RawJson;
 
 /// How long a server waits for what is remembered of it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a launch offered when it was last listed, as far as the store knows. It may block: call it
 /// where that is no harm.
 pub fn remembered_offerings(store: &dyn Store, launch: Fingerprint) -> Option<Offerings> {
-    let text = kept(store.get(Shelf::Catalogs, &launch.to_hex()))??;
+    let text = or_log(store.get(Shelf::Catalogs, &launch.to_hex()))??;
     read_offerings(text)
 }
 
 /// How a launch behaved last time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Habits {
+pub(super) struct LaunchProfile {
     /// The era that worked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) era: Option<Era>,
@@ -52,7 +52,7 @@ pub(super) struct Habits {
     pub(super) tool_eras: BTreeMap<String, Era>,
 }
 
-impl Habits {
+impl LaunchProfile {
     /// The era to begin with.
     pub(super) fn first_era(&self) -> Option<Era> {
         self.verdict.map(EraVerdict::era).or(self.era)
@@ -84,37 +84,37 @@ impl Habits {
 
 /// The store, as far as one launch is concerned.
 #[derive(Debug, Clone)]
-pub(super) struct Memory {
+pub(super) struct LaunchStore {
     store: Arc<dyn Store>,
     launch: Fingerprint,
 }
 
-impl Memory {
+impl LaunchStore {
     pub(super) fn new(store: Arc<dyn Store>, launch: Fingerprint) -> Self {
         Self { store, launch }
     }
 
-    pub(super) async fn habits(self) -> Habits {
+    pub(super) async fn profile(self) -> LaunchProfile {
         let read = move || {
-            let text = kept(self.store.get(Shelf::Eras, &self.launch.to_hex()))??;
+            let text = or_log(self.store.get(Shelf::Eras, &self.launch.to_hex()))??;
             serde_json::from_str(&text).ok()
         };
-        let habits: Habits = aside(read).await.unwrap_or_default();
-        habits.current(SystemTime::now())
+        let profile: LaunchProfile = read_blocking(read).await.unwrap_or_default();
+        profile.current(SystemTime::now())
     }
 
-    pub(super) async fn keep_habits(self, habits: Habits) {
-        self.put(Shelf::Eras, move || serde_json::to_string(&habits).ok())
+    pub(super) async fn store_profile(self, profile: LaunchProfile) {
+        self.put(Shelf::Eras, move || serde_json::to_string(&profile).ok())
             .await;
     }
 
     pub(super) async fn offerings(self) -> Option<Offerings> {
-        aside(move || remembered_offerings(&*self.store, self.launch)).await
+        read_blocking(move || remembered_offerings(&*self.store, self.launch)).await
     }
 
     /// Without the definitions that hold a secret: a definition is kept byte for byte or not at
     /// all, since approvals are bound to its hash.
-    pub(super) async fn keep_offerings(self, offerings: Arc<Offerings>, redactor: Redactor) {
+    pub(super) async fn store_offerings(self, offerings: Arc<Offerings>, redactor: Redactor) {
         self.put(Shelf::Catalogs, move || {
             write_offerings(&offerings, &redactor)
         })
@@ -124,7 +124,7 @@ impl Memory {
     async fn put(self, shelf: Shelf, text: impl FnOnce() -> Option<String> + Send + 'static) {
         let write = move || {
             let text = text()?;
-            replace(&*self.store, shelf, &self.launch.to_hex(), &text)
+            put_if_changed(&*self.store, shelf, &self.launch.to_hex(), &text)
         };
         // A store that panics has remembered nothing; there is nothing else to do about it.
         let _ = tokio::task::spawn_blocking(write).await;
@@ -133,25 +133,25 @@ impl Memory {
 
 /// Writes only what changed: fifty servers that start alike every day should not rewrite fifty
 /// catalogs every day.
-pub(super) fn replace(store: &dyn Store, shelf: Shelf, key: &str, text: &str) -> Option<()> {
-    if kept(store.get(shelf, key))?.as_deref() != Some(text) {
-        kept(store.put(shelf, key, text))?;
+pub(super) fn put_if_changed(store: &dyn Store, shelf: Shelf, key: &str, text: &str) -> Option<()> {
+    if or_log(store.get(shelf, key))?.as_deref() != Some(text) {
+        or_log(store.put(shelf, key, text))?;
     }
     Some(())
 }
 
 /// Reads on a blocking thread, for as long as a server can wait for it. A store that panics or
 /// hangs has remembered nothing.
-pub(super) async fn aside<T: Send + 'static>(
+pub(super) async fn read_blocking<T: Send + 'static>(
     read: impl FnOnce() -> Option<T> + Send + 'static,
 ) -> Option<T> {
-    timeout(PATIENCE, tokio::task::spawn_blocking(read))
+    timeout(READ_TIMEOUT, tokio::task::spawn_blocking(read))
         .await
         .ok()?
         .ok()?
 }
 
-pub(super) fn kept<T>(answer: Result<T, StoreError>) -> Option<T> {
+pub(super) fn or_log<T>(answer: Result<T, StoreError>) -> Option<T> {
     answer
         .inspect_err(|error| {
             tracing::warn!("what is remembered of a server could not be read or written: {error}")
@@ -161,7 +161,7 @@ pub(super) fn kept<T>(answer: Result<T, StoreError>) -> Option<T> {
 
 /// The catalog of one server as it lies in the store: the objects as the server sent them.
 #[derive(Serialize)]
-struct Written<'a> {
+struct EncodedCatalog<'a> {
     tools: Vec<&'a RawJson>,
     prompts: Vec<&'a RawJson>,
     resources: Vec<&'a RawJson>,
@@ -169,7 +169,7 @@ struct Written<'a> {
 }
 
 #[derive(Deserialize)]
-struct Read<'a> {
+struct DecodedCatalog<'a> {
     #[serde(borrow, default)]
     tools: Vec<&'a RawValue>,
     #[serde(borrow, default)]
@@ -182,7 +182,7 @@ struct Read<'a> {
 
 fn write_offerings(offerings: &Offerings, redactor: &Redactor) -> Option<String> {
     let holds_none = |raw: &&RawJson| redactor.redact(raw.as_str()) == raw.as_str();
-    let written = Written {
+    let written = EncodedCatalog {
         tools: offerings
             .tools
             .iter()
@@ -213,7 +213,7 @@ fn write_offerings(offerings: &Offerings, redactor: &Redactor) -> Option<String>
 
 fn read_offerings(text: String) -> Option<Offerings> {
     let bytes = Bytes::from(text);
-    let read: Read<'_> = serde_json::from_slice(&bytes).ok()?;
+    let read: DecodedCatalog<'_> = serde_json::from_slice(&bytes).ok()?;
     let mut offerings = Offerings::default();
     for raw in read.tools {
         match ToolDefinition::parse(&RawJson::share(&bytes, raw.get())) {
@@ -292,13 +292,13 @@ mod tests {
             ..Offerings::default()
         };
         let store = Arc::new(MemoryStore::default());
-        let memory = Memory::new(store.clone(), LAUNCH);
-        memory
+        let launch_store = LaunchStore::new(store.clone(), LAUNCH);
+        launch_store
             .clone()
-            .keep_offerings(Arc::new(offerings), Redactor::default())
+            .store_offerings(Arc::new(offerings), Redactor::default())
             .await;
 
-        let again = memory.offerings().await.unwrap();
+        let again = launch_store.offerings().await.unwrap();
         assert_eq!(
             texts(&again),
             [vec![tool], vec![prompt], vec![resource], vec![template]]
@@ -309,19 +309,24 @@ mod tests {
     #[tokio::test]
     async fn habits_are_remembered_per_launch() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let habits = Habits {
+        let profile = LaunchProfile {
             era: Some(Era::Legacy),
             asks: true,
-            ..Habits::default()
+            ..LaunchProfile::default()
         };
-        Memory::new(store.clone(), LAUNCH)
-            .keep_habits(habits.clone())
+        LaunchStore::new(store.clone(), LAUNCH)
+            .store_profile(profile.clone())
             .await;
 
-        assert_eq!(Memory::new(store.clone(), LAUNCH).habits().await, habits);
         assert_eq!(
-            Memory::new(store, Fingerprint([8; 32])).habits().await,
-            Habits::default()
+            LaunchStore::new(store.clone(), LAUNCH).profile().await,
+            profile
+        );
+        assert_eq!(
+            LaunchStore::new(store, Fingerprint([8; 32]))
+                .profile()
+                .await,
+            LaunchProfile::default()
         );
     }
 
@@ -331,8 +336,11 @@ mod tests {
         for shelf in [Shelf::Eras, Shelf::Catalogs] {
             store.put(shelf, &LAUNCH.to_hex(), "[1").unwrap();
         }
-        let memory = Memory::new(store, LAUNCH);
-        assert_eq!(memory.clone().habits().await, Habits::default());
-        assert!(memory.offerings().await.is_none());
+        let launch_store = LaunchStore::new(store, LAUNCH);
+        assert_eq!(
+            launch_store.clone().profile().await,
+            LaunchProfile::default()
+        );
+        assert!(launch_store.offerings().await.is_none());
     }
 }

@@ -21,20 +21,20 @@ use crate::config::Sharing;
 use crate::session::{Era, Session};
 
 /// So many callers may have a session of their own with one server.
-const MAX_SEATS: usize = 32;
+const MAX_CALLER_SESSIONS: usize = 32;
 
 /// A session that was not used for so long is ended.
-const IDLE: Duration = Duration::from_secs(300);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How often that is looked at.
-const LOOK: Duration = Duration::from_secs(60);
+const EVICTION_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Where a request of a caller goes.
 #[derive(Debug)]
-pub struct Seat {
+pub struct CallerSession {
     session: Arc<Session>,
     /// Holds the caller's place for as long as the request takes; `None` on the shared session.
-    own: Option<Arc<Own>>,
+    connection: Option<Arc<CallerConnection>>,
     /// The server's connection of the other era, where the request goes over that one.
     other_era: Option<ServerHandle>,
     route: CallRoute,
@@ -42,40 +42,40 @@ pub struct Seat {
 
 /// One caller's connection.
 #[derive(Debug)]
-struct Own {
+struct CallerConnection {
     handle: ServerHandle,
     used: Mutex<Instant>,
 }
 
 /// All of them, of one server.
-pub(super) struct Callers {
+pub(super) struct CallerSessions {
     factory: ConnectionFactory,
-    seats: Mutex<Seats>,
+    connections: Mutex<CallerConnections>,
 }
 
 #[derive(Debug, Default)]
-struct Seats {
-    taken: HashMap<CallerId, Arc<Own>>,
+struct CallerConnections {
+    by_caller: HashMap<CallerId, Arc<CallerConnection>>,
     /// Those that are being ended.
-    leaving: JoinSet<()>,
+    stopping: JoinSet<()>,
     /// Ends those that are idle. Lives while there are any.
-    minding: Option<AbortHandle>,
+    eviction: Option<AbortHandle>,
     stopped: bool,
 }
 
-impl std::fmt::Debug for Callers {
+impl std::fmt::Debug for CallerSessions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Callers")
-            .field("seats", &self.seats)
+            .field("seats", &self.connections)
             .finish_non_exhaustive()
     }
 }
 
-impl Seat {
+impl CallerSession {
     fn shared(session: Arc<Session>) -> Self {
         Self {
             session,
-            own: None,
+            connection: None,
             other_era: None,
             route: CallRoute::Main,
         }
@@ -103,9 +103,9 @@ impl Seat {
     }
 
     fn not_shared(&self) -> Option<&ServerHandle> {
-        self.own
+        self.connection
             .as_ref()
-            .map(|own| &own.handle)
+            .map(|connection| &connection.handle)
             .or(self.other_era.as_ref())
     }
 
@@ -115,159 +115,178 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for CallerSession {
     fn drop(&mut self) {
-        if let Some(own) = &self.own {
-            *own.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        if let Some(connection) = &self.connection {
+            *connection
+                .used
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Instant::now();
         }
     }
 }
 
 impl ServerHandle {
     /// Where requests of this caller go, waking the server and waiting up to `wait` for it.
-    pub async fn seat(&self, caller: &CallerId, wait: Duration) -> Result<Seat, NotReady> {
+    pub async fn session_for(
+        &self,
+        caller: &CallerId,
+        wait: Duration,
+    ) -> Result<CallerSession, NotReady> {
         let began = Instant::now();
         let session = self.ready(wait).await?;
         let Some(callers) = self
-            .callers
+            .caller_sessions
             .as_ref()
             .filter(|_| session.hello().era() == Era::Legacy)
         else {
-            return Ok(Seat::shared(session));
+            return Ok(CallerSession::shared(session));
         };
-        let own = callers.take(caller).map_err(|fact| NotReady {
+        let connection = callers.connection(caller).map_err(|fact| NotReady {
             server: self.config.name.clone(),
             fact,
             advice: None,
             state: self.snapshot().state.clone(),
         })?;
-        let session = own
+        let session = connection
             .handle
             .ready(wait.saturating_sub(began.elapsed()))
             .await?;
-        let mut seat = Seat::shared(session);
-        seat.own = Some(own);
-        Ok(seat)
+        let mut caller_session = CallerSession::shared(session);
+        caller_session.connection = Some(connection);
+        Ok(caller_session)
     }
 
     /// Where calls of this tool go: over the connection of the other era, where the tool was found
     /// to need that one.
-    pub(crate) async fn seat_for_tool(
+    pub(crate) async fn session_for_tool(
         &self,
         tool: &ToolDefinition,
         caller: &CallerId,
         wait: Duration,
-    ) -> Result<Seat, NotReady> {
+    ) -> Result<CallerSession, NotReady> {
         let is_usual = |now: &Snapshot| now.session.is_some() && now.other_era_tools.is_empty();
         match &self.other_era {
             Some(other_era) if !is_usual(&self.snapshot.borrow()) => {
                 let until = Instant::now() + wait;
-                Box::pin(self.seat_by_era(other_era, tool, caller, until)).await
+                Box::pin(self.session_by_era(other_era, tool, caller, until)).await
             }
-            _ => self.seat(caller, wait).await,
+            _ => self.session_for(caller, wait).await,
         }
     }
 
-    async fn seat_by_era(
+    async fn session_by_era(
         &self,
         other_era: &OtherEra,
         tool: &ToolDefinition,
         caller: &CallerId,
         until: Instant,
-    ) -> Result<Seat, NotReady> {
+    ) -> Result<CallerSession, NotReady> {
         let left = || until.saturating_duration_since(Instant::now());
         // Which tools need the other era is known once it is connected.
         let shared = self.ready(left()).await?;
         let needs_other = self.snapshot().other_era_tools.contains(&tool.name);
         if !needs_other {
-            return self.seat(caller, left()).await;
+            return self.session_for(caller, left()).await;
         }
         if let Some(handle) = other_era.connection(shared.hello().era().other())
-            && let Ok(mut seat) = handle.seat(caller, left()).await
+            && let Ok(mut caller_session) = handle.session_for(caller, left()).await
         {
-            seat.other_era = Some(handle);
-            seat.route = CallRoute::OtherEra;
-            if seat.offers(tool) {
-                return Ok(seat);
+            caller_session.other_era = Some(handle);
+            caller_session.route = CallRoute::OtherEra;
+            if caller_session.offers(tool) {
+                return Ok(caller_session);
             }
         }
-        let mut seat = self.seat(caller, left()).await?;
-        seat.route = CallRoute::OtherEraUnavailable;
-        Ok(seat)
+        let mut caller_session = self.session_for(caller, left()).await?;
+        caller_session.route = CallRoute::OtherEraUnavailable;
+        Ok(caller_session)
     }
 
     /// How many callers have a session of their own now.
     pub fn own_sessions(&self) -> usize {
-        self.callers
+        self.caller_sessions
             .as_ref()
-            .map_or(0, |callers| callers.seats().taken.len())
+            .map_or(0, |callers| callers.connections().by_caller.len())
     }
 }
 
-impl Callers {
+impl CallerSessions {
     /// For a server whose callers have sessions of their own; `None` where they share one.
     pub(super) fn new(factory: &ConnectionFactory) -> Option<Arc<Self>> {
         (factory.config.session == Sharing::PerCaller).then(|| {
             Arc::new(Self {
                 factory: factory.clone(),
-                seats: Mutex::default(),
+                connections: Mutex::default(),
             })
         })
     }
 
-    fn seats(&self) -> MutexGuard<'_, Seats> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connections(&self) -> MutexGuard<'_, CallerConnections> {
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The caller's connection, begun if it has none. The error is a fact, and what to try.
-    fn take(self: &Arc<Self>, caller: &CallerId) -> Result<Arc<Own>, String> {
-        let mut seats = self.seats();
-        if seats.stopped {
+    fn connection(self: &Arc<Self>, caller: &CallerId) -> Result<Arc<CallerConnection>, String> {
+        let mut connections = self.connections();
+        if connections.stopped {
             return Err("it was stopped".to_owned());
         }
-        if let Some(own) = seats.taken.get(caller) {
-            return Ok(own.clone());
+        if let Some(connection) = connections.by_caller.get(caller) {
+            return Ok(connection.clone());
         }
-        if seats.taken.len() >= MAX_SEATS && !seats.free_one() {
+        if connections.by_caller.len() >= MAX_CALLER_SESSIONS && !connections.evict_least_recent() {
             return Err(format!(
-                "{MAX_SEATS} callers use sessions of their own, and none is idle; try again when a call has ended"
+                "{MAX_CALLER_SESSIONS} callers use sessions of their own, and none is idle; try again when a call has ended"
             ));
         }
-        let own = Arc::new(Own {
-            handle: self.factory.begin(),
+        let connection = Arc::new(CallerConnection {
+            handle: self.factory.connect(),
             used: Mutex::new(Instant::now()),
         });
-        seats.taken.insert(caller.clone(), own.clone());
-        if seats.minding.as_ref().is_none_or(AbortHandle::is_finished) {
-            seats.minding = Some(tokio::spawn(mind(Arc::downgrade(self))).abort_handle());
+        connections
+            .by_caller
+            .insert(caller.clone(), connection.clone());
+        if connections
+            .eviction
+            .as_ref()
+            .is_none_or(AbortHandle::is_finished)
+        {
+            connections.eviction =
+                Some(tokio::spawn(run_eviction(Arc::downgrade(self))).abort_handle());
         }
-        Ok(own)
+        Ok(connection)
     }
 
     /// Ends all; those who come again begin anew.
-    pub(super) fn dismiss(&self) {
-        self.seats().end_all();
+    pub(super) fn end_all(&self) {
+        self.connections().end_all();
     }
 
     /// Ends all for good, within the stop timing.
     pub(super) async fn stop(&self) {
-        let mut leaving = {
-            let mut seats = self.seats();
+        let mut stopping = {
+            let mut connections = self.connections();
             // From here on nobody can begin another.
-            seats.stopped = true;
-            seats.end_all();
-            std::mem::take(&mut seats.leaving)
+            connections.stopped = true;
+            connections.end_all();
+            std::mem::take(&mut connections.stopping)
         };
-        while leaving.join_next().await.is_some() {}
+        while stopping.join_next().await.is_some() {}
     }
 }
 
-impl Seats {
+impl CallerConnections {
     /// Ends one that nobody uses, the one that was idle for longest. False if all are in use.
-    fn free_one(&mut self) -> bool {
-        let idle = self.taken.iter().filter(|(_, own)| !is_used(own));
+    fn evict_least_recent(&mut self) -> bool {
+        let idle = self
+            .by_caller
+            .iter()
+            .filter(|(_, connection)| !is_used(connection));
         let Some(caller) = idle
-            .min_by_key(|(_, own)| last_used(own))
+            .min_by_key(|(_, connection)| last_used(connection))
             .map(|(caller, _)| caller.clone())
         else {
             return false;
@@ -277,58 +296,67 @@ impl Seats {
     }
 
     fn end(&mut self, caller: &CallerId) {
-        while self.leaving.try_join_next().is_some() {}
-        if let Some(own) = self.taken.remove(caller) {
-            self.leaving.spawn(async move { own.handle.stop().await });
+        while self.stopping.try_join_next().is_some() {}
+        if let Some(connection) = self.by_caller.remove(caller) {
+            self.stopping
+                .spawn(async move { connection.handle.stop().await });
         }
     }
 
     fn end_all(&mut self) {
-        let all: Vec<CallerId> = self.taken.keys().cloned().collect();
+        let all: Vec<CallerId> = self.by_caller.keys().cloned().collect();
         all.iter().for_each(|caller| self.end(caller));
     }
 
-    fn end_idle(&mut self) {
-        let is_idle = |own: &Arc<Own>| !is_used(own) && last_used(own).elapsed() >= IDLE;
+    fn evict_idle(&mut self) {
+        let is_idle = |connection: &Arc<CallerConnection>| {
+            !is_used(connection) && last_used(connection).elapsed() >= IDLE_TIMEOUT
+        };
         let idle: Vec<CallerId> = self
-            .taken
+            .by_caller
             .iter()
-            .filter(|(_, own)| is_idle(own))
+            .filter(|(_, connection)| is_idle(connection))
             .map(|(caller, _)| caller.clone())
             .collect();
         idle.iter().for_each(|caller| self.end(caller));
     }
 }
 
-impl Drop for Callers {
+impl Drop for CallerSessions {
     fn drop(&mut self) {
-        let seats = self.seats.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(minding) = seats.minding.take() {
-            minding.abort();
+        let connections = self
+            .connections
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(eviction) = connections.eviction.take() {
+            eviction.abort();
         }
     }
 }
 
 /// A request holds it. New ones come to hold it only under the lock of all seats.
-fn is_used(own: &Arc<Own>) -> bool {
-    Arc::strong_count(own) > 1
+fn is_used(connection: &Arc<CallerConnection>) -> bool {
+    Arc::strong_count(connection) > 1
 }
 
-fn last_used(own: &Own) -> Instant {
-    *own.used.lock().unwrap_or_else(PoisonError::into_inner)
+fn last_used(connection: &CallerConnection) -> Instant {
+    *connection
+        .used
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends what is idle, until nothing is left.
-async fn mind(callers: Weak<Callers>) {
+async fn run_eviction(callers: Weak<CallerSessions>) {
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(EVICTION_INTERVAL).await;
         let Some(callers) = callers.upgrade() else {
             return;
         };
-        let mut seats = callers.seats();
-        seats.end_idle();
-        if seats.taken.is_empty() {
-            seats.minding = None;
+        let mut connections = callers.connections();
+        connections.evict_idle();
+        if connections.by_caller.is_empty() {
+            connections.eviction = None;
             return;
         }
     }

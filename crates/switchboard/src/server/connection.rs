@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connect::{ENDS_TOGETHER, redacted, without_secrets};
-use super::lists::Lists;
-use super::reach::{Link, Process};
-use super::sentence;
+use super::endpoint::{LiveSession, ServerProcess};
+use super::list_refresh::ListRefresh;
+use super::messages;
 use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{ServerConfig, StopMethod};
@@ -17,11 +17,11 @@ use crate::secret::Redactor;
 use crate::session::{Era, RequestFault};
 
 /// One session, and the process it speaks to if it has one.
-pub(super) struct Live {
-    link: Arc<dyn Link>,
-    process: Option<Box<dyn Process>>,
+pub(super) struct LiveConnection {
+    link: Arc<dyn LiveSession>,
+    process: Option<Box<dyn ServerProcess>>,
     redactor: Option<Redactor>,
-    lists: Lists,
+    lists: ListRefresh,
     /// How long a listing may take.
     limit: Duration,
     /// How long the end waits for the session's last words, where it does not wait for all of
@@ -35,9 +35,9 @@ pub(super) struct Live {
 const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// What a task learns from a connection.
-pub(super) enum Happening {
+pub(super) enum ConnectionEvent {
     /// It is over.
-    Ended(End),
+    Ended(ConnectionEnd),
     /// The server said that a list changed; this is what it offers now.
     Relisted(Result<Offerings, RequestFault>),
     /// No call is under way, and the task wanted to know.
@@ -46,18 +46,18 @@ pub(super) enum Happening {
 
 /// How a connection ended: safe to show.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct ConnectionEnd {
     /// Of the channel.
     pub(super) reason: String,
     /// Of the process.
     pub(super) exit: Option<Exit>,
-    pub(super) last_words: Vec<String>,
+    pub(super) last_stderr: Vec<String>,
 }
 
-impl Live {
+impl LiveConnection {
     pub(super) fn new(
-        link: Arc<dyn Link>,
-        process: Option<Box<dyn Process>>,
+        link: Arc<dyn LiveSession>,
+        process: Option<Box<dyn ServerProcess>>,
         redactor: Option<Redactor>,
         config: &ServerConfig,
     ) -> Self {
@@ -66,7 +66,7 @@ impl Live {
             link,
             process,
             redactor,
-            lists: Lists::default(),
+            lists: ListRefresh::default(),
             limit: config.timeouts.connect,
             patience,
             tells_when_idle: false,
@@ -106,7 +106,7 @@ impl Live {
     }
 
     /// Waits for the next thing to know. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Happening {
+    pub(super) async fn next(&mut self) -> ConnectionEvent {
         loop {
             let Self {
                 link,
@@ -120,34 +120,34 @@ impl Live {
             tokio::select! {
                 biased;
                 end = ended(&**link, process) => {
-                    return Happening::Ended(End { reason: redacted(redactor.as_ref(), end.reason), ..end });
+                    return ConnectionEvent::Ended(ConnectionEnd { reason: redacted(redactor.as_ref(), end.reason), ..end });
                 }
                 listed = lists.next() => match listed {
                     Some(listed) => {
                         let clean = |text: &str| redacted(redactor.as_ref(), text.to_owned());
                         let listed = listed.map_err(|fault| fault.redacted(clean));
-                        return Happening::Relisted(listed.map(|offerings| without_secrets(redactor.as_ref(), offerings)));
+                        return ConnectionEvent::Relisted(listed.map(|offerings| without_secrets(redactor.as_ref(), offerings)));
                     }
                     None => lists.run(list(link.clone(), *limit)),
                 },
                 () = link.list_changed() => lists.changed(),
-                () = link.idle(), if *tells_when_idle => return Happening::Idle,
+                () = link.idle(), if *tells_when_idle => return ConnectionEvent::Idle,
             }
         }
     }
 
     /// Ends the process, but leaves the session, where it has none, to the calls that are under way
     /// on it.
-    pub(super) fn let_go(self) -> BoxFuture<'static, ()> {
+    pub(super) fn detach(self) -> BoxFuture<'static, ()> {
         if self.process.is_some() {
-            self.leave()
+            self.close()
         } else {
-            leave(None, None)
+            close_connection(None, None)
         }
     }
 
     /// Closes the session and ends the process.
-    pub(super) fn leave(self) -> BoxFuture<'static, ()> {
+    pub(super) fn close(self) -> BoxFuture<'static, ()> {
         self.link.close();
         let (farewell, patience) = (self.link.farewell(), self.patience);
         let farewell: BoxFuture<'static, ()> = Box::pin(async move {
@@ -157,14 +157,14 @@ impl Live {
                 None => farewell.await,
             }
         });
-        leave(self.process, Some(farewell))
+        close_connection(self.process, Some(farewell))
     }
 }
 
 /// Ends a process, if there is one, and waits for the last words of its session. The channel is
 /// closed by now, and both are bounded.
-pub(super) fn leave(
-    process: Option<Box<dyn Process>>,
+pub(super) fn close_connection(
+    process: Option<Box<dyn ServerProcess>>,
     farewell: Option<BoxFuture<'static, ()>>,
 ) -> BoxFuture<'static, ()> {
     match (process, farewell) {
@@ -182,12 +182,15 @@ pub(super) fn leave(
 
 /// Waits for the channel or the process to end, then a moment for the other: whichever is seen
 /// first, the end is told whole.
-async fn ended(link: &dyn Link, process: &mut Option<Box<dyn Process>>) -> End {
+async fn ended(
+    link: &dyn LiveSession,
+    process: &mut Option<Box<dyn ServerProcess>>,
+) -> ConnectionEnd {
     let Some(process) = process else {
-        return End {
+        return ConnectionEnd {
             reason: link.closed().await,
             exit: None,
-            last_words: Vec::new(),
+            last_stderr: Vec::new(),
         };
     };
     let first = tokio::select! {
@@ -207,14 +210,14 @@ async fn ended(link: &dyn Link, process: &mut Option<Box<dyn Process>>) -> End {
         ),
         Err(reason) => (reason, timeout_at(until, process.exited()).await.ok()),
     };
-    End {
+    ConnectionEnd {
         reason,
         exit,
-        last_words: process.last_words(until).await,
+        last_stderr: process.last_stderr(until).await,
     }
 }
 
-async fn list(link: Arc<dyn Link>, limit: Duration) -> Result<Offerings, RequestFault> {
+async fn list(link: Arc<dyn LiveSession>, limit: Duration) -> Result<Offerings, RequestFault> {
     timeout(limit, link.offerings())
         .await
         .unwrap_or(Err(RequestFault::Timeout {
@@ -223,10 +226,10 @@ async fn list(link: Arc<dyn Link>, limit: Duration) -> Result<Offerings, Request
         }))
 }
 
-impl End {
+impl ConnectionEnd {
     /// For the calls that were under way.
-    pub(super) fn death(&self) -> String {
-        sentence::death(&self.reason, self.exit, &self.last_words)
+    pub(super) fn message_for_calls(&self) -> String {
+        messages::connection_end(&self.reason, self.exit, &self.last_stderr)
     }
 
     /// For the state that follows.

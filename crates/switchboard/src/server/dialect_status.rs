@@ -7,7 +7,7 @@ use crate::name::{ServerName, ToolName};
 
 /// One server at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct DialectStatus {
     /// Its name.
     pub name: ServerName,
     /// The kind of file its entry stands in.
@@ -22,7 +22,7 @@ pub struct Record {
 
 impl ServerHandle {
     /// How it stands now.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> DialectStatus {
         let snapshot = self.snapshot();
         let live = matches!(snapshot.state, State::Ready { .. });
         let tools = snapshot
@@ -33,11 +33,11 @@ impl ServerHandle {
             .map(|tool| tool.name.clone())
             .collect();
         let (dialect, state) = (self.config.dialect, snapshot.shown_state());
-        Record {
+        DialectStatus {
             name: self.config.name.clone(),
             dialect,
             status: state.word(dialect.profile().state_names),
-            error: state.trouble(),
+            error: state.unusable_reason(),
             tools,
         }
     }
@@ -58,7 +58,7 @@ impl State {
             (StateNames::All, Self::NeedsLogin { .. }) => "NEEDS LOGIN",
             (StateNames::All, Self::Stopped) => "STOPPED",
             (StateNames::OkError, state) => {
-                if state.trouble().is_some() {
+                if state.unusable_reason().is_some() {
                     "error"
                 } else {
                     "ok"
@@ -69,7 +69,7 @@ impl State {
 
     /// Why a server in this state cannot be used; `None` where it can, or will be started when it
     /// is needed.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn unusable_reason(&self) -> Option<String> {
         match self {
             Self::Ready { .. } | Self::Idle => None,
             Self::Failed { error } | Self::Backoff { error, .. } => Some(error.clone()),
@@ -169,7 +169,7 @@ mod tests {
         for state in states() {
             assert_eq!(
                 state.word(StateNames::OkError) == "error",
-                state.trouble().is_some(),
+                state.unusable_reason().is_some(),
                 "{state}"
             );
         }

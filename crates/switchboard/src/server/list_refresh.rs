@@ -15,12 +15,12 @@ const QUIET: Duration = Duration::from_millis(200);
 
 /// One listing at a time; changes that come meanwhile lead to one more.
 #[derive(Default)]
-pub(super) struct Lists {
+pub(super) struct ListRefresh {
     due: Option<Instant>,
     running: Option<BoxFuture<'static, Result<Offerings, RequestFault>>>,
 }
 
-impl Lists {
+impl ListRefresh {
     /// The first of many changes starts the clock and later ones do not move it, so a storm cannot
     /// put the listing off for ever.
     pub(super) fn changed(&mut self) {
@@ -54,27 +54,27 @@ impl Lists {
 
 /// What a listing brought.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum ListUpdate {
     /// What was known already: a server that cries change for nothing costs a listing, but no new
     /// catalog.
-    None,
+    Unchanged,
     /// Something else than before.
-    Offerings(Offerings),
+    Changed(Offerings),
     /// A list could not be had; what was known is kept.
-    Fault(String),
+    Failed(String),
 }
 
 /// Compares a listing with what was known. A list that had failed before already is no news.
-pub(super) fn news(before: &Offerings, listed: Result<Offerings, RequestFault>) -> News {
+pub(super) fn compare(before: &Offerings, listed: Result<Offerings, RequestFault>) -> ListUpdate {
     let now = match listed {
         Ok(now) => now,
-        Err(fault) => return News::Fault(fault.to_string()),
+        Err(fault) => return ListUpdate::Failed(fault.to_string()),
     };
     let failed_before = |method| before.faults.iter().any(|(known, _)| known == method);
     match now.faults.iter().find(|(method, _)| !failed_before(method)) {
-        Some((method, fault)) => News::Fault(format!("{method}: {fault}")),
-        None if is_same(before, &now) => News::None,
-        None => News::Offerings(now),
+        Some((method, fault)) => ListUpdate::Failed(format!("{method}: {fault}")),
+        None if is_same(before, &now) => ListUpdate::Unchanged,
+        None => ListUpdate::Changed(now),
     }
 }
 
@@ -109,10 +109,10 @@ mod tests {
     }
 
     fn check(before: &Offerings, now: Offerings, expected: &str) {
-        let told = match news(before, Ok(now)) {
-            News::None => "nothing".to_owned(),
-            News::Offerings(now) => now.withheld[0].0.as_wire().to_owned(),
-            News::Fault(fault) => format!("fault {fault}"),
+        let told = match compare(before, Ok(now)) {
+            ListUpdate::Unchanged => "nothing".to_owned(),
+            ListUpdate::Changed(now) => now.withheld[0].0.as_wire().to_owned(),
+            ListUpdate::Failed(fault) => format!("fault {fault}"),
         };
         assert_eq!(told, expected);
     }

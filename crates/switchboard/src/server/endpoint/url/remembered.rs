@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::plan::Known;
-use crate::server::memory;
+use super::plan::KnownWire;
+use crate::server::launch_store;
 use crate::store::{Shelf, Store};
 
 /// The store, as far as one endpoint is concerned.
 #[derive(Debug, Clone)]
-pub(super) struct Wires {
+pub(super) struct RememberedWires {
     store: Arc<dyn Store>,
     key: String,
 }
 
-impl Wires {
+impl RememberedWires {
     /// Of the endpoint at `url`. Servers of different kinds may share an origin, so the path counts
     /// as well; it may hold a key, so it is not written out.
     pub(super) fn new(store: Arc<dyn Store>, url: &url::Url) -> Self {
@@ -24,21 +24,21 @@ impl Wires {
         }
     }
 
-    pub(super) async fn known(&self) -> Option<Known> {
+    pub(super) async fn known(&self) -> Option<KnownWire> {
         let Self { store, key } = self.clone();
-        memory::aside(move || {
-            serde_json::from_str(&memory::kept(store.get(Shelf::Wires, &key))??).ok()
+        launch_store::read_blocking(move || {
+            serde_json::from_str(&launch_store::or_log(store.get(Shelf::Wires, &key))??).ok()
         })
         .await
     }
 
     /// Written only where it is news.
-    pub(super) async fn keep(&self, known: Known) {
+    pub(super) async fn store(&self, known: KnownWire) {
         let Self { store, key } = self.clone();
         let write = move || {
             let text = serde_json::to_string(&known).ok()?;
-            memory::replace(&*store, Shelf::Wires, &key, &text)
+            launch_store::put_if_changed(&*store, Shelf::Wires, &key, &text)
         };
-        memory::aside(write).await;
+        launch_store::read_blocking(write).await;
     }
 }

@@ -13,14 +13,14 @@ use crate::transport::WireFault;
 
 /// What worked last time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct KnownWire {
     pub(super) wire: Wire,
     pub(super) era: Era,
 }
 
 /// What the entry says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct WirePlan {
     pub(super) wire: HttpWire,
     pub(super) protocol: Protocol,
     /// The URL may be a base URL: an HTTP+SSE stream may be at `/sse` under it (S4-09).
@@ -29,7 +29,7 @@ pub(super) struct Plan {
 
 /// One way to open a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct WireAttempt {
     pub(super) wire: Wire,
     pub(super) protocol: Protocol,
     pub(super) known_era: Option<Era>,
@@ -39,17 +39,17 @@ pub(super) struct Step {
     pub(super) remembered: bool,
 }
 
-impl Plan {
+impl WirePlan {
     /// What is known, where the launch itself is remembered for another era than its URL.
-    pub(super) fn with_era(self, known: Option<Known>, era: Option<Era>) -> Option<Known> {
+    pub(super) fn with_era(self, known: Option<KnownWire>, era: Option<Era>) -> Option<KnownWire> {
         match (known, era) {
             (
-                Some(Known {
+                Some(KnownWire {
                     wire: Wire::Http, ..
                 })
                 | None,
                 Some(era),
-            ) => Some(Known {
+            ) => Some(KnownWire {
                 wire: Wire::Http,
                 era,
             }),
@@ -58,31 +58,31 @@ impl Plan {
     }
 
     /// Whether the era that was found is the server's choice, and not the entry's.
-    pub(super) fn tells_era(self, found: Known) -> bool {
+    pub(super) fn tells_era(self, found: KnownWire) -> bool {
         self.protocol == Protocol::Auto || found.wire == Wire::Sse
     }
 
     /// Where to begin.
-    pub(super) fn first(self, known: Option<Known>) -> Step {
+    pub(super) fn first(self, known: Option<KnownWire>) -> WireAttempt {
         match (self.wire, known) {
             (HttpWire::Sse, _) => SSE,
             (
                 HttpWire::Auto,
-                Some(Known {
+                Some(KnownWire {
                     wire: Wire::Sse, ..
                 }),
-            ) if self.protocol != Protocol::Modern => Step {
+            ) if self.protocol != Protocol::Modern => WireAttempt {
                 remembered: true,
                 ..SSE
             },
             // A server that is known to be modern is asked what an unknown one is asked.
             (
                 _,
-                Some(Known {
+                Some(KnownWire {
                     wire: Wire::Http,
                     era: Era::Legacy,
                 }),
-            ) if self.protocol == Protocol::Auto => Step {
+            ) if self.protocol == Protocol::Auto => WireAttempt {
                 known_era: Some(Era::Legacy),
                 remembered: true,
                 ..self.probe()
@@ -93,7 +93,7 @@ impl Plan {
 
     /// What to try after `fault`. Each step knows less or is older than the one before, so this
     /// ends.
-    pub(super) fn after(self, step: Step, fault: &OpenFault) -> Option<Step> {
+    pub(super) fn after(self, step: WireAttempt, fault: &OpenFault) -> Option<WireAttempt> {
         match fault {
             // Nothing else would be found at the same place.
             OpenFault::NeedsLogin(_)
@@ -101,7 +101,7 @@ impl Plan {
             | OpenFault::Wire(WireFault::NotSent(_)) => None,
             _ if step.remembered => Some(self.probe()),
             // Said without the probe, a refusal comes with its reason.
-            OpenFault::RefusedAfterProbe if step.protocol == Protocol::Auto => Some(Step {
+            OpenFault::RefusedAfterProbe if step.protocol == Protocol::Auto => Some(WireAttempt {
                 protocol: Protocol::Legacy,
                 ..step
             }),
@@ -117,17 +117,17 @@ impl Plan {
             OpenFault::WrongWire(_) | OpenFault::Wire(WireFault::Status { status: ..500, .. })
                 if step.wire == Wire::Sse && self.sse_below && !step.below =>
             {
-                Some(Step { below: true, ..SSE })
+                Some(WireAttempt { below: true, ..SSE })
             }
             _ => None,
         }
     }
 
     /// Nothing is known.
-    fn probe(self) -> Step {
+    fn probe(self) -> WireAttempt {
         match self.wire {
             HttpWire::Sse => SSE,
-            HttpWire::Auto | HttpWire::Streamable => Step {
+            HttpWire::Auto | HttpWire::Streamable => WireAttempt {
                 wire: Wire::Http,
                 protocol: self.protocol,
                 known_era: None,
@@ -139,7 +139,7 @@ impl Plan {
 }
 
 /// There is one era on this wire.
-const SSE: Step = Step {
+const SSE: WireAttempt = WireAttempt {
     wire: Wire::Sse,
     protocol: Protocol::Legacy,
     known_era: None,
@@ -185,8 +185,8 @@ mod tests {
         ]
     }
 
-    fn shown(step: Step) -> String {
-        let Step {
+    fn shown(step: WireAttempt) -> String {
+        let WireAttempt {
             wire,
             protocol,
             known_era,
@@ -205,7 +205,7 @@ mod tests {
 
     /// The whole walk: at each step every fault, and where it leads; then on along the fault that
     /// led furthest.
-    fn check(plan: Plan, known: Option<Known>, expected: &[(&str, &[(&str, &str)])]) {
+    fn check(plan: WirePlan, known: Option<KnownWire>, expected: &[(&str, &[(&str, &str)])]) {
         let mut step = plan.first(known);
         for (index, (name, ways)) in expected.iter().enumerate() {
             assert_eq!(shown(step), *name, "step {index} of {plan:?}, {known:?}");
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn f21_a_url_is_tried_by_the_specifications_rules() {
         use HttpWire::{Auto, Sse, Streamable};
-        let plan = |wire, protocol| Plan {
+        let plan = |wire, protocol| WirePlan {
             wire,
             protocol,
             sse_below: false,
@@ -250,15 +250,15 @@ mod tests {
             ("a page", "Http Auto"),
             ("late", "Http Auto"),
         ];
-        let sse = Some(Known {
+        let sse = Some(KnownWire {
             wire: Wire::Sse,
             era: Era::Legacy,
         });
-        let legacy = Some(Known {
+        let legacy = Some(KnownWire {
             wire: Wire::Http,
             era: Era::Legacy,
         });
-        let modern = Some(Known {
+        let modern = Some(KnownWire {
             wire: Wire::Http,
             era: Era::Modern,
         });
@@ -309,7 +309,7 @@ mod tests {
     /// S4-09: an answer that is no stream sends on to `/sse`, once; trouble does not.
     #[test]
     fn s4_09_a_base_url_is_tried_itself_and_then_at_sse_under_it() {
-        let plan = |wire| Plan {
+        let plan = |wire| WirePlan {
             wire,
             protocol: Protocol::Auto,
             sse_below: true,

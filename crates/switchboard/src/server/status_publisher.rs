@@ -15,7 +15,7 @@ const HISTORY: usize = 50;
 
 /// The writing end of a server's snapshot. Held by its task and by the attempt that the task runs.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct StatusPublisher {
     server: ServerName,
     snapshot: watch::Sender<Arc<Snapshot>>,
     /// Where every change is noted beside what the server itself writes.
@@ -26,7 +26,7 @@ pub(super) struct Board {
     changed: Arc<Notify>,
 }
 
-impl Board {
+impl StatusPublisher {
     pub(super) fn new(
         server: ServerName,
         initial: State,
@@ -52,34 +52,34 @@ impl Board {
         )
     }
 
-    pub(super) fn now(&self) -> Arc<Snapshot> {
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.borrow().clone()
     }
 
     /// Moves to another state; what else is new goes with it, so that no reader sees half of a
     /// change; `also` still sees the state from before. `because` is what led to it.
-    pub(super) fn moved(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
+    pub(super) fn set_state(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
         let line = if because.is_empty() {
             state.to_string()
         } else {
             format!("{state}: {because}")
         };
         self.log(&line);
-        self.turned(state, line, also);
+        self.change_state(state, line, also);
     }
 
     /// Moves to the last state. `quiet`: the log is spared.
-    pub(super) fn ended(&self, quiet: bool, also: impl FnOnce(&mut Snapshot)) {
+    pub(super) fn set_stopped(&self, quiet: bool, also: impl FnOnce(&mut Snapshot)) {
         match quiet {
-            true => self.turned(State::Stopped, State::Stopped.to_string(), also),
-            false => self.moved(State::Stopped, "", also),
+            true => self.change_state(State::Stopped, State::Stopped.to_string(), also),
+            false => self.set_state(State::Stopped, "", also),
         }
     }
 
-    fn turned(&self, state: State, line: String, also: impl FnOnce(&mut Snapshot)) {
+    fn change_state(&self, state: State, line: String, also: impl FnOnce(&mut Snapshot)) {
         tracing::debug!("server \"{}\": {line}", self.server);
         let told = state.clone();
-        self.replaced(|snapshot| {
+        self.update(|snapshot| {
             record(snapshot, line);
             also(snapshot);
             snapshot.state = state;
@@ -91,21 +91,21 @@ impl Board {
     }
 
     /// Changes something that is no change of state.
-    pub(super) fn replaced(&self, change: impl FnOnce(&mut Snapshot)) {
-        self.noted(change);
+    pub(super) fn update(&self, change: impl FnOnce(&mut Snapshot)) {
+        self.update_quietly(change);
         self.changed.notify_one();
     }
 
     /// Changes something that cannot matter to the catalog.
-    pub(super) fn noted(&self, change: impl FnOnce(&mut Snapshot)) {
+    pub(super) fn update_quietly(&self, change: impl FnOnce(&mut Snapshot)) {
         self.snapshot
             .send_modify(|snapshot| change(Arc::make_mut(snapshot)));
     }
 
     /// Connecting goes on to `step`. Whoever shows progress is told.
-    pub(super) fn step(&self, step: &'static str) {
+    pub(super) fn set_step(&self, step: &'static str) {
         let mut told = None;
-        self.noted(|snapshot| {
+        self.update_quietly(|snapshot| {
             if let State::Connecting { step: current, .. } = &mut snapshot.state
                 && *current != step
             {
@@ -122,19 +122,19 @@ impl Board {
     }
 
     /// A step of connecting is over.
-    pub(super) fn timed(&self, step: &'static str, took: Duration) {
+    pub(super) fn record_step_time(&self, step: &'static str, took: Duration) {
         tracing::debug!(
             "server \"{}\": step {step} took {} ms",
             self.server,
             took.as_millis()
         );
-        self.noted(|snapshot| snapshot.steps.push((step, took)));
+        self.update_quietly(|snapshot| snapshot.steps.push((step, took)));
     }
 
     /// Something a person should know that changes no state.
     pub(super) fn notice(&self, line: String) {
         self.log(&line);
-        self.noted(|snapshot| record(snapshot, line.clone()));
+        self.update_quietly(|snapshot| record(snapshot, line.clone()));
         let _ = self.events.send(Event::Notice {
             server: Some(self.server.clone()),
             line,

@@ -1,14 +1,14 @@
 //! Whether what a server offers makes it worth keeping (S0-31, C13, S2-35). Pure.
 
 use super::backoff::Retry;
-use super::reach::Failure;
+use super::endpoint::Failure;
 use crate::catalog::{Offerings, is_let_through};
 use crate::config::ServerConfig;
 
 /// Keeps a server while it offers a tool, a prompt or a resource; in a file whose program keeps
 /// only what has tools, a tool that its entry lets through. One that is not kept is closed, with
 /// the reason, and looked at again when somebody wants to use it.
-pub(super) fn verdict_on(config: &ServerConfig, offerings: &Offerings) -> Result<(), Failure> {
+pub(super) fn check_offerings(config: &ServerConfig, offerings: &Offerings) -> Result<(), Failure> {
     if let Some((method, fault)) = offerings
         .faults
         .iter()
@@ -22,7 +22,7 @@ pub(super) fn verdict_on(config: &ServerConfig, offerings: &Offerings) -> Result
     let closed = |fact: String| {
         Err(Failure {
             fact,
-            retry: Retry::WhenWanted,
+            retry: Retry::OnUseWithdrawn,
         })
     };
     let Offerings {
@@ -98,11 +98,11 @@ mod tests {
     }
 
     fn check(config: &ServerConfig, offerings: &Offerings, closed: Option<&str>) {
-        let told = verdict_on(config, offerings);
+        let told = check_offerings(config, offerings);
         let expected = closed.map_or(Ok(()), |fact| {
             Err(Failure {
                 fact: fact.to_owned(),
-                retry: Retry::WhenWanted,
+                retry: Retry::OnUseWithdrawn,
             })
         });
         assert_eq!(told, expected, "{:?}", config.dialect);
@@ -207,7 +207,7 @@ mod tests {
             ..Offerings::default()
         };
         assert_eq!(
-            verdict_on(&server(Dialect::CoreAgent), &offerings),
+            check_offerings(&server(Dialect::CoreAgent), &offerings),
             Err(expected)
         );
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 use url::Url;
 
-use super::{Begun, Failure, Opened, Opening, Reach};
+use super::{Failure, OpenedSession, ServerEndpoint, SessionOpener, StartedServer};
 use crate::auth::{self, AuthContext, Credentials};
 use crate::caller::BoxFuture;
 use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
@@ -18,17 +18,17 @@ use crate::server::backoff::Retry;
 use crate::server::connect::Approach;
 use crate::server::state::Wire;
 use crate::server::stderr::ServerStderr;
-use crate::server::{Means, ServerConfig};
+use crate::server::{ServerConfig, ServerResources};
 use crate::session::{OpenFault, OpenOptions, Session};
 use crate::store::Store;
 use crate::transport::http::{HttpConnector, HttpStack, HttpTarget};
 use crate::transport::sse::SseConnector;
 use crate::transport::{ConnectFault, Connector};
-use known::Wires;
-use plan::{Known, Plan, Step};
+use plan::{KnownWire, WireAttempt, WirePlan};
+use remembered::RememberedWires;
 
-mod known;
 mod plan;
+mod remembered;
 
 /// The HTTP stack that all servers of a host share, made when the first of them connects: a host
 /// without any pays nothing for it.
@@ -42,7 +42,7 @@ impl SharedStack {
 }
 
 /// The way to a URL.
-pub(super) struct ByUrl {
+pub(super) struct UrlEndpoint {
     config: Arc<ServerConfig>,
     endpoint: HttpEndpoint,
     environment: Arc<Environment>,
@@ -56,26 +56,26 @@ pub(super) struct ByUrl {
     credentials: OnceLock<Arc<dyn Credentials>>,
 }
 
-impl ByUrl {
+impl UrlEndpoint {
     pub(super) fn new(
         config: Arc<ServerConfig>,
         endpoint: HttpEndpoint,
-        means: &Means,
+        resources: &ServerResources,
         stderr: ServerStderr,
     ) -> Self {
         Self {
             config,
             endpoint,
-            environment: means.environment.clone(),
-            stack: means.http.clone(),
-            store: means.store.clone(),
+            environment: resources.environment.clone(),
+            stack: resources.http.clone(),
+            store: resources.store.clone(),
             stderr,
-            auth: means.auth.clone(),
+            auth: resources.auth.clone(),
             credentials: OnceLock::new(),
         }
     }
 
-    fn resolve(&self) -> Result<Begun, Failure> {
+    fn resolve(&self) -> Result<StartedServer, Failure> {
         let never = |fact: String| Failure {
             fact,
             retry: Retry::OnUse,
@@ -96,7 +96,7 @@ impl ByUrl {
         } = resolved;
         let redactor = Redactor::new(secrets).and_live(credentials.secrets());
         self.stderr.redact_with(redactor.clone());
-        let wires = Wires::new(self.store.clone(), &url);
+        let wires = RememberedWires::new(self.store.clone(), &url);
         let target = HttpTarget {
             url,
             headers,
@@ -104,20 +104,20 @@ impl ByUrl {
             max_message_bytes: self.config.max_message_bytes,
         };
         let sse_below = self.config.dialect.profile().sse_below;
-        let plan = Plan {
+        let plan = WirePlan {
             wire: self.endpoint.wire,
             protocol: self.config.protocol,
             sse_below,
         };
-        let opening = Box::new(ByWire {
+        let opener = Box::new(WireProbe {
             stack,
             target,
             wires,
             plan,
         });
-        Ok(Begun {
+        Ok(StartedServer {
             process: None,
-            opening,
+            opener,
             unset,
             redactor: Some(redactor),
         })
@@ -131,10 +131,10 @@ impl ByUrl {
     }
 }
 
-impl Reach for ByUrl {
-    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
-        let begun = self.resolve();
-        Box::pin(async move { begun })
+impl ServerEndpoint for UrlEndpoint {
+    fn start(&self) -> BoxFuture<'_, Result<StartedServer, Failure>> {
+        let started = self.resolve();
+        Box::pin(async move { started })
     }
 
     fn first_step(&self) -> &'static str {
@@ -142,7 +142,7 @@ impl Reach for ByUrl {
     }
 
     /// All approaches are tried in one opening: there is nothing to start afresh.
-    fn after(&self, _: Approach, _: &OpenFault) -> Option<Approach> {
+    fn next_approach(&self, _: Approach, _: &OpenFault) -> Option<Approach> {
         None
     }
 
@@ -166,79 +166,83 @@ fn bare(mut url: Url) -> String {
 }
 
 /// One attempt at a URL.
-struct ByWire {
+struct WireProbe {
     stack: HttpStack,
     target: HttpTarget,
-    wires: Wires,
-    plan: Plan,
+    wires: RememberedWires,
+    plan: WirePlan,
 }
 
-impl Opening for ByWire {
-    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<Opened, OpenFault>> {
+impl SessionOpener for WireProbe {
+    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<OpenedSession, OpenFault>> {
         Box::pin(self.find(options))
     }
 }
 
-impl ByWire {
+impl WireProbe {
     /// Tries one wire after the other, within the options' time.
-    async fn find(&self, options: OpenOptions) -> Result<Opened, OpenFault> {
+    async fn find(&self, options: OpenOptions) -> Result<OpenedSession, OpenFault> {
         let deadline = Instant::now() + options.connect_timeout;
         let known = self.wires.known().await;
-        let mut step = self
+        let mut attempt = self
             .plan
             .first(self.plan.with_era(known, options.known_era));
-        let mut given_up = GivenUp::default();
+        let mut given_up = FailedWires::default();
         loop {
-            let fault = match self.attempt(step, &options, deadline).await {
+            let fault = match self.open_wire(attempt, &options, deadline).await {
                 Ok(session) => {
-                    let found = Known {
-                        wire: step.wire,
+                    let found = KnownWire {
+                        wire: attempt.wire,
                         era: session.hello().era(),
                     };
                     if known != Some(found) && self.plan.tells_era(found) {
-                        self.wires.keep(found).await;
+                        self.wires.store(found).await;
                     }
-                    return Ok(Opened {
+                    return Ok(OpenedSession {
                         link: session,
-                        wire: Some(step.wire),
+                        wire: Some(attempt.wire),
                     });
                 }
                 Err(fault) => fault,
             };
-            let Some(next) = self.plan.after(step, &fault) else {
+            let Some(next) = self.plan.after(attempt, &fault) else {
                 return Err(given_up.and(fault));
             };
-            match (fault, step.wire, next.wire) {
+            match (fault, attempt.wire, next.wire) {
                 (OpenFault::WrongWire(said), Wire::Http, Wire::Sse) => {
                     given_up.streamable = Some(said)
                 }
                 (fault, Wire::Sse, Wire::Sse) => given_up.sse = Some(fault.to_string()),
                 _ => {}
             }
-            step = next;
+            attempt = next;
         }
     }
 
-    async fn attempt(
+    async fn open_wire(
         &self,
-        step: Step,
+        attempt: WireAttempt,
         options: &OpenOptions,
         deadline: Instant,
     ) -> Result<Arc<Session>, OpenFault> {
         let left = deadline.saturating_duration_since(Instant::now());
         // What is remembered may hang; then there must be time left to find out anew.
-        let connect_timeout = if step.remembered { left * 2 / 3 } else { left };
+        let connect_timeout = if attempt.remembered {
+            left * 2 / 3
+        } else {
+            left
+        };
         let options = OpenOptions {
-            protocol: step.protocol,
-            known_era: step.known_era,
+            protocol: attempt.protocol,
+            known_era: attempt.known_era,
             connect_timeout,
             ..options.clone()
         };
-        let connector: Box<dyn Connector> = match step.wire {
+        let connector: Box<dyn Connector> = match attempt.wire {
             Wire::Http => Box::new(HttpConnector::new(self.stack.clone(), self.target.clone())),
             Wire::Sse => {
                 let mut target = self.target.clone();
-                if step.below {
+                if attempt.below {
                     let path = format!("{}/sse", target.url.path().trim_end_matches('/'));
                     target.url.set_path(&path);
                 }
@@ -254,13 +258,13 @@ impl ByWire {
 
 /// What was tried without success before the last attempt, in the server's words.
 #[derive(Default)]
-struct GivenUp {
+struct FailedWires {
     streamable: Option<String>,
     /// HTTP+SSE at the URL itself.
     sse: Option<String>,
 }
 
-impl GivenUp {
+impl FailedWires {
     /// Where all ways failed, all are told.
     fn and(self, fault: OpenFault) -> OpenFault {
         let all = match (self, &fault) {

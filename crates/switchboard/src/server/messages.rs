@@ -16,17 +16,17 @@ use crate::transport::WireFault;
 const QUOTED_CHARACTERS: usize = 300;
 
 /// `fact`, and what the server last wrote to stderr.
-pub(super) fn failure(fact: &str, last_words: &[String]) -> String {
-    let quoted = quoted(last_words)
+pub(super) fn with_stderr(fact: &str, last_stderr: &[String]) -> String {
+    let quoted = quoted(last_stderr)
         .map(|words| format!(" ({words})"))
         .unwrap_or_default();
     format!("{fact}{quoted}")
 }
 
 /// How a process ended, for the error of a call that was under way.
-pub(super) fn death(reason: &str, exit: Option<Exit>, last_words: &[String]) -> String {
+pub(super) fn connection_end(reason: &str, exit: Option<Exit>, last_stderr: &[String]) -> String {
     let fact = exit.map_or_else(|| reason.to_owned(), |exit| exit.to_string());
-    match quoted(last_words) {
+    match quoted(last_stderr) {
         Some(words) => format!("{fact}; {words}"),
         None => fact,
     }
@@ -45,7 +45,7 @@ pub(super) fn ended_during(step: &str, reason: &str, exit: Option<Exit>) -> Stri
 }
 
 /// How HTTP failed to bring an answer to the handshake.
-pub(super) fn unanswered(fault: &WireFault) -> String {
+pub(super) fn handshake_fault(fault: &WireFault) -> String {
     match fault {
         WireFault::NotSent(fact) => fact.clone(),
         WireFault::Lost(reason) => ended_during("handshake", reason, None),
@@ -61,7 +61,7 @@ pub(super) fn unanswered(fault: &WireFault) -> String {
 }
 
 /// A step of connecting that took too long.
-pub(super) fn too_late(step: &str, limit: Duration) -> String {
+pub(super) fn timed_out(step: &str, limit: Duration) -> String {
     let limit = duration(limit);
     match step {
         "spawn" => format!("its process did not start within {limit}"),
@@ -96,7 +96,7 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
 }
 
 /// What is told to whoever made the call that showed which era a server's handlers need.
-pub(super) fn other_era(
+pub(super) fn era_notice(
     server: &ServerName,
     outcome: EraOutcome,
     repeated: bool,
@@ -225,8 +225,8 @@ pub(super) fn duration(duration: Duration) -> String {
     }
 }
 
-fn quoted(last_words: &[String]) -> Option<String> {
-    let lines: Vec<_> = last_words
+fn quoted(last_stderr: &[String]) -> Option<String> {
+    let lines: Vec<_> = last_stderr
         .iter()
         .filter(|line| !line.trim().is_empty())
         .map(|line| format!("\"{}\"", cut(line)))
@@ -256,33 +256,33 @@ mod tests {
     fn s2_65_failures_are_told_apart() {
         let token = ["GITHUB_TOKEN not set".to_owned()];
         check(
-            &failure(
+            &with_stderr(
                 &ended_during("handshake", "end of output", Some(Exit::Status(1))),
                 &token,
             ),
             "exited with status 1 before the handshake (last stderr: \"GITHUB_TOKEN not set\")",
         );
         check(
-            &failure(
+            &with_stderr(
                 &ended_during("list", "end of output", Some(Exit::Signal(9))),
                 &[],
             ),
             "was killed by SIGKILL while it was asked what it offers",
         );
         check(
-            &failure(&ended_during("handshake", "end of output", None), &[]),
+            &with_stderr(&ended_during("handshake", "end of output", None), &[]),
             "the connection ended before the handshake: end of output",
         );
         check(
-            &too_late("handshake", Duration::from_secs(30)),
+            &timed_out("handshake", Duration::from_secs(30)),
             "no answer to the handshake within 30 s",
         );
         check(
-            &too_late("list", Duration::from_millis(1500)),
+            &timed_out("list", Duration::from_millis(1500)),
             "connected, but gave no answer within 1.5 s when asked what it offers",
         );
         check(
-            &too_late("spawn", Duration::from_millis(200)),
+            &timed_out("spawn", Duration::from_millis(200)),
             "its process did not start within 200 ms",
         );
     }
@@ -298,23 +298,23 @@ mod tests {
         };
         let refused = "example.com:443 refused the connection (is the server running?)";
         check(
-            &unanswered(&WireFault::NotSent(refused.to_owned())),
+            &handshake_fault(&WireFault::NotSent(refused.to_owned())),
             refused,
         );
         check(
-            &unanswered(&WireFault::Lost("reset".to_owned())),
+            &handshake_fault(&WireFault::Lost("reset".to_owned())),
             "the connection ended before the handshake: reset",
         );
         check(
-            &unanswered(&status(500, ": boom")),
+            &handshake_fault(&status(500, ": boom")),
             "answered the handshake with HTTP 500: boom",
         );
         check(
-            &unanswered(&status(503, "")),
+            &handshake_fault(&status(503, "")),
             "answered the handshake with HTTP 503",
         );
         check(
-            &unanswered(&status(200, ": answered with text/html")),
+            &handshake_fault(&status(200, ": answered with text/html")),
             "answered with text/html",
         );
     }
@@ -323,10 +323,10 @@ mod tests {
     fn f7_a_death_carries_status_and_last_words() {
         let words = ["one".to_owned(), " ".to_owned(), "two".to_owned()];
         check(
-            &death("end of output", Some(Exit::Status(3)), &words),
+            &connection_end("end of output", Some(Exit::Status(3)), &words),
             "exited with status 3; last stderr: \"one\", \"two\"",
         );
-        check(&death("end of output", None, &[]), "end of output");
+        check(&connection_end("end of output", None, &[]), "end of output");
     }
 
     #[test]
