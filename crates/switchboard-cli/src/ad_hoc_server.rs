@@ -1,5 +1,4 @@
-//! A server that is in no file: from the words of `--server` to an entry that a person has
-//! accepted.
+//! A server given on the command line with `--server`: from its words to an accepted entry.
 
 use std::sync::Arc;
 
@@ -16,12 +15,12 @@ use crate::setup::{Setup, block_on};
 use crate::terminal::tty::Tty;
 use crate::{interrupt, output};
 
-/// What messages and `trust` call the place of such an entry.
+/// The source of such an entry, in messages and in `trust`.
 const SOURCE: &str = "(command line)";
 
 impl Setup {
-    /// With this server instead of those of the files, once a person has accepted it as a project's
-    /// entry is accepted.
+    /// Replaces the configured servers by this one, after a person has accepted it like a project's
+    /// entry.
     pub(crate) fn with_server(mut self, words: &str, yes: bool) -> Result<Self, Failure> {
         let server = entry(words, &self.paths)?;
         self.accept(&server, yes)?;
@@ -48,10 +47,10 @@ impl Setup {
         if !yes {
             let Some(terminal) = Tty::open().filter(|_| !self.json) else {
                 output::print_on_stderr(&text);
-                return Err(
-                    denied("it is in no file, and there is no terminal to ask on")
-                        .hint("accept it with `--yes`"),
-                );
+                return Err(denied(
+                    "it is in no configuration file, and there is no terminal to ask on",
+                )
+                .hint("accept it with `--yes`"));
             };
             terminal.write_lines(&text);
             let answer = block_on(interrupt::run_until_signal(async {
@@ -61,7 +60,7 @@ impl Setup {
                     .unwrap_or_default())
             }))?;
             if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-                return Err(denied("the answer was no"));
+                return Err(denied("you declined to start it"));
             }
         }
         Ok(trust::accept(&disclosure, &*self.store)?)
@@ -93,7 +92,7 @@ fn entry(words: &str, paths: &Paths) -> Result<ServerConfig, Failure> {
     }
     let wrong = |message: &str| Failure::new(Code::Usage, format!("--server: {message}"));
     let mut words = split_words(words)
-        .ok_or_else(|| wrong("a quote is not closed"))?
+        .ok_or_else(|| wrong("unclosed quote"))?
         .into_iter();
     let command = words
         .next()
@@ -114,7 +113,7 @@ fn entry(words: &str, paths: &Paths) -> Result<ServerConfig, Failure> {
     ))
 }
 
-/// A name made of a program's or a package's: `@scope/server-x@1.2` is `server-x`.
+/// A server name derived from a program or package: `@scope/server-x@1.2` becomes `server-x`.
 fn name_from(text: &str) -> ServerName {
     let last = text.rsplit('/').next().unwrap_or_default();
     let plain: String = last
@@ -135,8 +134,7 @@ fn name_from(text: &str) -> ServerName {
         .unwrap_or_else(|_| ServerName::new("server").expect("a plain name"))
 }
 
-/// Words as a shell would split them: blanks divide, quotes and backslashes hold together. Nothing
-/// is expanded.
+/// Splits words as a shell does, with quotes and backslashes. Nothing is expanded.
 fn split_words(line: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;

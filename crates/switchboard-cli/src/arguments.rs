@@ -1,4 +1,4 @@
-//! What may be written on the command line: options of every command, and the commands.
+//! The options and commands of the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,11 +26,11 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  switchboard demo                              see it work, nothing to install
-  switchboard                                   how every configured server stands
-  switchboard tools                             what they offer
+  switchboard demo                              try it with built-in servers, nothing to install
+  switchboard                                   the state of every configured server
+  switchboard tools                             list their tools
   switchboard call git/git_status repo_path=.   call one tool; starts only that server
-  switchboard doctor                            start each server and say what is wrong
+  switchboard doctor                            start each server and report problems
 
 Exit codes:
   0 done · 1 the tool or server answered with an error · 2 usage, config, unknown tool or arguments
@@ -39,84 +39,85 @@ Exit codes:
 /// Options that every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// Read this file only; its servers start without being asked about (repeatable, highest
-    /// precedence first)
+    /// Read only this file and trust its servers for this run (repeatable, highest precedence
+    /// first)
     #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append, add = path_completer())]
     pub(crate) config: Vec<PathBuf>,
-    /// What kind of files -c names, where their path and shape do not tell
+    /// Dialect of the files given with -c, if path and content do not identify it
     #[arg(long, value_name = "DIALECT", global = true, value_parser = dialects(), requires = "config")]
     pub(crate) dialect: Option<Dialect>,
     /// Print one JSON document; on failure, one JSON line on stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say more (-v, -vv, -vvv)
+    /// Print more details (-v, -vv, -vvv)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// The same as -vv
     #[arg(long, global = true, alias = "debug_mode")]
     pub(crate) debug: bool,
-    /// Let servers know this folder, where they ask for one (repeatable; none by default)
+    /// Report this folder to servers that ask for roots (repeatable; none by default)
     #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append, add = path_completer())]
     pub(crate) root: Vec<PathBuf>,
-    /// How long to wait for servers; late ones are shown as connecting [default: 10; on a
-    /// terminal, and for a first start that installs, until they answer]
+    /// Longest time to wait for servers; later ones are shown as connecting [default: 10; until
+    /// they answer on a terminal and during a first start that may install packages]
     #[arg(long, value_name = "SECS", global = true, value_parser = seconds)]
     pub(crate) wait: Option<Duration>,
 }
 
 impl Options {
-    /// How much to say: 0 is quiet.
+    /// The level of detail: 0 is quiet.
     pub(crate) fn verbosity(&self) -> u8 {
         self.verbose.max(if self.debug { 2 } else { 0 })
     }
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// How every configured server stands (the default)
+    /// Show the state of every configured server (the default)
     Status(status::StatusArgs),
-    /// What tools are on offer, and which are withheld and why
+    /// List tools, and those that are withheld with the reason
     Tools(tools::ToolsArgs),
-    /// Call one tool, through the gate
+    /// Call a tool, after the permission check
     Call(call::CallArgs),
-    /// What resources are on offer
+    /// List resources and resource templates
     Resources(resources::ResourcesArgs),
-    /// Read one resource
+    /// Read a resource
     Read(read::ReadArgs),
-    /// What prompts are on offer
+    /// List prompts
     Prompts(prompts::PromptsArgs),
-    /// Get one prompt
+    /// Get a prompt
     Prompt(prompt::PromptArgs),
-    /// How the value of an argument of a prompt or template may go on
+    /// Complete the value of an argument of a prompt or resource template
     Complete(complete::CompleteArgs),
-    /// One line for each change of a resource, until Ctrl-C
+    /// Print a line for each change of a resource, until Ctrl-C
     Watch(watch::WatchArgs),
-    /// Look at the servers that a project's file wants to start, and accept them one by one
+    /// Review the servers of a project's file, and accept them one by one
     Trust(trust::TrustArgs),
-    /// Answers that are remembered for good: list them, take them back
+    /// List or revoke remembered approvals
     Permissions(permissions::PermissionsArgs),
-    /// Where each value of a server's entry comes from, what it shadows, what it reads
+    /// Show where each value of a server's entry comes from, what it overrides and which variables
+    /// it reads
     Why(why::WhyArgs),
-    /// Write a server into your own switchboard.toml, or into the file that --file names
+    /// Add a server to your own switchboard.toml, or to the file given with --file
     Add(edit::AddArgs),
-    /// Take a server out of the file
+    /// Remove a server from its file
     Remove(edit::EditArgs),
-    /// Let a server run that was disabled
+    /// Enable a disabled server
     Enable(edit::EditArgs),
-    /// Keep a server in the file, and from running
+    /// Disable a server without removing it
     Disable(edit::EditArgs),
-    /// Log in to a server that asks for it
+    /// Log in to a server that requires it
     Login(login::LoginArgs),
-    /// Give a login back, and forget it
+    /// Revoke and delete the login of a server
     Logout(logout::LogoutArgs),
-    /// Start each server, time each step, and say what is wrong and what to try
+    /// Start each server, time each step, and report problems with the next step
     Doctor(doctor::DoctorArgs),
-    /// What servers wrote to stderr, and what happened to them
+    /// Show what servers wrote to stderr, and their history
     Logs(logs::LogsArgs),
-    /// Print the completion script of a shell; server and tool names complete from last time
+    /// Print a completion script for a shell; server and tool names come from cached catalogs
     Completions(completions::CompletionsArgs),
-    /// Everything above on an embedded server, nothing to install
+    /// Try everything with built-in servers, nothing to install
     Demo,
 }
 
@@ -126,43 +127,43 @@ impl Default for Command {
     }
 }
 
-/// Reads the word of a dialect.
+/// Parses the name of a dialect.
 fn dialects() -> impl TypedValueParser<Value = Dialect> {
     let words = Dialect::ALL.map(|dialect| dialect.profile().name);
     PossibleValuesParser::new(words).map(|word| Dialect::parse(&word).unwrap_or_default())
 }
 
-/// Completes to paths that a shell reads as they stand.
+/// Completes paths, and leaves out those that a shell would not read as one plain word.
 pub(crate) fn path_completer() -> ArgValueCompleter {
     ArgValueCompleter::new(crate::cached_catalog::path_candidates)
 }
 
-/// Completes to configured server names. Never starts one.
+/// Completes configured server names. Never starts a server.
 pub(crate) fn server_names() -> ArgValueCandidates {
     ArgValueCandidates::new(crate::cached_catalog::server_candidates)
 }
 
-/// Completes to tool names of last time's catalogs. Never starts a server.
+/// Completes tool names from cached catalogs. Never starts a server.
 pub(crate) fn tool_names() -> ArgValueCandidates {
     ArgValueCandidates::new(crate::cached_catalog::tool_candidates)
 }
 
-/// Completes to `key=` for each argument of the tool on the line.
+/// Completes `key=` for each argument of the tool on the command line.
 pub(crate) fn argument_names() -> ArgValueCandidates {
     ArgValueCandidates::new(crate::cached_catalog::argument_candidates)
 }
 
-/// Completes to addresses of resources that were listed last time.
+/// Completes resource URIs from cached catalogs.
 pub(crate) fn resource_addresses() -> ArgValueCandidates {
     ArgValueCandidates::new(crate::cached_catalog::resource_candidates)
 }
 
-/// Completes to names of prompts that were listed last time.
+/// Completes prompt names from cached catalogs.
 pub(crate) fn prompt_names() -> ArgValueCandidates {
     ArgValueCandidates::new(crate::cached_catalog::prompt_candidates)
 }
 
-/// Reads seconds, whole or not: `10`, `0.5`.
+/// Parses seconds: `10`, `0.5`.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let text = text.strip_suffix('s').unwrap_or(text);
     match text.parse::<f64>() {

@@ -1,5 +1,5 @@
-//! What last time's catalogs tell without starting anything: where an exposed name leads, and what
-//! completes.
+//! Catalogs cached by earlier runs, used without starting a server: which server a name belongs to,
+//! and shell completion.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::paths::Paths;
 use crate::setup::Setup;
 use crate::view::signature;
 
-/// The server that offered a tool of this exposed name last time.
+/// The server that has a tool of this exposed name in the cached catalogs.
 pub(crate) fn server_of(config: &Config, store: &dyn Store, exposed: &str) -> Option<ServerName> {
     catalog(config, store)
         .resolve(exposed)
@@ -27,8 +27,7 @@ pub(crate) fn server_of(config: &Config, store: &dyn Store, exposed: &str) -> Op
         .map(|tool| tool.id.server.clone())
 }
 
-/// The picture of last time of all servers that may run, or of one; `None` where any of them is not
-/// remembered.
+/// The cached catalog of all servers that may run, or of one; `None` if any of them is not cached.
 pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option<Catalog> {
     let Setup {
         config,
@@ -64,7 +63,7 @@ pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option
     ))
 }
 
-/// The one server that offered something last time, where all servers are remembered.
+/// The only server that `offering` finds, if the catalogs of all servers are cached.
 pub(crate) fn only_server(
     setup: &Setup,
     offering: impl FnOnce(&Catalog) -> Vec<ServerName>,
@@ -75,8 +74,8 @@ pub(crate) fn only_server(
     }
 }
 
-/// The picture of last time. A server of which nothing is remembered leaves bare names of later
-/// ones open (S2-27).
+/// The cached catalog. A server that is not cached keeps unprefixed names of later servers
+/// unassigned.
 fn catalog(config: &Config, store: &dyn Store) -> Catalog {
     let part = |server: &Arc<ServerConfig>| {
         let cached = cached_offerings(server, store);
@@ -98,12 +97,12 @@ fn catalog(config: &Config, store: &dyn Store) -> Catalog {
     )
 }
 
-/// What one server offered last time.
+/// The cached offerings of one server.
 fn cached_offerings(server: &Arc<ServerConfig>, store: &dyn Store) -> Option<Arc<Offerings>> {
     remembered_offerings(store, server.fingerprint()).map(Arc::new)
 }
 
-/// Configured server names, for a shell.
+/// Candidates: configured server names.
 pub(crate) fn server_candidates() -> Vec<CompletionCandidate> {
     let Some((config, _)) = read_state() else {
         return Vec::new();
@@ -111,7 +110,7 @@ pub(crate) fn server_candidates() -> Vec<CompletionCandidate> {
     candidates(config.servers.keys().map(ToString::to_string))
 }
 
-/// Exposed names and `server/tool`, for a shell.
+/// Candidates: exposed names and `server/tool`.
 pub(crate) fn tool_candidates() -> Vec<CompletionCandidate> {
     let Some((config, store)) = read_state() else {
         return Vec::new();
@@ -128,7 +127,7 @@ pub(crate) fn tool_candidates() -> Vec<CompletionCandidate> {
     candidates(servers.chain(tools))
 }
 
-/// `key=` for each argument of the tool on the line, required ones first.
+/// Candidates: `key=` for each argument of the tool on the command line, required ones first.
 pub(crate) fn argument_candidates() -> Vec<CompletionCandidate> {
     let Some((config, store)) = read_state() else {
         return Vec::new();
@@ -156,7 +155,7 @@ fn is_given(words: &[String], name: &str) -> bool {
     })
 }
 
-/// Addresses of resources, for a shell.
+/// Candidates: resource URIs.
 pub(crate) fn resource_candidates() -> Vec<CompletionCandidate> {
     offering_candidates(|offerings| {
         offerings
@@ -167,7 +166,7 @@ pub(crate) fn resource_candidates() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of prompts, for a shell.
+/// Candidates: prompt names.
 pub(crate) fn prompt_candidates() -> Vec<CompletionCandidate> {
     offering_candidates(|offerings| {
         offerings
@@ -189,7 +188,7 @@ fn offering_candidates(names: impl Fn(&Offerings) -> Vec<String>) -> Vec<Complet
     candidates(all.flat_map(|offerings| names(&offerings)))
 }
 
-/// Paths, for a shell. A project's files are named by strangers too.
+/// Candidates: paths. A project's file names are not trusted.
 pub(crate) fn path_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let found = PathCompleter::any().complete(typed);
     found
@@ -198,8 +197,8 @@ pub(crate) fn path_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// The one way to a shell: what it would not take as it stands is left out, because a shell puts it
-/// on its command line unquoted (T6).
+/// Every candidate passes here: a shell puts it on its command line unquoted, so anything that
+/// needs quotes is left out.
 fn candidates(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     names
         .filter(|name| is_shell_safe(name))
@@ -207,7 +206,7 @@ fn candidates(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// Whether every shell reads it as itself, and this program as no option.
+/// Whether every shell reads it as one plain word, and this program not as an option.
 fn is_shell_safe(name: &str) -> bool {
     let is_harmless =
         |character: char| character.is_ascii_alphanumeric() || "_-./:@=".contains(character);
@@ -215,7 +214,7 @@ fn is_shell_safe(name: &str) -> bool {
     rest.chars().all(is_harmless) && !name.is_empty() && !name.starts_with(['-', '=', '@'])
 }
 
-/// Files and state, in silence: a shell is waiting for words.
+/// Configuration and store, without any output: a shell is waiting for candidates.
 fn read_state() -> Option<(Config, FileStore)> {
     let paths = Paths::find().ok()?;
     let given = files_on_command_line();
@@ -230,7 +229,7 @@ fn read_state() -> Option<(Config, FileStore)> {
     ))
 }
 
-/// The `-c FILE` words of the line being completed.
+/// The `-c FILE` options of the command line being completed.
 fn files_on_command_line() -> Vec<ConfigFile> {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let mut files = Vec::new();

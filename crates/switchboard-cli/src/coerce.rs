@@ -1,5 +1,5 @@
-//! `key=value` words turned into a JSON object by the tool's schema; `key:=JSON` taken as it is.
-//! Values keep their text.
+//! `key=value` arguments converted to a JSON object by the tool's schema; `key:=JSON` is used as it
+//! is. Values keep their text.
 
 use std::io::Read;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use switchboard::wire::RawJson;
 
-/// No value is taken from a file that is larger.
+/// The largest file that a value is read from.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// One word of the command line.
+/// One `key=value` argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pair {
     key: String,
@@ -21,8 +21,8 @@ pub(crate) struct Pair {
     json: bool,
 }
 
-/// Reads a word. The first `=` counts: `K=a=b` keeps its tail. `K=@FILE` is the text of a file,
-/// `K=@@x` the text `@x`.
+/// Parses an argument. The first `=` separates: `K=a=b` has the value `a=b`. `K=@FILE` reads a
+/// file, `K=@@x` is the text `@x`.
 pub(crate) fn pair(word: &str) -> Result<Pair, String> {
     let Some((key, value)) = word.split_once('=') else {
         return Err("expected key=value, or key:=JSON".to_owned());
@@ -47,7 +47,7 @@ pub(crate) fn pair(word: &str) -> Result<Pair, String> {
     })
 }
 
-/// The text of a file that a value is taken from.
+/// Reads the text of a file for a value.
 fn read(file: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
     let opened =
@@ -75,8 +75,8 @@ impl Pair {
     }
 }
 
-/// The arguments of a call: the object given whole, then the pairs over it. Without pairs the
-/// object passes byte for byte.
+/// The arguments of a call: the given object, overridden by the pairs. Without pairs the object
+/// passes byte for byte.
 pub(crate) fn arguments(
     base: Option<&RawJson>,
     pairs: &[Pair],
@@ -104,8 +104,8 @@ pub(crate) fn arguments(
         .map_err(|error| error.to_string())
 }
 
-/// The keys that a schema does not name, though it names others and lets any pass: most likely
-/// slips of the pen.
+/// Keys that the schema does not have although it lists properties: probably typing errors, even if
+/// the schema allows them.
 pub(crate) fn unknown_keys<'a>(pairs: &'a [Pair], schema: &Value) -> Vec<&'a str> {
     const OPEN: [&str; 6] = [
         "additionalProperties",
@@ -129,7 +129,7 @@ pub(crate) fn unknown_keys<'a>(pairs: &'a [Pair], schema: &Value) -> Vec<&'a str
         .collect()
 }
 
-/// A JSON object as (key, JSON text), in its own order.
+/// The fields of a JSON object as (key, JSON text), in their order.
 pub(crate) fn fields(raw: &RawJson) -> Result<Vec<(String, String)>, String> {
     struct Fields(Vec<(String, String)>);
     impl<'de> Deserialize<'de> for Fields {
@@ -158,7 +158,7 @@ pub(crate) fn fields(raw: &RawJson) -> Result<Vec<(String, String)>, String> {
         .map_err(|error| format!("expected a JSON object: {error}"))
 }
 
-/// Each key once, as JSON text. A key given several times makes an array.
+/// Each key once, as JSON text. A repeated key makes an array.
 fn coerce_pairs(pairs: &[Pair], schema: &Value) -> Result<Vec<(String, String)>, String> {
     let mut done: Vec<(String, String)> = Vec::new();
     for pair in pairs {
@@ -212,7 +212,7 @@ fn value(pair: &Pair, property: Option<&Value>, root: &Value) -> Result<String, 
         (Some("object"), Some(json)) if may("object") => Ok(json),
         (Some("null"), Some(json)) if may("null") && !may("string") => Ok(json),
         _ if types.is_empty() || may("string") => Ok(Value::from(text).to_string()),
-        // One element without brackets; more are given by repeating the key.
+        // A single element without brackets; further ones repeat the key.
         _ if may("array") => {
             value(pair, items(Some(property), root), root).map(|item| format!("[{item}]"))
         }
@@ -272,7 +272,7 @@ fn allows(property: Option<&Value>, root: &Value, kind: &str) -> bool {
     property.is_some_and(|property| types(property, root, 0).iter().any(|known| known == kind))
 }
 
-/// Follows local `$ref`s, a bounded number of them.
+/// Follows local `$ref`s, up to a limit.
 pub(crate) fn follow_refs<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut schema = schema;
     for _ in 0..16 {

@@ -1,4 +1,4 @@
-//! One file for each command; here is what several of them do.
+//! One file for each command; here are the functions that several of them use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +37,8 @@ pub(crate) mod trust;
 pub(crate) mod watch;
 pub(crate) mod why;
 
-/// The frame of a command that asks servers for something: starts the one named, or all of them,
-/// waits for them, and does the work.
+/// Runs a command that queries servers: starts the named server or all of them, waits, then does
+/// the work.
 fn with_servers(
     options: &Options,
     server: Option<&str>,
@@ -47,7 +47,7 @@ fn with_servers(
     with_servers_of(Setup::read(options)?, options, server, work)
 }
 
-/// The same where the files were read already.
+/// The same with files that were already read.
 fn with_servers_of(
     setup: Setup,
     options: &Options,
@@ -61,8 +61,8 @@ fn with_servers_of(
     })
 }
 
-/// Waits for what a listing needs: the server named, which must be usable, or all of them, as far
-/// as they come in time.
+/// Waits for the servers that a listing needs: the named one, which must be ready, or all of them
+/// until the limit.
 async fn wait_for_servers(
     host: &Host,
     options: &Options,
@@ -78,7 +78,7 @@ async fn wait_for_servers(
     wait_until_ready(&handle, limit).await
 }
 
-/// Starts a server and waits for it.
+/// Starts a server and waits until it is ready.
 async fn wait_until_ready(handle: &ServerHandle, limit: WaitLimit) -> Result<(), Failure> {
     let ready = handle.ready(handle.config.longest_connect() + Duration::from_secs(1));
     tokio::pin!(ready);
@@ -94,21 +94,20 @@ async fn wait_until_ready(handle: &ServerHandle, limit: WaitLimit) -> Result<(),
     Ok(progress::with_spinner(format!("connecting {}", handle.config.name), waiting).await?)
 }
 
-/// A listing needs what lazy servers offer as well: those of which nothing is remembered are
-/// started, all at once (S3-08).
+/// Starts lazy servers without a cached catalog, all at once: a listing needs their offerings too.
 async fn start_unlisted_servers(host: &Host, limit: WaitLimit) {
     let mut starting = JoinSet::new();
     for handle in host.servers().iter() {
         if handle.may_offer_more() {
             let handle = handle.clone();
-            // Why one did not come is told by its state.
+            // Its state tells why a server did not start.
             starting.spawn(async move { wait_until_ready(&handle, limit).await.is_ok() });
         }
     }
-    progress::with_spinner("starting what is lazy".to_owned(), starting.join_all()).await;
+    progress::with_spinner("starting lazy servers".to_owned(), starting.join_all()).await;
 }
 
-/// One line for each server that should have come and has not.
+/// Prints one notice for each server that failed or is still connecting.
 fn report_unavailable_servers(host: &Host) {
     for handle in host.servers().iter() {
         let name = &handle.config.name;
@@ -137,11 +136,11 @@ fn report_unavailable_servers(host: &Host) {
     }
 }
 
-/// What a server offers.
+/// A server and its offerings.
 type ServerOfferings = (ServerName, Arc<Offerings>);
 
-/// The one server that offers it. `what` is how it is named where several do; where none does, the
-/// failure is of the command's own words.
+/// The only server in `found`. `what` names the thing for the error about several servers; `none`
+/// makes the error for no server.
 fn single_server(
     found: &[ServerName],
     what: &str,
@@ -156,12 +155,12 @@ fn single_server(
                 Code::Usage,
                 format!("servers {} offer {what}", names.join(" and ")),
             )
-            .hint("say which with --server SERVER"))
+            .hint("choose one with --server SERVER"))
         }
     }
 }
 
-/// Those of them that offer something.
+/// The servers whose offerings satisfy `offers`.
 fn servers_offering(
     offerings: &[ServerOfferings],
     offers: impl Fn(&Offerings) -> bool,
@@ -173,7 +172,7 @@ fn servers_offering(
         .collect()
 }
 
-/// The servers a listing is about, with what each offers.
+/// The offerings of one server, or of all.
 fn offerings(host: &Host, server: Option<&str>) -> Vec<ServerOfferings> {
     let catalog = host.catalog();
     let is_selected = |name: &ServerName| server.is_none_or(|server| server == name.as_str());
@@ -185,8 +184,8 @@ fn offerings(host: &Host, server: Option<&str>) -> Vec<ServerOfferings> {
         .collect()
 }
 
-/// A server's object with fields of ours before its own, which keep their text. Ours win where both
-/// have one.
+/// A server's JSON object with our fields first. Its own fields keep their text; ours win where
+/// both have one.
 fn with_fields(raw: &RawJson, ours: &[(&str, &str)]) -> String {
     let mut parts: Vec<_> = ours
         .iter()
@@ -200,7 +199,7 @@ fn with_fields(raw: &RawJson, ours: &[(&str, &str)]) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
-/// Text for a person, ending in a newline.
+/// Text that ends in a newline.
 fn with_final_newline(text: String) -> String {
     if text.ends_with('\n') || text.is_empty() {
         text

@@ -1,4 +1,4 @@
-//! Why a command failed: the one place where errors become exit codes and lines on stderr.
+//! Errors as exit codes and lines on stderr.
 
 use std::process::ExitCode;
 
@@ -47,7 +47,7 @@ impl Code {
     }
 }
 
-/// A failure as it is shown: one sentence, which server, and what to try.
+/// An error for the user: one sentence, the server it concerns, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -87,8 +87,7 @@ impl Failure {
         }
     }
 
-    /// `{"error":{"code","server","message","hint"}}`, with the notices of the run beside it where
-    /// there were any.
+    /// `{"error":{"code","server","message","hint"}}`, with `notices` if there were any.
     fn as_json(&self, notices: &[String]) -> String {
         let mut document = serde_json::json!({
             "error": { "code": self.code as u8, "server": self.server, "message": self.message, "hint": self.hint }
@@ -120,14 +119,14 @@ pub(crate) fn exit(outcome: Result<u8, Failure>, json: bool) -> ExitCode {
     }
 }
 
-/// Ends a run whose words clap refused, or that asked for help.
+/// Ends a run whose arguments clap rejected, or that asked for help.
 pub(crate) fn exit_with_usage_error(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os()
         .skip(1)
         .take_while(|word| word != "--")
         .any(|word| word == "--json");
     if !error.use_stderr() || !wants_json {
-        // Help into a closed pipe is nobody's fault.
+        // Help printed into a closed pipe is not an error.
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8));
     }
@@ -139,7 +138,7 @@ pub(crate) fn exit_with_usage_error(error: &clap::Error) -> ExitCode {
         .trim_start_matches("error: ")
         .to_owned();
     exit(
-        Err(Failure::new(Code::Usage, message).hint("`switchboard --help` shows the words")),
+        Err(Failure::new(Code::Usage, message).hint("`switchboard --help` shows the usage")),
         true,
     )
 }
@@ -149,20 +148,18 @@ impl From<CallError> for Failure {
         let message = error.to_string();
         match error {
             CallError::Unresolved { .. } => {
-                // What follows the fact is what was probably meant, or why it is withheld.
+                // After the fact comes a suggestion, or why the tool is withheld.
                 match message.split_once("; ") {
                     Some((fact, advice)) => Self::new(Code::Usage, fact).hint(advice),
-                    None => Self::new(Code::Usage, message).hint(format!(
-                        "{} lists what is on offer",
-                        hints::command(&["tools"])
-                    )),
+                    None => Self::new(Code::Usage, message)
+                        .hint(format!("{} lists the tools", hints::command(&["tools"]))),
                 }
             }
             CallError::UnknownServer { .. } => Self::new(Code::Usage, message)
                 .hint(format!("{} lists them", hints::command(&["status"]))),
             CallError::Misfit { server, tool, .. } => {
                 let hint = format!(
-                    "{} shows what is expected",
+                    "{} shows its arguments",
                     hints::command(&["tools", &format!("{server}/{tool}")])
                 );
                 Self::new(Code::Usage, message).server(server).hint(hint)
@@ -191,11 +188,12 @@ impl From<CallError> for Failure {
                 let code = code_of_fault(&fault);
                 let hint = match &fault {
                     RequestFault::Wire(WireFault::Lost(_)) => Some(
-                        "it may have been done all the same: look before you repeat it".to_owned(),
+                        "the call may have been executed: check before you repeat it".to_owned(),
                     ),
-                    fault if lacks_capability(fault) => {
-                        Some("it wants to ask for something that is not on offer here".to_owned())
-                    }
+                    fault if lacks_capability(fault) => Some(
+                        "the server requires a client capability that is not offered here"
+                            .to_owned(),
+                    ),
                     _ => advice.and_then(|advice| hints::words(advice, &server, None)),
                 };
                 Self {
@@ -207,7 +205,7 @@ impl From<CallError> for Failure {
     }
 }
 
-/// What it means for a command when a request ends like this.
+/// The exit code for a failed request.
 fn code_of_fault(fault: &RequestFault) -> Code {
     match fault {
         RequestFault::Answered { .. }
@@ -226,8 +224,8 @@ fn code_of_fault(fault: &RequestFault) -> Code {
     }
 }
 
-/// The server cannot do it without asking for what the caller does not offer, such as an answer of
-/// a model (2026-07-28).
+/// The server requires a client capability that the caller does not offer, such as sampling
+/// (2026-07-28).
 fn lacks_capability(fault: &RequestFault) -> bool {
     matches!(fault, RequestFault::Answered { code: -32021, .. })
 }
@@ -245,7 +243,7 @@ impl From<NotReady> for Failure {
     }
 }
 
-/// What it means for a command when the server it needs stands like this.
+/// The exit code for a server that is not ready.
 pub(crate) fn code_of_state(state: &State) -> Code {
     match state {
         State::Untrusted { .. } | State::Blocked { .. } => Code::Denied,
@@ -256,7 +254,7 @@ pub(crate) fn code_of_state(state: &State) -> Code {
 
 impl From<ConfigErrors> for Failure {
     fn from(errors: ConfigErrors) -> Self {
-        // A file may quote anything: what it says goes out escaped, one finding a line.
+        // A file may contain anything: its findings are printed escaped, one per line.
         let lines: Vec<_> = errors
             .0
             .iter()

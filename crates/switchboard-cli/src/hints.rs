@@ -1,5 +1,5 @@
-//! What to try, in words: commands that can be copied, with the files that this run was given, and
-//! fields as their file spells them.
+//! Hints as text: commands to copy, with the `-c` files of this run, and fields as their file
+//! spells them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -16,17 +16,17 @@ use crate::view::server::escaped;
 /// How this run was started.
 #[derive(Debug, Default)]
 struct Run {
-    /// `-c FILE` and `--dialect`, as words of a shell.
+    /// `-c FILE` and `--dialect`, quoted for a shell.
     files: Vec<String>,
     /// The command has `--timeout`.
     has_timeout: bool,
 }
 
 static RUN: OnceLock<Run> = OnceLock::new();
-/// The file that a rule can be written into, and its kind.
+/// The file that a permission rule can be added to, and its dialect.
 static RULES_FILE: OnceLock<Option<(PathBuf, Dialect)>> = OnceLock::new();
 
-/// Remembers how this run was started. Only the first time counts.
+/// Stores how this run was started. Later calls have no effect.
 pub(crate) fn start(options: &Options, command: &Command) {
     let mut files: Vec<_> = options
         .config
@@ -45,8 +45,8 @@ pub(crate) fn start(options: &Options, command: &Command) {
     });
 }
 
-/// Remembers which file takes rules: the user's own, or the first given one that has a place for
-/// them.
+/// Determines the file for permission rules: the user's own, or the first given file whose dialect
+/// has rules.
 pub(crate) fn set_rules_file(options: &Options, paths: &Paths, config: &Config) {
     let file = if options.config.is_empty() {
         Some((
@@ -73,14 +73,19 @@ pub(crate) fn set_rules_file(options: &Options, paths: &Paths, config: &Config) 
     let _ = RULES_FILE.set(file);
 }
 
-/// A command of this program between backticks, with the files that this run was given.
+/// A command of this program in backticks, with the `-c` files of this run.
 pub(crate) fn command(words: &[&str]) -> String {
+    let (verb, names) = words.split_at(words.len().min(1));
+    command_with(verb, names)
+}
+
+/// The same with options before the names.
+fn command_with(verb: &[&str], names: &[&str]) -> String {
     let files = RUN
         .get()
         .map(|run| run.files.as_slice())
         .unwrap_or_default();
-    let (verb, names) = words.split_at(words.len().min(1));
-    // A name that begins like an option is kept from being read as one.
+    // `--` keeps a name that begins with `-` from being read as an option.
     let mark = names
         .iter()
         .any(|name| name.starts_with('-'))
@@ -98,7 +103,7 @@ pub(crate) fn command(words: &[&str]) -> String {
     format!("`{}`", escaped(&words.join(" ")))
 }
 
-/// The program with this file, between backticks.
+/// `switchboard -c FILE`, in backticks.
 pub(crate) fn with_file(file: &Path) -> String {
     format!(
         "`switchboard -c {}`",
@@ -106,9 +111,14 @@ pub(crate) fn with_file(file: &Path) -> String {
     )
 }
 
-/// The command that looks closer at a server.
+/// The command that examines a server.
 pub(crate) fn doctor(server: &ServerName) -> String {
     format!("try {}", command(&["doctor", server.as_str()]))
+}
+
+/// The command that logs in with a browser on another machine.
+pub(crate) fn login_without_browser(server: &ServerName) -> String {
+    command_with(&["login", "--no-browser"], &[server.as_str()])
 }
 
 /// What to do about a failure of a server; `tool` is the one that was called.
@@ -117,20 +127,20 @@ pub(crate) fn words(advice: Advice, server: &ServerName, tool: Option<&str>) -> 
     Some(match advice {
         Advice::Examine => doctor(server),
         Advice::LogIn => format!("run {}", command(&["login", name])),
-        Advice::Accept => format!("look at it with {}", command(&["trust", name])),
+        Advice::Accept => format!("review it with {}", command(&["trust", name])),
         Advice::AllowTime(field @ TimeField::CallTimeout) => {
             format!(
-                "give it longer with `{}` in its entry: it is the longest silence between two reports",
+                "raise the limit with `{}` in its entry: the longest time without progress",
                 field.name()
             )
         }
         Advice::AllowTime(field) if RUN.get().is_some_and(|run| run.has_timeout) => {
             format!(
-                "give it longer with --timeout SECS, or with `{}` in its entry",
+                "raise the limit with --timeout SECS, or with `{}` in its entry",
                 field.name()
             )
         }
-        Advice::AllowTime(field) => format!("give it longer with `{}` in its entry", field.name()),
+        Advice::AllowTime(field) => format!("raise the limit with `{}` in its entry", field.name()),
         Advice::AllowTool { beforehand } => {
             let rule = tool
                 .filter(|_| !server.is_host())
@@ -146,7 +156,7 @@ pub(crate) fn words(advice: Advice, server: &ServerName, tool: Option<&str>) -> 
     })
 }
 
-/// The rule that allows a tool, and the file it belongs into.
+/// The rule that allows a tool, and the file to add it to.
 fn rule(server: &str, tool: &str) -> Option<String> {
     let (file, dialect) = RULES_FILE.get()?.as_ref()?;
     let rule = dialect.to_allow(server, tool)?;
@@ -156,7 +166,7 @@ fn rule(server: &str, tool: &str) -> Option<String> {
     ))
 }
 
-/// One word of a shell.
+/// A word quoted for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     shell::word(word).into_owned()
 }

@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT: the work is dropped (which cancels its call), servers are
-//! stopped; a second signal leaves at once.
+//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT: the work is dropped, which cancels its call, and the
+//! servers are stopped; a second signal exits at once.
 
 use std::future::Future;
 use std::sync::OnceLock;
@@ -13,11 +13,11 @@ use crate::failure::{Code, Failure};
 use crate::progress;
 use crate::terminal::tty;
 
-/// Rung when Ctrl-C is pressed at a prompt, where the terminal sends a key and no signal.
+/// Notified when Ctrl-C is pressed at a prompt: a raw terminal sends a key instead of a signal.
 static CTRL_C_PRESSED: Notify = Notify::const_new();
 
-/// How long a token refresh may keep a second signal from ending the program: without its answer a
-/// login may be lost.
+/// How long a token refresh may delay the exit on a second signal: a refresh token that was used
+/// and not replaced is lost.
 const REFRESH_GRACE: Duration = Duration::from_secs(3);
 
 /// Ctrl-C was pressed at a prompt.
@@ -25,7 +25,7 @@ pub(crate) fn ctrl_c_pressed() {
     CTRL_C_PRESSED.notify_one();
 }
 
-/// Does the work, then stops the host's servers, whatever the outcome.
+/// Runs the work until it ends or a signal arrives, then stops the host's servers.
 pub(crate) async fn run_with_host(
     host: &Host,
     work: impl Future<Output = Result<u8, Failure>>,
@@ -40,7 +40,7 @@ pub(crate) async fn run_with_host(
         .as_ref()
         .is_err_and(|failure| failure.code.is_signal())
     {
-        progress::show("stopping servers; Ctrl-C again leaves at once".to_owned());
+        progress::show("stopping servers; press Ctrl-C again to exit now".to_owned());
     } else {
         progress::clear();
     }
@@ -55,7 +55,7 @@ pub(crate) async fn run_with_host(
     outcome
 }
 
-/// Does work that needs no host.
+/// Runs work that needs no host until it ends or a signal arrives.
 pub(crate) async fn run_until_signal<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
@@ -70,7 +70,7 @@ struct Signals {
     interrupt: Signal,
     terminate: Signal,
     quit: Signal,
-    /// `None` where whoever started us said that it is to be ignored, as `nohup` does.
+    /// `None` if the parent process set it to be ignored, as `nohup` does.
     hangup: Option<Signal>,
 }
 
@@ -80,7 +80,7 @@ impl Signals {
             signal(kind).map_err(|error| {
                 Failure::new(
                     Code::Usage,
-                    format!("signals cannot be listened for: {error}"),
+                    format!("cannot install signal handlers: {error}"),
                 )
             })
         };
@@ -111,7 +111,7 @@ async fn recv(signal: Option<&mut Signal>) -> Option<()> {
     signal?.recv().await
 }
 
-/// Whether SIGHUP was ignored when this process was started, where the system tells (Linux).
+/// Whether SIGHUP was ignored when this process started (Linux only).
 fn ignores_hangup() -> bool {
     static AT_START: OnceLock<bool> = OnceLock::new();
     *AT_START.get_or_init(|| {
@@ -132,7 +132,7 @@ fn ended_by(code: Code) -> Failure {
     Failure::new(code, what)
 }
 
-/// The launcher sees its lifeline break and ends the servers.
+/// The launcher notices that its connection closed, and ends the servers.
 fn exit_now(code: Code) -> ! {
     progress::clear();
     tty::restore();

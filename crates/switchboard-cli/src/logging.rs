@@ -1,5 +1,4 @@
-//! Diagnostics of the program itself: to stderr, quiet unless asked for, with every known secret
-//! replaced (T25).
+//! Tracing output on stderr: quiet by default, with every known secret replaced.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -11,9 +10,9 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Known once the configuration is read.
 static SECRETS: OnceLock<Redactor> = OnceLock::new();
 
-/// Starts logging at a level: 0 warns, 1 informs, 2 debugs, 3 traces.
+/// Starts logging at a level: 0 warnings, 1 info, 2 debug, 3 trace.
 pub(crate) fn start(verbosity: u8) {
-    // Other crates' levels are capped: some log whole results.
+    // Other crates are limited: some log whole results.
     let filter = match verbosity {
         0 => "error,switchboard=warn",
         1 => "warn,switchboard=info",
@@ -28,7 +27,7 @@ pub(crate) fn start(verbosity: u8) {
     let _ = logs.try_init();
 }
 
-/// From now on these values do not show.
+/// Replaces these values in all further output.
 pub(crate) fn redact(secrets: impl IntoIterator<Item = Secret>) {
     let _ = SECRETS.set(Redactor::new(secrets));
 }
@@ -43,7 +42,7 @@ impl<'a> MakeWriter<'a> for RedactingWriter {
     }
 }
 
-/// One event, written whole when it is complete.
+/// One event, written when it is complete.
 struct EventBuffer(Vec<u8>);
 
 impl Write for EventBuffer {

@@ -1,5 +1,5 @@
-//! The `switchboard` program: reads the command line, runs one command, turns its outcome into an
-//! exit code.
+//! The `switchboard` program: parses the command line, runs one command, and turns its outcome into
+//! an exit code.
 
 use std::process::ExitCode;
 
@@ -8,45 +8,46 @@ use clap::{CommandFactory, Parser};
 use arguments::{Arguments, Command};
 use failure::Failure;
 
-/// A server that is in no file.
+/// A server given on the command line with `--server`.
 mod ad_hoc_server;
-/// What may be written on the command line.
+/// The options and commands of the command line.
 mod arguments;
-/// What last time's catalogs tell without starting anything.
+/// Catalogs cached by earlier runs: used to find servers and for completion, without starting
+/// anything.
 mod cached_catalog;
-/// `key=value` words, coerced by a tool's schema.
+/// `key=value` arguments, converted by a tool's schema.
 mod coerce;
 /// One file for each command.
 mod command;
-/// The one place where errors become exit codes and lines on stderr.
+/// Errors as exit codes and lines on stderr.
 mod failure;
-/// What to try, in words.
+/// Hints: the next step for a person, as text.
 mod hints;
 /// Signals that end the run.
 mod interrupt;
-/// Diagnostics of the program itself, on stderr, without secrets.
+/// Tracing output on stderr, without secrets.
 mod logging;
-/// What the host has to tell beside the answer.
+/// Host events printed on stderr.
 mod notices;
-/// The answer, on stdout.
+/// Output on stdout and stderr.
 mod output;
-/// Folders and variables: all that is read from outside.
+/// Folders, files and environment variables of this run.
 mod paths;
-/// Spinners on a terminal.
+/// The spinner, on a terminal.
 mod progress;
-/// The folders that servers are told of.
+/// The roots that are offered to servers.
 mod roots;
-/// Binary parts of results, in files.
+/// Saves binary parts of results to files.
 mod save_files;
-/// From the command line's options to a running host.
+/// From the options to a running host.
 mod setup;
-/// The word that was probably meant.
+/// "Did you mean …?".
 mod suggestion;
-/// The caller that sits at the terminal.
+/// The caller at the terminal.
 mod terminal;
-/// Files of other programs that are not read.
+/// Reports configuration files of other programs that are not read.
 mod unread_configs;
-/// What a person sees, made from plain data.
+/// Views: plain data turned into text.
 mod view;
 /// The folder that the user's own servers run in.
 mod working_folder;

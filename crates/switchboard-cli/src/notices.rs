@@ -1,4 +1,4 @@
-//! What the host has to tell a person beside the answer: each line once, as it comes, on stderr.
+//! Host events printed on stderr, each line once.
 
 use switchboard::Host;
 use switchboard::config::Endpoint;
@@ -11,7 +11,7 @@ use switchboard::untrusted::Untrusted;
 use crate::view::server::escaped;
 use crate::{hints, output};
 
-/// Does the work while telling what happens beside it.
+/// Runs the work and prints notices of the host meanwhile.
 pub(crate) async fn with_notices<T>(host: &Host, work: impl Future<Output = T>) -> T {
     let mut events = host.events();
     host.notices()
@@ -20,7 +20,8 @@ pub(crate) async fn with_notices<T>(host: &Host, work: impl Future<Output = T>) 
     tokio::pin!(work);
     loop {
         tokio::select! {
-            // Work that is done ends the loop; what happened meanwhile is told below.
+            // Checked first, so that finished work ends the loop; the remaining events are printed
+            // below.
             biased;
             done = &mut work => {
                 print_remaining(host, &mut events);
@@ -37,7 +38,8 @@ fn print_remaining(host: &Host, events: &mut Events) {
     }
 }
 
-/// Does the work while telling what a server logs that belongs to no call, from this level on.
+/// Runs the work and prints the server's log messages of this level and above that belong to no
+/// call.
 pub(crate) async fn with_server_log<T>(
     host: &Host,
     server: &ServerName,
@@ -72,7 +74,7 @@ pub(crate) async fn with_server_log<T>(
     }
 }
 
-/// One line of a server's log, on stderr. Not a notice: the same line twice was logged twice.
+/// Prints one log message of a server. Not a notice: repeated messages are printed again.
 pub(crate) fn log_line(server: &ServerName, level: &str, text: &Untrusted) {
     output::log(format!(
         "server \"{server}\", {level}: {}",
@@ -93,15 +95,14 @@ fn print_event(host: &Host, next: NextEvent) {
             .server(server.as_str())
             .iter()
             .for_each(report_unset_variables),
-        // A reader that fell behind asks the servers themselves.
+        // Events were lost, so the servers' current states are read.
         NextEvent::Gap(_) => host.servers().iter().for_each(report_unset_variables),
         NextEvent::Event(Event::Reloaded(reloaded)) => {
             reload_lines(&reloaded).into_iter().for_each(output::log)
         }
         NextEvent::Event(Event::ConfigBroken { errors }) => {
             output::log(
-                "the configuration cannot be used as it stands now; the one from before stays"
-                    .to_owned(),
+                "the changed configuration is invalid; the previous one stays in use".to_owned(),
             );
             errors.iter().for_each(|line| output::log(escaped(line)));
         }
@@ -109,7 +110,7 @@ fn print_event(host: &Host, next: NextEvent) {
     }
 }
 
-/// What a change of the configuration came to, one line each.
+/// What a change of the configuration did, one line each.
 fn reload_lines(reloaded: &Reloaded) -> Vec<String> {
     let Reloaded {
         added,
@@ -129,10 +130,10 @@ fn reload_lines(reloaded: &Reloaded) -> Vec<String> {
     };
     let mut lines: Vec<String> = [
         line_about(added, "added"),
-        line_about(restarted, "restarted, after its calls"),
-        line_about(stopped, "stopped, after its calls"),
-        line_about(adjusted, "runs on with other settings"),
-        line_about(removed, "removed, after its calls"),
+        line_about(restarted, "restarted after its calls finished"),
+        line_about(stopped, "stopped after its calls finished"),
+        line_about(adjusted, "changed without a restart"),
+        line_about(removed, "removed after its calls finished"),
     ]
     .into_iter()
     .flatten()
@@ -143,17 +144,16 @@ fn reload_lines(reloaded: &Reloaded) -> Vec<String> {
             Some(server) => {
                 let trust = hints::command(&["trust", server.as_str()]);
                 format!(
-                    "server \"{server}\" waits: {reason}; look at it with {trust}, or start anew"
+                    "server \"{server}\" is not applied yet: {reason}; review it with {trust}, or restart"
                 )
             }
-            None => format!("a change of the rules waits until you start anew: {reason}"),
+            None => format!("a change of the rules takes effect after a restart: {reason}"),
         }
     }));
     lines
 }
 
-/// A reference to a variable that is not there reaches the server as nothing: often why it fails
-/// later.
+/// Reports references to unset variables: they become empty, which often makes a server fail later.
 fn report_unset_variables(handle: &ServerHandle) {
     for (variable, field) in &handle.snapshot().unset {
         output::notice(&format!(
@@ -164,7 +164,7 @@ fn report_unset_variables(handle: &ServerHandle) {
     }
 }
 
-/// What a variable that is not set leaves of a field: nothing, or the rest of its text.
+/// What an unset variable does to a field: empties it, or is left out of its text.
 pub(crate) fn describe_unset_variable(endpoint: &Endpoint, variable: &str, field: &str) -> String {
     let text = match (endpoint, field.split_once('.')) {
         (Endpoint::Stdio(stdio), Some(("env", name))) => {
@@ -182,13 +182,12 @@ pub(crate) fn describe_unset_variable(endpoint: &Endpoint, variable: &str, field
         }
         _ => None,
     };
-    // Whatever the reference is spelled like, letters and digits beside the variable's name are
-    // text of the field's own.
+    // Whatever the syntax of the reference, other letters and digits are text of the field itself.
     let rest = text.map(|text| text.replacen(variable, "", 1).replacen("env", "", 1));
     let is_empty = rest.is_some_and(|rest| !rest.contains(char::is_alphanumeric));
     let (variable, field) = (escaped(variable), escaped(field));
     match is_empty {
-        true => format!("{variable} is not set; {field} is taken as empty"),
+        true => format!("{variable} is not set; {field} is empty"),
         false => format!("{variable} is not set, and is left out of {field}"),
     }
 }

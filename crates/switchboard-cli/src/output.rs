@@ -1,7 +1,7 @@
-//! Where text goes: the answer to stdout, everything else to stderr.
+//! Output: results on stdout, everything else on stderr.
 //!
-//! Server text has been escaped before it comes here; what passes through is printed with colours
-//! only where they are wanted.
+//! Server text is escaped before it comes here. Colours are removed where the stream does not want
+//! them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,16 +16,17 @@ use crate::failure::{Code, Failure};
 
 /// Marks an error.
 const ERROR: Style = AnsiColor::Red.on_default().bold();
-/// What is said beside the answer.
+/// The style of notices.
 const NOTICE: Style = AnsiColor::Yellow.on_default();
 
-/// With `--json`, notices wait for the outcome, so that a failure leaves one JSON line on stderr.
+/// With `--json`, notices are held back until the outcome is known, so that a failure is one JSON
+/// line on stderr.
 static HOLD_NOTICES: AtomicBool = AtomicBool::new(false);
 static HELD_NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// What has been said: the same line twice tells nobody more.
+/// Notices that were printed: the same line is not repeated.
 static PRINTED_NOTICES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Prints text for a person on stdout, without colours where they are not wanted.
+/// Prints text for a person on stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let text = if io::stdout().is_terminal() {
         isolate_right_to_left(text)
@@ -40,8 +41,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     )
 }
 
-/// Prints one JSON document and a newline. Its bytes stay as they are; on a terminal, characters
-/// that could act become escapes of the same value.
+/// Prints one JSON document and a newline, byte for byte; on a terminal, control and hidden
+/// characters become escapes of the same value.
 pub(crate) fn print_json(document: &str) -> Result<(), Failure> {
     let stdout = io::stdout();
     let line = if stdout.is_terminal() {
@@ -58,18 +59,18 @@ pub(crate) fn print_json(document: &str) -> Result<(), Failure> {
     )
 }
 
-/// A reader that has seen enough is not an error.
+/// A closed pipe is not an error.
 fn ignore_closed_pipe(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
             Code::Usage,
-            format!("the answer could not be written: {error}"),
+            format!("cannot write to stdout: {error}"),
         )),
         _ => Ok(()),
     }
 }
 
-/// The same JSON value, in characters that cannot move a cursor, hide or reorder text.
+/// The same JSON value, without characters that move the cursor, hide or reorder text.
 pub(crate) fn escape_for_terminal(document: &str) -> String {
     let mut escaped = String::with_capacity(document.len());
     let mut inside_string = false;
@@ -81,7 +82,7 @@ pub(crate) fn escape_for_terminal(document: &str) -> String {
                 escaped.push_str(&format!("\\u{unit:04x}"));
             }
         } else if character == '\r' {
-            // Between tokens: white space is white space.
+            // Outside strings a carriage return is white space.
             escaped.push(' ');
         } else {
             escaped.push(character);
@@ -99,9 +100,8 @@ pub(crate) fn escape_for_terminal(document: &str) -> String {
     escaped
 }
 
-/// Keeps letters that are written from right to left from reordering what stands beside them (T13):
-/// each stretch of such words is isolated. Punctuation ends a stretch, so that a key and its value,
-/// or a name and our words, keep their places.
+/// Isolates each run of right-to-left letters, so that it does not reorder the text around it.
+/// Punctuation ends a run: a key and its value, or a name and our text, keep their order.
 pub(crate) fn isolate_right_to_left(text: &str) -> Cow<'_, str> {
     if !text.contains(is_right_to_left) {
         return Cow::Borrowed(text);
@@ -123,12 +123,12 @@ pub(crate) fn isolate_right_to_left(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The letters of the scripts that are written from right to left.
+/// Whether a character belongs to a right-to-left script.
 fn is_right_to_left(character: char) -> bool {
     matches!(character, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefe}' | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
-/// Says one line beside the answer, once: at once, or with the outcome where `--json` is on.
+/// Prints a notice once: now, or with the outcome if `--json` is on.
 pub(crate) fn notice(line: &str) {
     let line = line.replace("\n    ", " ").replace('\n', " ");
     if !PRINTED_NOTICES
@@ -148,7 +148,7 @@ pub(crate) fn notice(line: &str) {
     }
 }
 
-/// Says one line that may be said again: at once, or with the outcome where `--json` is on.
+/// Prints a line that may repeat: now, or with the outcome if `--json` is on.
 pub(crate) fn log(line: String) {
     if HOLD_NOTICES.load(Ordering::Relaxed) {
         HELD_NOTICES
@@ -174,7 +174,7 @@ pub(crate) fn take_held_notices() -> Vec<String> {
     )
 }
 
-/// One line on stderr. Nobody is left to tell if it cannot be written.
+/// Prints one line on stderr, and ignores failures: there is nowhere to report them.
 pub(crate) fn line_on_stderr(line: &str) {
     let line = if io::stderr().is_terminal() {
         isolate_right_to_left(line)
@@ -184,7 +184,7 @@ pub(crate) fn line_on_stderr(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
-/// Several lines on stderr, with the spinner out of the way.
+/// Prints several lines on stderr, with the spinner hidden.
 pub(crate) fn print_on_stderr(text: &str) {
     crate::progress::with_spinner_hidden(|| {
         let text = if io::stderr().is_terminal() {
@@ -196,8 +196,8 @@ pub(crate) fn print_on_stderr(text: &str) {
     });
 }
 
-/// The failure of the run, on stderr: each of its lines can be searched for and clicked on.
-/// Indented ones go on with the one before.
+/// Prints the error of the run on stderr, with a prefix on each line. Indented lines continue the
+/// one before.
 pub(crate) fn error_on_stderr(text: &str) {
     for line in text.lines() {
         let is_continuation = line.starts_with("    ");
@@ -209,7 +209,7 @@ pub(crate) fn error_on_stderr(text: &str) {
     }
 }
 
-/// How many columns stdout has; `None` where it is not a terminal, and nothing needs to be cut.
+/// The width of stdout; `None` if it is not a terminal, and nothing is cut.
 pub(crate) fn stdout_columns() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;

@@ -1,5 +1,4 @@
-//! Folders and variables. The library reads neither; the program reads them here, once, and hands
-//! them over.
+//! Folders, files and environment variables of this run. The library reads none of them by itself.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +11,12 @@ use switchboard::untrusted::Untrusted;
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 
-/// Where things are on this machine.
+/// The folders of this run.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
-    /// The current folder, links followed.
+    /// The current folder, symbolic links resolved.
     pub(crate) current: PathBuf,
-    /// The folder of the project that the current one belongs to, or the current one.
+    /// The root folder of the current project, or the current folder.
     pub(crate) project: PathBuf,
     /// `XDG_CONFIG_HOME`, or `~/.config`.
     pub(crate) config: PathBuf,
@@ -28,7 +27,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Looks around.
+    /// Determines the folders.
     pub(crate) fn find() -> Result<Self, Failure> {
         let current = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())
@@ -53,7 +52,8 @@ impl Paths {
         })
     }
 
-    /// The files to read, highest precedence first: those given, or those found.
+    /// The configuration files to read, highest precedence first: those given, or those of the
+    /// search order.
     pub(crate) fn config_files(&self, options: &Options) -> Vec<ConfigFile> {
         if options.config.is_empty() {
             return self.found_files();
@@ -65,7 +65,7 @@ impl Paths {
         options.config.iter().map(given).collect()
     }
 
-    /// The user's own native file, there or not.
+    /// The path of the user's own native file, which may not exist.
     pub(crate) fn own_file(&self) -> PathBuf {
         self.config.join("switchboard/switchboard.toml")
     }
@@ -75,8 +75,8 @@ impl Paths {
         config::search(&self.project, &self.config, &self.home)
     }
 
-    /// What to know about the project's files: which are used though they stand above the current
-    /// folder, and which are not read.
+    /// Notices about the project's files: those used from above the current folder, and those not
+    /// read.
     pub(crate) fn project_notices(&self) -> Vec<String> {
         let shown = |path: &Path| {
             Untrusted::new(path.display().to_string())
@@ -109,7 +109,7 @@ impl Paths {
         lines
     }
 
-    /// Every file of the search order, there or not.
+    /// Every file of the search order, existing or not.
     pub(crate) fn searched(&self) -> Vec<PathBuf> {
         config::search_order(&self.project, &self.config, &self.home)
             .into_iter()
@@ -117,23 +117,23 @@ impl Paths {
             .collect()
     }
 
-    /// Where each server's log stands.
+    /// The folder of the servers' logs.
     pub(crate) fn logs(&self) -> PathBuf {
         self.state.join("logs")
     }
 
-    /// Where the user's own servers run that name no folder, while the current one is not accepted.
+    /// The working folder of user servers without `cwd`, while the current folder is not accepted.
     pub(crate) fn private_folder(&self) -> PathBuf {
         self.state.join("private")
     }
 
-    /// Where answers go that are too long to print.
+    /// The folder of results that are too long to print.
     pub(crate) fn results(&self) -> PathBuf {
         self.state.join("results")
     }
 }
 
-/// The process's variables. One that is not Unicode cannot be referred to, and is left out.
+/// The environment variables of this process, but for those that are not Unicode.
 pub(crate) fn environment() -> Environment {
     Environment::new(
         std::env::vars_os().filter_map(|(name, value)| {
@@ -142,7 +142,7 @@ pub(crate) fn environment() -> Environment {
     )
 }
 
-/// Where tokens are kept, where a person or a test says so: `SWITCHBOARD_VAULT=keyring` or `file`.
+/// Where tokens are stored: `SWITCHBOARD_VAULT=keyring` or `file` overrides the default.
 pub(crate) fn vault_choice() -> VaultChoice {
     match std::env::var("SWITCHBOARD_VAULT").as_deref() {
         Ok("keyring") => VaultChoice::Keyring,

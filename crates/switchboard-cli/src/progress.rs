@@ -1,4 +1,5 @@
-//! One spinner on stderr for long work: on a terminal only, away while a question is on the screen.
+//! The spinner on stderr during long work: only on a terminal, hidden while a question is on the
+//! screen.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,23 +14,23 @@ use tokio::time::Instant;
 use crate::arguments::Options;
 use crate::view::table;
 
-/// Work that is done sooner shows nothing.
+/// Work that takes less shows no spinner.
 const SPINNER_DELAY: Duration = Duration::from_millis(150);
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const ERASE: &str = "\r\x1b[2K";
 
 struct Spinner {
-    /// What is being done; shown again after a question.
+    /// The current activity; shown again after a question.
     message: Option<String>,
     /// The spinner is on the screen.
     is_drawn: bool,
     frame: usize,
-    /// A thread turns the spinner, until there is no message.
+    /// A thread animates the spinner until there is no message.
     animated: bool,
-    /// A question has the screen.
+    /// A question is on the screen.
     is_paused: bool,
-    /// Lines that wait for the question to go.
+    /// Lines to print after the question.
     waiting_lines: Vec<String>,
 }
 
@@ -42,14 +43,14 @@ static SPINNER: Mutex<Spinner> = Mutex::new(Spinner {
     waiting_lines: Vec::new(),
 });
 
-/// Shows what is being done, if anybody is looking.
+/// Shows the current activity, if stderr is a terminal.
 pub(crate) fn show(message: String) {
     let mut spinner = spinner();
     spinner.message = Some(message);
     spinner.draw();
 }
 
-/// Takes the spinner away.
+/// Removes the spinner.
 pub(crate) fn clear() {
     let mut spinner = spinner();
     spinner.message = None;
@@ -65,8 +66,8 @@ impl Spinner {
         else {
             return;
         };
-        // Room for the `^C` that a terminal echoes: on the next line it would keep the spinner from
-        // being erased.
+        // Leaves room for the `^C` that a terminal echoes: wrapped to the next line, the spinner
+        // could not be erased.
         let columns = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
         let message = table::cut(message, columns.saturating_sub(6).max(10));
         let message = crate::output::isolate_right_to_left(&message);
@@ -104,13 +105,13 @@ fn animate() {
     }
 }
 
-/// Does the work, and says what is being done once that takes a while.
+/// Runs the work, and shows a message if it takes a while.
 pub(crate) async fn with_spinner<T>(message: String, work: impl Future<Output = T>) -> T {
     tokio::pin!(work);
     let done = tokio::select! {
         done = &mut work => done,
         () = tokio::time::sleep(SPINNER_DELAY) => {
-            // What the work says of itself is worth more.
+            // A message from the work itself is more precise.
             if spinner().message.is_none() {
                 show(message);
             }
@@ -121,7 +122,7 @@ pub(crate) async fn with_spinner<T>(message: String, work: impl Future<Output = 
     done
 }
 
-/// Keeps the screen free until the guard is dropped.
+/// Hides the spinner until the guard is dropped.
 pub(crate) fn pause() -> Paused {
     let mut spinner = spinner();
     spinner.erase();
@@ -144,8 +145,7 @@ impl Drop for Paused {
     }
 }
 
-/// One line on stderr, with the spinner out of the way; after the question, while one has the
-/// screen.
+/// Prints one line on stderr above the spinner; during a question, after it.
 pub(crate) fn print_line(line: String) {
     let mut spinner = spinner();
     if spinner.is_paused {
@@ -157,7 +157,7 @@ pub(crate) fn print_line(line: String) {
     spinner.draw();
 }
 
-/// Writes to stderr with the spinner out of the way.
+/// Writes to stderr with the spinner hidden.
 pub(crate) fn with_spinner_hidden(write: impl FnOnce()) {
     let mut spinner = spinner();
     spinner.erase();
@@ -169,8 +169,8 @@ fn spinner() -> MutexGuard<'static, Spinner> {
     SPINNER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long servers are waited for: as long as was said; else until they settle where somebody is
-/// looking, who can end it; else ten seconds, and longer for one that may be being installed.
+/// How long to wait for servers: as requested; otherwise until they settle if a person is watching,
+/// who can press Ctrl-C; otherwise ten seconds, and longer for one that may be installing packages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitLimit {
     started_at: Instant,
@@ -178,7 +178,7 @@ pub(crate) struct WaitLimit {
     is_interactive: bool,
 }
 
-/// How long servers are waited for where nobody is looking.
+/// The limit if nobody is watching.
 const NON_INTERACTIVE_WAIT: Duration = Duration::from_secs(10);
 
 impl WaitLimit {
@@ -190,7 +190,7 @@ impl WaitLimit {
         }
     }
 
-    /// What is left for one server. Its own deadline for connecting holds in any case.
+    /// The remaining time for one server. Its own connect timeout applies in any case.
     pub(crate) fn remaining(&self, server: &ServerHandle) -> Duration {
         let most = server.config.longest_connect() + Duration::from_secs(1);
         match self.requested {
@@ -209,8 +209,7 @@ fn may_be_installing(server: &ServerHandle) -> bool {
     snapshot.is_first_start && matches!(snapshot.state, State::Connecting { .. })
 }
 
-/// Waits until every server is settled, or for as long as the limit says, naming those that are not
-/// yet.
+/// Waits until every server is settled or the limit is over, and shows which are still connecting.
 pub(crate) async fn wait_until_settled(host: &Host, limit: WaitLimit) {
     let mut waiting = JoinSet::new();
     for server in host.servers().iter() {
@@ -233,7 +232,7 @@ pub(crate) async fn wait_until_settled(host: &Host, limit: WaitLimit) {
 async fn wait_for_one(server: &ServerHandle, limit: WaitLimit) {
     let settled = server.settled();
     tokio::pin!(settled);
-    // That it is being installed may turn out while it is waited for.
+    // Whether it is installing becomes known only while waiting.
     let mut poll = tokio::time::interval(Duration::from_millis(100));
     loop {
         tokio::select! {
@@ -267,7 +266,7 @@ fn connecting_message(host: &Host) -> String {
     }
 }
 
-/// What a server that is not there yet is doing.
+/// The current step of a connecting server.
 pub(crate) fn connecting_step(server: &ServerHandle, step: &str) -> String {
     match server
         .config
@@ -280,7 +279,7 @@ pub(crate) fn connecting_step(server: &ServerHandle, step: &str) -> String {
     }
 }
 
-/// A call's own report: `step 3 of 10: reading`.
+/// A call's progress: `server/tool 3 of 10: reading`.
 pub(crate) fn describe(progress: &Progress) -> String {
     let share = match progress.total {
         Some(total) if total > 0.0 => format!("{} of {}", progress.progress, total),

@@ -1,5 +1,4 @@
-//! The folders that servers are told of where they ask: those that were named with `--root`, and no
-//! others.
+//! The roots that are offered to servers: the folders given with `--root`, and no others.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,7 @@ use switchboard::untrusted::Untrusted;
 
 use crate::failure::{Code, Failure};
 
-/// The folders as servers are told of them; `None` where none was named, so that none is offered.
+/// The roots to offer; `None` if no folder was given, so that the capability is not offered.
 pub(crate) fn from_options(folders: &[PathBuf]) -> Result<Option<Vec<Root>>, Failure> {
     if folders.is_empty() {
         return Ok(None);
@@ -27,16 +26,16 @@ fn to_root(folder: &Path) -> Result<Root, Failure> {
             Code::Usage,
             format!("--root {}: {why}", shown.for_terminal_line()),
         )
-        .hint("give a folder that is there")
+        .hint("give an existing folder")
     };
     let path = folder
         .canonicalize()
         .map_err(|error| wrong(error.to_string()))?;
     if !path.is_dir() {
-        return Err(wrong("it is no folder".to_owned()));
+        return Err(wrong("it is not a folder".to_owned()));
     }
     let uri = url::Url::from_file_path(&path)
-        .map_err(|()| wrong("its path cannot be written as an address".to_owned()))?;
+        .map_err(|()| wrong("its path cannot be written as a URI".to_owned()))?;
     Ok(Root {
         uri: uri.into(),
         name: path

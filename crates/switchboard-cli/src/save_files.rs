@@ -1,7 +1,7 @@
-//! `--save DIR`: images, sound and other bytes of a result, each in a file of its own.
+//! `--save DIR`: images, audio and other binary parts of a result, each in a file of its own.
 //!
-//! The names are ours: a kind, a number, and an ending by the type. Nothing that a server says
-//! becomes part of a path, and no file that is there is overwritten.
+//! File names are a kind, a number and an extension by media type. No server text becomes part of a
+//! path, and no existing file is overwritten.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -16,16 +16,16 @@ use crate::failure::{Code, Failure};
 use crate::output;
 use crate::view::server::escaped;
 
-/// Some servers leave the padding out.
+/// Some servers omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// More files of one kind than anybody has in one folder.
+/// Bounds the search for a free file name.
 const MAX_FILE_NUMBER: usize = 100_000;
 
-/// Bytes in a result, as they came.
+/// A binary part of a result.
 struct BinaryPart<'a> {
     /// `image`, `audio` or `resource`.
     kind: &'static str,
@@ -33,8 +33,8 @@ struct BinaryPart<'a> {
     base64: &'a str,
 }
 
-/// Makes the folder, and checks that it can be written to: before the tool runs, when a failure
-/// costs nothing.
+/// Creates the folder and checks that it is writable, before the tool runs: then a failure costs
+/// nothing.
 pub(crate) fn prepare(folder: &Path) -> Result<(), Failure> {
     let usable =
         std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder).map(drop));
@@ -46,16 +46,16 @@ pub(crate) fn prepare(folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Writes what is binary in a result of a tool or a resource, and says where.
+/// Writes the binary parts of a result and prints their paths.
 pub(crate) fn save(result: &RawJson, folder: &Path) -> Result<(), Failure> {
     let wrong = |message: String| Failure::new(Code::Usage, format!("--save: {message}"));
     let value = result
         .to_value()
-        .map_err(|error| wrong(format!("the result cannot be read: {error}")))?;
+        .map_err(|error| wrong(format!("the result is not valid JSON: {error}")))?;
     for binary in binary_parts(&value) {
         let Ok(bytes) = BASE64.decode(binary.base64) else {
             output::notice(&format!(
-                "a part of type {} is not saved: it is not base64",
+                "a part of type {} was not saved: its data is not base64",
                 escaped(binary.mime_type)
             ));
             continue;
@@ -94,7 +94,7 @@ fn binary_part(part: &Value) -> Option<BinaryPart<'_>> {
     })
 }
 
-/// Writes to the first name that is free.
+/// Writes to the first file name that is free.
 fn write_new_file(folder: &Path, binary: &BinaryPart<'_>, bytes: &[u8]) -> io::Result<PathBuf> {
     for number in 1..MAX_FILE_NUMBER {
         let path = folder.join(format!(
@@ -106,7 +106,7 @@ fn write_new_file(folder: &Path, binary: &BinaryPart<'_>, bytes: &[u8]) -> io::R
             Ok(mut file) => {
                 return match file.write_all(bytes) {
                     Ok(()) => Ok(path),
-                    // Half a picture must not pass for a whole one.
+                    // A truncated file must not look complete.
                     Err(error) => {
                         let _ = std::fs::remove_file(&path);
                         Err(error)
@@ -119,7 +119,7 @@ fn write_new_file(folder: &Path, binary: &BinaryPart<'_>, bytes: &[u8]) -> io::R
     }
     Err(io::Error::new(
         io::ErrorKind::AlreadyExists,
-        "every number is taken",
+        "no file name is free",
     ))
 }
 

@@ -1,5 +1,5 @@
-//! From the command line's options to a running host: files, trust, store, launcher, and the end of
-//! it all.
+//! From the options to a running host: configuration files, trust, store, launcher, and the
+//! shutdown.
 
 use std::sync::Arc;
 
@@ -24,9 +24,6 @@ use crate::{
     hints, interrupt, logging, notices, output, roots, suggestion, unread_configs, working_folder,
 };
 
-/// What to do where nothing is configured.
-const NO_SERVER: &str = "no server is configured: `switchboard status` shows how to begin, `switchboard demo` needs nothing";
-
 /// Everything that is known before a server starts.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -34,31 +31,31 @@ pub(crate) struct Setup {
     pub(crate) environment: Environment,
     pub(crate) config: Config,
     pub(crate) store: Arc<dyn Store>,
-    /// How much of what is to be told the command's own answer tells.
+    /// What the command's own output covers, so that notices do not repeat it.
     pub(crate) scope: OutputScope,
-    /// What servers are told where they ask for folders.
+    /// The roots that are offered to servers; `None` if no folder was given.
     roots: Option<Vec<Root>>,
     pub(crate) json: bool,
 }
 
-/// What a command's answer tells by itself, so that it is not told twice.
+/// What a command's own output covers, so that notices do not repeat it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputScope {
-    /// What was asked for.
+    /// The result of the command only.
     Result,
-    /// How servers stand, untrusted ones too.
+    /// The state of all servers, untrusted ones too.
     ServerStates,
-    /// Everything that is found.
+    /// All findings, notices included.
     AllFindings,
 }
 
 impl Setup {
-    /// Reads files and state. Nothing starts.
+    /// Reads configuration files and the store. Starts nothing.
     pub(crate) fn read(options: &Options) -> Result<Self, Failure> {
         Self::read_for(options, OutputScope::Result)
     }
 
-    /// The same, for a command whose answer tells more.
+    /// The same, for a command whose output covers more than its result.
     pub(crate) fn read_for(options: &Options, scope: OutputScope) -> Result<Self, Failure> {
         if options.json || scope == OutputScope::AllFindings {
             output::hold_notices();
@@ -102,7 +99,7 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Every value that must not show: as written, and as expanded where the entry is trusted.
+    /// Every value that must not be logged: as written, and as expanded if the entry is trusted.
     fn secrets(&self) -> Vec<Secret> {
         let mut secrets = Vec::new();
         for server in self.config.servers.values() {
@@ -138,7 +135,7 @@ impl Setup {
         secrets
     }
 
-    /// What logins work with: tokens are kept where this machine keeps such.
+    /// The authorization settings, with the vault of this machine.
     pub(crate) fn auth(&self) -> AuthContext {
         AuthContext {
             vault: open_vault(&self.paths),
@@ -155,10 +152,10 @@ impl Setup {
             .ok_or_else(|| {
                 let known: Vec<_> = self.config.servers.keys().map(ServerName::as_str).collect();
                 let hint = if known.is_empty() {
-                    NO_SERVER.to_owned()
+                    no_server_notice()
                 } else {
                     format!(
-                        "{}configured are: {}",
+                        "{}configured servers: {}",
                         suggestion::did_you_mean(name, known.iter().copied()),
                         known.join(", ")
                     )
@@ -171,7 +168,7 @@ impl Setup {
             })
     }
 
-    /// The same, refused unless a person has accepted it.
+    /// The same, but an error unless the entry is trusted.
     pub(crate) fn trusted_entry(&self, name: &str) -> Result<&Arc<ServerConfig>, Failure> {
         let entry = self.entry(name)?;
         let what = match trust::trust_state(entry, &self.environment, &*self.store) {
@@ -189,7 +186,7 @@ impl Setup {
         )
         .server(name)
         .hint(format!(
-            "look at it with {}",
+            "review it with {}",
             hints::command(&["trust", name])
         )))
     }
@@ -203,7 +200,7 @@ impl Setup {
             .transpose()
     }
 
-    /// The servers to start so that the tools of this one have their names.
+    /// The servers to start so that the exposed names of this server's tools are known.
     pub(crate) fn needed_to_name(&self, name: &ServerName) -> Vec<ServerName> {
         self.config
             .servers
@@ -211,7 +208,7 @@ impl Setup {
             .map_or_else(Vec::new, |server| self.config.needed_to_name(server))
     }
 
-    /// Starts the host, does the work, stops the host.
+    /// Starts the host, runs the work, stops the host.
     pub(crate) fn run(
         self,
         only: Option<Vec<ServerName>>,
@@ -231,7 +228,7 @@ impl Setup {
                 roots,
                 ..
             } = self;
-            // A server may always ask: without a terminal it is told no, with a line on stderr.
+            // Offered even without a terminal: then each question is declined, with a line on stderr.
             let offers = Offers {
                 elicit_form: true,
                 elicit_url: true,
@@ -262,29 +259,30 @@ impl Setup {
         })
     }
 
-    /// One line where nothing is configured, or where a server waits for trust; not where the
-    /// answer on the same screen tells it.
+    /// Prints a notice if nothing is configured or a server is not trusted, unless the command's
+    /// own output shows it.
     fn print_startup_notices(&self, only: Option<&[ServerName]>) {
         let covers_states = self.scope != OutputScope::Result;
         if self.config.servers.is_empty() {
             if !covers_states {
-                output::notice(NO_SERVER);
+                output::notice(&no_server_notice());
             }
         } else if let Some(line) = self
             .untrusted_servers_notice(only)
             .filter(|_| !covers_states || output::stdout_columns().is_none())
         {
             match self.scope {
-                // Its notices become part of the report; whoever reads the report elsewhere is told
-                // here as well.
+                // The report contains the notices; if it is redirected, the person still sees this
+                // line.
                 OutputScope::AllFindings if !self.json => output::line_on_stderr(&line),
                 _ => output::notice(&line),
             }
         }
     }
 
-    /// Whether the permissions of a project's file can matter by now: one of its servers is
-    /// trusted; or, where it has none, one of the project's, or the project has none at all.
+    /// Whether the permissions of a project's file can have an effect: one of its servers is
+    /// trusted; or it has no servers and one of the project's is trusted; or the project has no
+    /// servers.
     pub(crate) fn is_in_effect(&self, project: &ProjectPermissions) -> bool {
         let is_trusted = |server: &&Arc<ServerConfig>| {
             trust::trust_state(server, &self.environment, &*self.store) == TrustState::Trusted
@@ -302,9 +300,10 @@ impl Setup {
         }
     }
 
-    /// One line for each project file whose own permissions do not count: once, until they change.
+    /// Prints one notice for each project file whose permissions are not accepted: once, until they
+    /// change.
     fn print_permission_notices(&self) {
-        // With `--json` a notice may never be seen.
+        // With `--json` the notice may never be seen, so it must not count as given.
         for project in self
             .config
             .project_permissions
@@ -319,14 +318,14 @@ impl Setup {
             {
                 let file = project.file.display().to_string();
                 output::notice(&format!(
-                    "{} would let tools run without asking; that does not count until you accept it with `switchboard trust`",
+                    "{} would let tools run without asking; this has no effect until you accept it with `switchboard trust`",
                     Untrusted::new(file).for_terminal_line()
                 ));
             }
         }
     }
 
-    /// One line that names `switchboard trust`, if any of these servers waits for it.
+    /// The notice about servers that are not trusted, if there are any.
     fn untrusted_servers_notice(&self, only: Option<&[ServerName]>) -> Option<String> {
         let waiting: Vec<_> = trust::waiting(&self.config, &self.environment, &*self.store)
             .into_iter()
@@ -336,50 +335,63 @@ impl Setup {
         match waiting.as_slice() {
             [] => None,
             [one] => Some(format!(
-                "server {one} of this project is not trusted and was not started; look at it with `switchboard trust`"
+                "server {one} of this project is not trusted and was not started; review it with `switchboard trust`"
             )),
             many => Some(format!(
-                "servers {} of this project are not trusted and were not started; look at them with `switchboard trust`",
+                "servers {} of this project are not trusted and were not started; review them with `switchboard trust`",
                 many.join(", ")
             )),
         }
     }
 }
 
-/// Runs async work to its end.
+/// The notice for a configuration without servers.
+pub(crate) fn no_server_notice() -> String {
+    format!(
+        "no server is configured: {} shows how to add one, `switchboard demo` needs none",
+        hints::command(&["status"])
+    )
+}
+
+/// Runs a future to its end on a new runtime.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Code::Usage, format!("no runtime: {error}")))?;
+        .map_err(|error| {
+            Failure::new(
+                Code::Usage,
+                format!("cannot start the async runtime: {error}"),
+            )
+        })?;
     let outcome = runtime.block_on(work);
     runtime.shutdown_background();
     outcome
 }
 
-/// The launcher process, or what can be done without one.
+/// The launcher process, or process groups if it cannot be started.
 pub(crate) fn launcher() -> Launcher {
     let started = std::env::current_exe().and_then(Launcher::start);
     started.unwrap_or_else(|error| {
         output::notice(&format!(
-            "no launcher process ({error}): servers are kept by process groups, and a grandchild may outlive a kill -9"
+            "cannot start the launcher process ({error}): servers run in process groups, and a grandchild may survive kill -9"
         ));
         Launcher::process_groups()
     })
 }
 
-/// What `status` and `doctor` say about how children are kept.
+/// How child processes are supervised, for `status` and `doctor`.
 pub(crate) fn describe_containment(containment: Containment) -> &'static str {
     match containment {
-        Containment::Launcher => "launcher (nothing outlives us)",
+        Containment::Launcher => "launcher process (no child outlives switchboard)",
         Containment::ProcessGroups => {
-            "process groups only (a grandchild that leaves its group can survive a kill -9)"
+            "process groups only (a grandchild that leaves its group can survive kill -9)"
         }
     }
 }
 
-/// The store in the state folder; where that cannot be used, one that forgets, said aloud.
+/// The store in the state folder; if that cannot be used, one in memory, with a notice.
 pub(crate) fn open_store(paths: &Paths, scope: OutputScope) -> Arc<dyn Store> {
     match FileStore::open(&paths.state) {
         Ok(store) => {
@@ -388,15 +400,15 @@ pub(crate) fn open_store(paths: &Paths, scope: OutputScope) -> Arc<dyn Store> {
         }
         Err(error) => {
             output::notice(&format!(
-                "answers are remembered for this run only: {error}"
+                "answers are remembered only for this run: {error}"
             ));
             Arc::new(MemoryStore::default())
         }
     }
 }
 
-/// A damaged file is reported by the command that finds it, and by those that show how things stand
-/// until a person removes it (F31).
+/// Reports damaged files: by the command that finds one, and by commands that show states until a
+/// person deletes it.
 fn report_damaged_files(store: &FileStore, scope: OutputScope) {
     let before = store.damaged();
     let shelves = [
@@ -411,7 +423,7 @@ fn report_damaged_files(store: &FileStore, scope: OutputScope) {
             .into_iter()
             .chain([Shelf::Eras, Shelf::Wires, Shelf::Logins, Shelf::Notices])
     {
-        // Reading sets a damaged file aside; what else is wrong with it is told where it is needed.
+        // Reading renames a damaged file; other errors are reported where the content is needed.
         let _ = store.all(shelf);
     }
     let found = store
@@ -420,13 +432,13 @@ fn report_damaged_files(store: &FileStore, scope: OutputScope) {
         .filter(|file| scope != OutputScope::Result || !before.contains(file));
     for file in found {
         output::notice(&format!(
-            "a damaged file of the state folder was set aside as {}; what it remembered must be given again; remove it to be told no more",
+            "a damaged state file was renamed to {}; give its answers again; delete the file to stop this message",
             escaped(&file.display().to_string())
         ));
     }
 }
 
-/// The keyring or the file; where neither can be used, a vault that forgets, said aloud.
+/// The keyring or the token file; if neither can be used, a vault in memory, with a notice.
 fn open_vault(paths: &Paths) -> Arc<dyn Vault> {
     match SystemVault::open(&paths.state, paths::vault_choice()) {
         Ok(vault) => Arc::new(vault),

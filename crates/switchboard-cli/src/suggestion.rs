@@ -1,14 +1,14 @@
-//! The word that was probably meant.
+//! "Did you mean …?": the known word closest to a mistyped one.
 
-/// How alike two words must be, from 0 to 1.
+/// The least similarity of a suggestion, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.6;
 
-/// The known word most like this one, if any is like it.
+/// The known word most similar to this one, if any is similar enough.
 pub(crate) fn closest<'a>(
     typed: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    // What a person meant is short; comparing long texts would only burn time.
+    // Long texts are cut: comparing them costs much time and names are short.
     let typed: String = typed.chars().take(128).collect();
     let similarity = |word: &str| {
         strsim::normalized_levenshtein(&typed, &word.chars().take(128).collect::<String>())
@@ -22,7 +22,7 @@ pub(crate) fn closest<'a>(
         .map(|(_, word)| word)
 }
 
-/// ` did you mean X?`, or nothing.
+/// `did you mean X? `, or nothing.
 pub(crate) fn did_you_mean<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     closest(typed, known)
         .map(|word| format!("did you mean {}? ", crate::view::server::escaped(word)))

@@ -1,5 +1,5 @@
-//! The caller that sits at the terminal: approvals and elicitations are asked there; without one
-//! they are refused, with a line.
+//! The caller at the terminal: asks for approvals and elicitations; without a terminal they are
+//! refused, with a line on stderr.
 
 use std::sync::Arc;
 
@@ -12,32 +12,32 @@ use tokio::sync::Mutex;
 
 use crate::{interrupt, notices, output, progress};
 
-/// The question whether a call may run.
+/// The approval prompt.
 mod approve;
-/// A server's form.
+/// An elicitation form.
 mod form;
-/// Pages of lines that fit the screen, and the dialogs drawn on them.
+/// Pages that fit the screen, and the dialogs on them.
 mod frame;
-/// JSON text laid out for reading, byte for byte the same value.
+/// JSON formatted for reading, with every token unchanged.
 pub(crate) mod json;
-/// What a key press means.
+/// Bytes of the terminal as keys.
 mod keys;
-/// A login page.
+/// Login pages.
 pub(crate) mod login;
-/// The terminal itself.
+/// The terminal device.
 pub(crate) mod tty;
-/// A server's wish that a page be opened.
+/// The prompt before a page is opened in the browser.
 mod url;
 
 use frame::{Dialog, Key};
 use tty::{Screen, Tty};
 
-/// Whoever started this program.
+/// The person who started this program.
 pub(crate) fn caller() -> Arc<dyn Caller> {
     caller_with_log(None)
 }
 
-/// The same, who also wants to see what a server logs during the call, from this level on.
+/// The same, with the server's log messages of this level and above.
 pub(crate) fn caller_with_log(level: Option<LogLevel>) -> Arc<dyn Caller> {
     Arc::new(TerminalCaller {
         prompt_lock: Mutex::new(()),
@@ -46,9 +46,9 @@ pub(crate) fn caller_with_log(level: Option<LogLevel>) -> Arc<dyn Caller> {
 }
 
 struct TerminalCaller {
-    /// One question at a time.
+    /// Held while a question is on the screen: one at a time.
     prompt_lock: Mutex<()>,
-    /// What of a server's log they want to see.
+    /// The least level of log messages to print.
     level: Option<LogLevel>,
 }
 
@@ -68,7 +68,7 @@ impl Caller for TerminalCaller {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async move {
             let _turn = self.prompt_lock.lock().await;
-            // The refusal that follows is the line on stderr.
+            // The error that follows is the line on stderr.
             let Some(terminal) = Tty::open() else {
                 return Approval::Unavailable;
             };
@@ -83,7 +83,7 @@ impl Caller for TerminalCaller {
             let _turn = self.prompt_lock.lock().await;
             let Some(terminal) = Tty::open() else {
                 output::notice(&format!(
-                    "server \"{}\" asks something: declined, there is no terminal to ask on",
+                    "server \"{}\" asked a question: declined, there is no terminal to ask on",
                     question.server
                 ));
                 return ElicitAnswer::Decline;
@@ -96,7 +96,7 @@ impl Caller for TerminalCaller {
                             .unwrap_or(ElicitAnswer::Cancel),
                         Err(fault) => {
                             output::notice(&format!(
-                                "server \"{}\" asks with a form that cannot be shown ({fault}): declined",
+                                "server \"{}\" sent a form that cannot be shown ({fault}): declined",
                                 question.server
                             ));
                             ElicitAnswer::Decline
@@ -136,8 +136,7 @@ impl Caller for TerminalCaller {
     }
 }
 
-/// Draws a dialog until a key answers it. Dropping the future takes it off the screen and restores
-/// the terminal (F28).
+/// Draws a dialog until a key answers it. Dropping the future removes it and restores the terminal.
 async fn run_dialog<D: Dialog>(terminal: Tty, dialog: &mut D) -> Option<D::Answer> {
     let _quiet = progress::pause();
     let mut screen = Screen::enter(terminal).ok()?;
@@ -153,7 +152,7 @@ async fn run_dialog<D: Dialog>(terminal: Tty, dialog: &mut D) -> Option<D::Answe
             key = screen.key() => match key? {
                 Key::Ctrl('c') => {
                     interrupt::ctrl_c_pressed();
-                    // The one who waits for this answer drops the question now.
+                    // The signal handler ends the work, which drops this future.
                     std::future::pending::<()>().await;
                 }
                 key => {

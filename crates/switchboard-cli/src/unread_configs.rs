@@ -1,5 +1,5 @@
-//! Files of other programs that are there and are not read: each is named once, with the command
-//! that reads it.
+//! Reports configuration files of other programs that exist but are not read, once each, with the
+//! command that reads it.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use crate::{hints, output};
 const IN_PROJECT: [&str; 2] = [".vscode/mcp.json", ".cursor/mcp.json"];
 /// In the home folder: Codex, Cursor and Claude Code.
 const IN_HOME: [&str; 3] = [".codex/config.toml", ".cursor/mcp.json", ".claude.json"];
-/// In the folder of configurations: Claude's desktop program and VS Code.
+/// In the configuration folder: Claude's desktop program and VS Code.
 const IN_CONFIG: [&str; 2] = ["Claude/claude_desktop_config.json", "Code/User/mcp.json"];
 
-/// Names each such file that has servers, unless it was named before.
+/// Prints a notice for each such file with servers, unless it was reported before.
 pub(crate) fn report(paths: &Paths, store: &dyn Store) {
     let all = IN_PROJECT
         .map(|name| paths.project.join(name))
@@ -37,7 +37,7 @@ pub(crate) fn report(paths: &Paths, store: &dyn Store) {
             continue;
         };
         let (servers, read) = (counted(count, "server"), hints::with_file(&file));
-        // A file given with `-c` is accepted for that run, and this one may be a stranger's.
+        // A file given with `-c` is trusted for that run, and this one may be somebody else's.
         let warning = if file.starts_with(&paths.project) && paths.project != paths.home {
             " and starts its servers without asking"
         } else {
@@ -47,12 +47,12 @@ pub(crate) fn report(paths: &Paths, store: &dyn Store) {
             "{} has {servers} and is not read; {read} reads it{warning}",
             escaped(&key)
         ));
-        // Where it cannot be remembered it is told again.
+        // If this fails, the notice is printed again next time.
         let _ = store.put(Shelf::Notices, &key, "true");
     }
 }
 
-/// How many servers it has; `None` where it has none, or cannot be read.
+/// The number of its servers; `None` if there are none or it cannot be read.
 fn server_count(file: &PathBuf) -> Option<usize> {
     let config = config::load(&[ConfigFile::new(file, Scope::Given)]).ok()?;
     Some(config.servers.len()).filter(|count| *count > 0)

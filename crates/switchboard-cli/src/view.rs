@@ -1,17 +1,17 @@
-//! What a person sees, made from plain data by functions that print nothing.
+//! Views: plain data turned into text, without printing.
 
-/// Arguments and addresses without what looks secret.
+/// Masks secrets in arguments and addresses.
 pub(crate) mod mask;
-/// What one server looks like in the `/mcp` view and in `status --json`.
+/// One server, for `status` and `status --json`.
 pub(crate) mod server;
-/// What a tool takes and how it is called.
+/// A tool's arguments and how to call it.
 pub(crate) mod signature;
-/// The `/mcp` view.
+/// The text of `status`.
 pub(crate) mod status;
-/// Columns that fit the screen.
+/// Tables that fit the screen.
 pub(crate) mod table;
 
-/// So many of something: `1 tool`, `2 tools`.
+/// A count with its noun: `1 tool`, `2 tools`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

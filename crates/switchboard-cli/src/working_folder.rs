@@ -1,5 +1,5 @@
-//! Whether the user's own servers run in the current folder: once the person has accepted it, asked
-//! once at a terminal; else in a private folder, with one line that says so.
+//! Whether the user's own servers run in the current folder: after the person has accepted it at a
+//! terminal; otherwise in a private folder, with a notice.
 
 use switchboard::config::{Endpoint, Scope, ServerConfig};
 use switchboard::name::ServerName;
@@ -13,7 +13,7 @@ use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
 use crate::{interrupt, output};
 
-/// The folder that stands in for the current one, while that is not accepted.
+/// The private folder to use instead of the current one, unless that is accepted.
 pub(crate) fn private_folder(
     setup: &Setup,
     only: Option<&[ServerName]>,
@@ -42,8 +42,7 @@ pub(crate) fn private_folder(
     Ok(Some(setup.paths.private_folder()))
 }
 
-/// The servers that would run in the current folder, if they start: of the user's own files,
-/// without a folder of their own.
+/// The servers that would run in the current folder: those of the user's own files without `cwd`.
 fn affected_servers(setup: &Setup, only: Option<&[ServerName]>) -> Vec<String> {
     let servers = setup
         .config
@@ -67,21 +66,21 @@ pub(crate) fn runs_in_current_folder(server: &ServerConfig) -> bool {
     server.source.scope == Scope::User && names_none
 }
 
-/// Asks at a terminal, and remembers the answer; `None` where nobody can be asked.
+/// Asks at the terminal and stores the answer; `None` if there is no terminal.
 fn ask(setup: &Setup, names: &[String]) -> Result<Option<FolderAnswer>, Failure> {
     let Some(terminal) = Tty::open().filter(|_| !setup.json) else {
         return Ok(None);
     };
     let current = &setup.paths.current;
     let question = format!(
-        "\nYour own servers can be steered by the files of the folder they run in.\nLet {} run in {}? [y/N] ",
+        "\nFiles in the folder that a server runs in can change what it does.\nLet {} run in {}? [y/N] ",
         names.join(", "),
         escaped(&current.display().to_string()),
     );
     let line = block_on(interrupt::run_until_signal(async {
         Ok(terminal.line(&question).await)
     }))?;
-    // A terminal that went away gave no answer.
+    // A closed terminal is no answer.
     let Some(line) = line else { return Ok(None) };
     let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
     let (answer, remembered) = match yes {

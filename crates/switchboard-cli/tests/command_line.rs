@@ -59,7 +59,7 @@ fn a_long_result_is_cut_and_the_whole_of_it_is_in_a_file_that_is_named() {
     assert!(ended.bytes.len() < 1_200_000, "{} bytes", ended.bytes.len());
     let text = String::from_utf8(ended.bytes).unwrap();
     let file = text
-        .rsplit("the whole of it is in ")
+        .rsplit("all of it is in ")
         .next()
         .unwrap()
         .split(',')
@@ -121,7 +121,7 @@ fn s0_36_without_a_terminal_an_elicitation_is_declined_with_one_line() {
     let ran = home.run(&["call", "demo/ask_form", "--yes"]);
     assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
     assert!(
-        ran.stderr.contains("server \"demo\" asks") && ran.stderr.contains("declined"),
+        ran.stderr.contains("server \"demo\" asked") && ran.stderr.contains("declined"),
         "{ran:?}"
     );
 }
@@ -174,7 +174,10 @@ fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
         assert_eq!(home.run(&with_json).error()["code"], json!(2), "{words:?}");
     };
     check(&["call", "demo/nothing", "--yes"], "demo/nothing");
-    check(&["call", "nobody/echo", "--yes"], "configured are: demo");
+    check(
+        &["call", "nobody/echo", "--yes"],
+        "configured servers: demo",
+    );
     check(
         &["call", "demo/add", "a=x", "b=2", "--yes"],
         "expected number",
@@ -184,7 +187,7 @@ fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
         "expected a JSON object",
     );
     check(&["call", "demo/echo", "noequals"], "key=value");
-    check(&["tools", "nobody"], "configured are: demo");
+    check(&["tools", "nobody"], "configured servers: demo");
     check(
         &["tools", "--vendor", "nobody"],
         "gemini, openai, anthropic",
@@ -417,7 +420,7 @@ fn demo_works_without_a_terminal() {
         "demo-legacy (CONNECTED)",
         "demo-modern (CONNECTED)",
         "Discovery State: COMPLETED",
-        "as with --yes",
+        "as --yes does",
         "other side of the gate",
     ] {
         assert!(ran.stdout.contains(told), "{told}: {ran:?}");

@@ -108,7 +108,7 @@ fn a_login_by_hand_makes_the_server_usable_until_the_logout() {
     assert_eq!(server.seen_at("/as1/token").len(), 2);
 
     let out = home.run(&["logout", "guarded"]);
-    let said = "logged out of server \"guarded\": the token is given back and forgotten\n";
+    let said = "logged out of server \"guarded\": the token was revoked and deleted\n";
     assert_eq!(
         out,
         Ran {
@@ -639,11 +639,11 @@ fn a_login_without_a_terminal_says_what_it_waits_for() {
         let back = visit(&address);
         let redirect = back.split('?').next().unwrap();
         assert!(
-            awaited.contains(&format!("comes back from there to {redirect}; ")),
+            awaited.contains(&format!("this machine to return to {redirect}; ")),
             "{awaited}"
         );
         assert!(
-            awaited.contains("`switchboard login guarded --no-browser`"),
+            awaited.contains("`switchboard login --no-browser guarded`"),
             "{awaited}"
         );
         visit(&back);

@@ -126,7 +126,7 @@ fn watch_prints_one_line_for_each_change_until_it_is_interrupted() {
             .unwrap()
             .read_to_string(&mut told)
             .unwrap();
-        let watching = "watching demo://counter of server \"demo\"; Ctrl-C ends it\n";
+        let watching = "watching demo://counter of server \"demo\"; press Ctrl-C to stop\n";
         assert_eq!(told, watching, "{protocol}");
     }
 }

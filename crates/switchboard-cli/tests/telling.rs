@@ -20,7 +20,7 @@ fn every_notice_reaches_stderr_once_in_a_line_of_its_own() {
     let expected = format!(
         "warning: {file}:5:1: servers.demo.descripton: unknown field, ignored; did you mean `description`?\n\
          warning: {file}:7:1: permissions.allow: \"nobody/x\" matches no configured server\n\
-         server \"demo\": NOT_THERE is not set; env.TOKEN is taken as empty\n",
+         server \"demo\": NOT_THERE is not set; env.TOKEN is empty\n",
         file = file.display()
     );
     for words in [
@@ -78,12 +78,12 @@ fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
     check(
         &["call", "demo", "--yes"],
         2,
-        "error: \"demo\" is a server; a tool of it is demo/TOOL; `switchboard tools demo` lists them",
+        "error: \"demo\" is a server; name one of its tools as demo/TOOL; `switchboard tools demo` lists them",
     );
     check(
         &["tools", "dmo"],
         2,
-        "error: no server \"dmo\"; did you mean demo? configured are: demo",
+        "error: no server \"dmo\"; did you mean demo? configured servers: demo",
     );
     check(
         &["prompt", "revue"],
@@ -94,7 +94,7 @@ fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
         &["read", "demo://txt"],
         2,
         "error: no server lists the resource demo://txt; did you mean demo://text? `switchboard resources` lists them; \
-         --server SERVER asks one that does not list it",
+         --server SERVER reads from a server that does not list it",
     );
     check(
         &[
@@ -106,13 +106,13 @@ fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
             "--yes",
         ],
         0,
-        "server \"demo\", tool slow: it names no argument \"second\"; did you mean seconds? sent anyway",
+        "server \"demo\", tool slow: its schema has no argument \"second\"; did you mean seconds? sent anyway",
     );
     check(
         &["call", "demo/echo", "--yes"],
         2,
         "error: server \"demo\", tool echo: the arguments do not fit the tool's input schema: \"message\" is a required property; \
-         `switchboard tools demo/echo` shows what is expected",
+         `switchboard tools demo/echo` shows its arguments",
     );
     check(
         &[
@@ -124,7 +124,7 @@ fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
             "--yes",
         ],
         3,
-        "error: server \"demo\": no answer within 300ms; give it longer with --timeout SECS, or with `call_timeout_max` in its entry",
+        "error: server \"demo\": no answer within 300ms; raise the limit with --timeout SECS, or with `call_timeout_max` in its entry",
     );
 }
 
@@ -249,7 +249,7 @@ fn a_field_is_said_to_be_empty_only_where_it_is() {
     let home = Home::with_demo(
         "env = { WHOLE = \"${GONE}\", PART = \"https://${GONE}/x\", SAFE = \"${GONE:-here}\" }\n",
     );
-    let expected = "server \"demo\": GONE is not set, and is left out of env.PART\nserver \"demo\": GONE is not set; env.WHOLE is taken as empty\n";
+    let expected = "server \"demo\": GONE is not set, and is left out of env.PART\nserver \"demo\": GONE is not set; env.WHOLE is empty\n";
     let mut lines: Vec<_> = home
         .run(&["tools"])
         .stderr

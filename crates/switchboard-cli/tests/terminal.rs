@@ -179,11 +179,11 @@ fn t31_phishing_is_seen_for_what_it_is_and_declined() {
         "{screen}"
     );
     for expected in [
-        "What stands behind a bar are its words. You need not answer.",
+        "Text behind a bar is the server's. You do not have to answer.",
         "│ Server \"bank\" asks",
         "│ Your PIN",
         "  This looks like a secret. A server should not ask for one here:",
-        "[Ctrl-D] decline: it is told no",
+        "[Ctrl-D] decline: answer no",
     ] {
         assert!(screen.contains(expected), "{expected}: {screen}");
     }
@@ -208,7 +208,7 @@ fn t31_phishing_is_seen_for_what_it_is_and_declined() {
         "Nothing has been fetched.",
         "│ Log in at example.com",
         "  xn--exmple-4nf.com",
-        "  The name is written in other letters (Punycode) and may imitate another.",
+        "  The name has non-ASCII letters (Punycode) and may imitate another.",
         "│ https://xn--exmple-4nf.com/login?next=/a%20b#c",
         "Enter is no",
     ] {
@@ -241,7 +241,7 @@ fn t31_without_a_terminal_a_question_is_declined_at_once() {
     );
     assert_eq!(
         ran.stderr,
-        "server \"evil\" asks something: declined, there is no terminal to ask on\n"
+        "server \"evil\" asked a question: declined, there is no terminal to ask on\n"
     );
     assert!(
         began.elapsed() < std::time::Duration::from_secs(20),
@@ -314,8 +314,7 @@ fn f31_damaged_answers_are_told_of_and_asked_for_again() {
     let ran = home.run(&["call", "demo/echo", "message=x"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
     assert!(
-        ran.stderr
-            .contains("a damaged file of the state folder was set aside")
+        ran.stderr.contains("a damaged state file was renamed")
             && ran.stderr.contains("grants.json"),
         "{ran:?}"
     );
@@ -339,7 +338,7 @@ fn t31_an_address_is_shown_whole_and_opened_only_on_a_yes() {
     let mut terminal = home.sit_at(&["call", "demo/ask_url", "--yes"]);
     let screen = terminal.wait_for("[o] open it");
     assert!(
-        screen.contains("The whole address:") && screen.contains("Nothing has been fetched"),
+        screen.contains("The full address:") && screen.contains("Nothing has been fetched"),
         "{screen}"
     );
     terminal.send(CTRL_D);
@@ -410,7 +409,7 @@ fn f28_a_second_ctrl_c_leaves_at_once() {
     terminal.wait_for("calling stuck/wait");
     let began = std::time::Instant::now();
     terminal.send(CTRL_C);
-    terminal.wait_for("Ctrl-C again leaves at once");
+    terminal.wait_for("Ctrl-C again to exit now");
     terminal.send(CTRL_C);
     let ended = terminal.end();
     assert_eq!((ended.code, ended.restored), (130, true), "{ended:?}");

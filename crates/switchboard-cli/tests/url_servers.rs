@@ -146,7 +146,7 @@ fn f24_doctor_tells_where_the_way_ends() {
         .port();
     let ran = home(&format!("http://127.0.0.1:{gone}/mcp")).run(&["doctor", "far"]);
     for told in [
-        "    Name: 127.0.0.1 is 127.0.0.1 (",
+        "    Name: 127.0.0.1 resolves to 127.0.0.1 (",
         &format!("    Port: {gone} does not answer: "),
         "    Try: run it by hand: curl -i --max-time 10 ",
     ] {
@@ -323,13 +323,13 @@ fn a_url_server_that_is_up_is_shown_with_what_it_is_reached_over() {
         ran.stdout.contains("\n  Connection: Streamable HTTP, up "),
         "{ran:?}"
     );
-    for absent in ["Process", "Kept by", "hidden-in-the-query"] {
+    for absent in ["Process", "Supervised by", "hidden-in-the-query"] {
         assert!(!ran.stdout.contains(absent), "{absent}: {ran:?}");
     }
     let ran = home.run(&["doctor", "far"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
-        ran.stdout.contains("    Wire: Streamable HTTP\n"),
+        ran.stdout.contains("    Transport: Streamable HTTP\n"),
         "{ran:?}"
     );
     let ran = home.run(&["tools", "far"]);

@@ -1,4 +1,4 @@
-//! `call`: one tool, through the gate; its result for a person, or byte for byte.
+//! `call`: calls one tool, through the gate, and prints its result.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -27,14 +27,14 @@ use crate::view::server::escaped;
 use crate::view::signature;
 use crate::{cached_catalog, hints, notices, output, progress, save_files, suggestion, terminal};
 
-/// How much of a result is printed on a terminal; the whole is in a file that is named.
+/// How much of a result is printed on a terminal; all of it is in a file that is named.
 const PRINTED_BYTES: usize = 1024 * 1024;
 
-/// Which tool, with what.
+/// Arguments of `call`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Values are read by the tool's schema; a key given several times makes an array; key:=JSON is taken as JSON.
-key=@FILE takes the text of a file, key:=@FILE its JSON; key=@@x is the text @x.
+Values are converted by the tool's schema; a repeated key makes an array; key:=JSON passes JSON.
+key=@FILE passes the text of a file, key:=@FILE its JSON; key=@@x passes the text @x.
 
 Examples:
   switchboard call time/get_current_time timezone=Europe/Paris
@@ -48,28 +48,25 @@ pub(crate) struct CallArgs {
     /// A name that `switchboard tools` shows, or server/tool
     #[arg(add = tool_names())]
     tool: String,
-    /// Arguments, coerced by the tool's schema (key:=JSON is taken as JSON, key=@FILE is read from
-    /// a file)
+    /// Arguments, converted by the tool's schema (key:=JSON passes JSON, key=@FILE reads a file)
     #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair, add = argument_names())]
     pairs: Vec<Pair>,
     /// All arguments as one JSON object: the text, @FILE, or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     args: Option<String>,
-    /// Do not ask: the answer is yes, for this call (deny rules still hold) and to the server of
-    /// --server
+    /// Approve this call, and the server of --server, without asking (deny rules still apply)
     #[arg(long)]
     yes: bool,
-    /// Use this server, which is in no file: a command line or a URL; TOOL is then one of its
-    /// tools
+    /// Use a server that is in no file: a command line or a URL; TOOL is one of its tools
     #[arg(long = "server", value_name = "COMMAND|URL")]
     ad_hoc: Option<String>,
-    /// The longest the call may take in all
+    /// Time limit of the whole call
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Write images, sound and other binary parts of the result to files in this folder
+    /// Write images, audio and other binary parts of the result to files in this folder
     #[arg(long, value_name = "DIR", add = path_completer())]
     save: Option<PathBuf>,
-    /// Show on stderr what the server logs meanwhile, from this level on: debug, info, notice,
+    /// Show the server's log messages of this level and above on stderr: debug, info, notice,
     /// warning, error, critical, alert, emergency
     #[arg(long, value_name = "LEVEL", value_parser = log_level)]
     log_level: Option<LogLevel>,
@@ -111,7 +108,7 @@ pub(crate) fn run(options: &Options, args: &CallArgs) -> Result<u8, Failure> {
         let call = progress::with_spinner(doing, host.call_with(call));
         let result = match args.log_level {
             None => call.await,
-            // A tool of our own has no server that could log.
+            // Host tools have no server that could log.
             Some(_) if tool.id.server.is_host() => call.await,
             Some(level) => {
                 request_log_level(host, &tool.id.server, level).await?;
@@ -122,14 +119,14 @@ pub(crate) fn run(options: &Options, args: &CallArgs) -> Result<u8, Failure> {
     })
 }
 
-/// A legacy server is told once what to log; a modern one with the call itself.
+/// A legacy server gets the log level in a request of its own; a modern one with each call.
 async fn request_log_level(
     host: &Host,
     server: &ServerName,
     level: LogLevel,
 ) -> Result<(), Failure> {
     match host.set_log_level(server, level).await {
-        // The call is worth more than its log.
+        // A log that cannot be had does not prevent the call.
         Err(CallError::Request { fault, .. }) if !matches!(fault, RequestFault::Closed(_)) => {
             output::notice(&format!(
                 "server \"{server}\": its log is not shown: {fault}"
@@ -140,8 +137,8 @@ async fn request_log_level(
     }
 }
 
-/// The one server to start, where the name tells: `server/tool`, an exposed name of last time, or
-/// one that no other server's tool can have.
+/// The only server to start, if the name determines it: `server/tool`, an exposed name of the
+/// cached catalogs, or one that no other server's tool can have.
 pub(super) fn server_to_start(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
     let mut names = setup.config.servers.keys();
     let named = names.find(|name| is_tool_of(tool, name));
@@ -174,8 +171,8 @@ pub(super) fn server_to_start(setup: &Setup, tool: &str) -> Result<Option<Server
     }
 }
 
-/// The servers to start for a tool of this one: a pair needs no other, a name those that it depends
-/// on.
+/// The servers to start for a tool of this server: `server/tool` needs no other, an exposed name
+/// may depend on several.
 pub(super) fn servers_to_start(
     setup: &Setup,
     tool: &str,
@@ -195,7 +192,7 @@ fn is_tool_of(tool: &str, server: &ServerName) -> bool {
         .is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// A tool's own name as that of the only server there is.
+/// Prefixes a tool's own name with the only server.
 fn qualify_with_server(setup: &Setup, name: String) -> String {
     match setup.config.servers.keys().next() {
         Some(server) if !name.starts_with(&format!("{server}/")) && !name.starts_with("mcp__") => {
@@ -205,7 +202,7 @@ fn qualify_with_server(setup: &Setup, name: String) -> String {
     }
 }
 
-/// The one server whose tools are named like this, known or not.
+/// The only server whose naming style fits this name.
 fn server_by_name_style(config: &Config, name: &str) -> Option<ServerName> {
     let style = |server: &ServerConfig| server.dialect.profile().naming.unwrap_or(config.naming);
     let mut found = config
@@ -218,24 +215,24 @@ fn server_by_name_style(config: &Config, name: &str) -> Option<ServerName> {
     }
 }
 
-/// No tool has this name, and last time's catalogs have one that was probably meant: nothing needs
-/// to start to say so.
+/// An error if the cached catalogs have no tool of this name but a similar one: then no server
+/// needs to start.
 fn misspelled_tool(setup: &Setup, name: &str) -> Option<Failure> {
     let named = setup.config.servers.keys().find(|server| {
         name.strip_prefix(server.as_str())
             .is_some_and(|rest| rest.starts_with('/'))
     });
     if named.is_none() && name.contains('/') {
-        // A server that is not configured, which is told as that.
+        // The server is not configured, which is an error of its own.
         return None;
     }
     let catalog = cached_catalog::catalog_of_all(setup, named)?;
     let nearest = suggested_names(&catalog, name, catalog.resolve(name).err()?)?;
     let look_again =
         hints::command(&[&["tools"], named.map(ServerName::as_str).as_slice()].concat());
-    let message = format!("no tool {name:?} as of last time");
+    let message = format!("no tool {name:?} in the cached catalogs");
     Some(Failure::new(Code::Usage, message).hint(format!(
-        "did you mean {}? {look_again} looks again",
+        "did you mean {}? {look_again} lists the current tools",
         nearest.join(", ")
     )))
 }
@@ -259,7 +256,7 @@ fn read_arguments(given: &str) -> Result<RawJson, Failure> {
         given.as_bytes().to_vec()
     };
     RawJson::parse(bytes).map_err(|error| {
-        wrong(format!("--args is not one JSON value: {error}"))
+        wrong(format!("--args is not valid JSON: {error}"))
             .hint("give a JSON object, @FILE, or - for stdin")
     })
 }
@@ -275,7 +272,7 @@ fn build_arguments(
     for key in coerce::unknown_keys(pairs, &schema) {
         let meant = suggestion::did_you_mean(key, signature::names(&schema));
         output::notice(&format!(
-            "server \"{server}\", tool {name}: it names no argument \"{}\"; {meant}sent anyway",
+            "server \"{server}\", tool {name}: its schema has no argument \"{}\"; {meant}sent anyway",
             escaped(key)
         ));
     }
@@ -286,13 +283,13 @@ fn build_arguments(
         )
         .server(server)
         .hint(format!(
-            "{} shows what is expected",
+            "{} shows its arguments",
             hints::command(&["tools", &format!("{server}/{name}")])
         ))
     })
 }
 
-/// The tool, as soon as its server has come; other servers are not waited for.
+/// Finds the tool as soon as its server is ready, without waiting for other servers.
 pub(super) async fn find_tool(
     host: &Host,
     name: &str,
@@ -302,7 +299,7 @@ pub(super) async fn find_tool(
     let limit = WaitLimit::start(options);
     if let Some(handle) = server.and_then(|server| host.server(server.as_str())) {
         if let Ok(tool) = host.catalog().resolve(name) {
-            // Offered now, or last time: the call itself waits for the server.
+            // Known now or from the cache: the call itself waits for the server.
             return Ok(tool.clone());
         }
         let wait = options
@@ -318,8 +315,8 @@ pub(super) async fn find_tool(
         return Ok(tool);
     }
     if !server.is_some_and(|server| is_tool_of(name, server)) {
-        // Last time's catalog led astray, or there is none of a lazy server: ask everybody who may
-        // have it.
+        // The cached catalog was wrong, or a lazy server has none: start every server that may have
+        // the tool.
         start_candidates(host, name, limit).await;
         if let Some(tool) = wait_for_tool(host, name, limit).await {
             return Ok(tool);
@@ -332,14 +329,15 @@ pub(super) async fn find_tool(
     Err(unknown_tool(host, name))
 }
 
-/// No such tool: a server's name is explained, and a pair is told the nearest pairs.
+/// The error for an unknown tool. If the name is a server's, it says so; for `server/tool` it
+/// suggests similar pairs.
 fn unknown_tool(host: &Host, name: &str) -> Failure {
     let catalog = host.catalog();
     if let Some(handle) = host.server(name.trim_end_matches('/')) {
         let server = &handle.config.name;
         return Failure::new(
             Code::Usage,
-            format!("\"{server}\" is a server; a tool of it is {server}/TOOL"),
+            format!("\"{server}\" is a server; name one of its tools as {server}/TOOL"),
         )
         .server(server)
         .hint(format!(
@@ -360,8 +358,7 @@ fn unknown_tool(host: &Host, name: &str) -> Failure {
     .into()
 }
 
-/// The names that were probably meant, as pairs where a pair was given; `None` where there are
-/// none.
+/// Similar names, as `server/tool` if that form was given; `None` if there are none.
 fn suggested_names(catalog: &Catalog, name: &str, why: Unresolved) -> Option<Vec<String>> {
     let Unresolved::Unknown { nearest } = why else {
         return None;
@@ -378,7 +375,7 @@ fn suggested_names(catalog: &Catalog, name: &str, why: Unresolved) -> Option<Vec
     (!pairs.is_empty()).then_some(pairs)
 }
 
-/// Waits for a name to be on offer, until every server is settled.
+/// Waits until a tool of this name is listed, or every server is settled.
 async fn wait_for_tool(host: &Host, name: &str, limit: WaitLimit) -> Option<Arc<Tool>> {
     let mut events = host.events();
     let settled = progress::wait_until_settled(host, limit);
@@ -402,8 +399,8 @@ async fn start_candidates(host: &Host, name: &str, limit: WaitLimit) {
     while starting.join_next().await.is_some() {}
 }
 
-/// Prints the result, whatever else fails: the tool has run (F31). One that answers `isError` has
-/// answered: its words are the answer on stdout, and stderr says that it failed.
+/// Prints the result whatever else fails, because the tool has run. With `isError`, the text still
+/// goes to stdout, and stderr says that it failed.
 fn print_outcome(
     tool: &Tool,
     result: &CallResult,
@@ -430,20 +427,20 @@ fn print_outcome(
     .server(server))
 }
 
-/// A terminal gets the text for a person, cut where it is very long; a program gets the text alone,
-/// whole.
+/// A terminal gets the text for a person, cut if it is very long; a pipe gets the text for a model,
+/// complete.
 fn print_text(result: &CallResult, paths: &Paths) -> Result<(), Failure> {
     let unreadable = |error: NotJson| {
         Failure::new(
             Code::Answered,
             format!("the result cannot be shown: {error}"),
         )
-        .hint("--json prints it as it came")
+        .hint("--json prints it unchanged")
     };
     forget_old(&paths.results());
     if output::stdout_columns().is_none() {
         let text = result.untrusted_text().map_err(unreadable)?;
-        // JSON stays JSON: what a terminal would obey is escaped in JSON's own way.
+        // JSON stays valid: control characters become JSON escapes.
         return match RawJson::parse(text.raw().to_owned()) {
             Ok(_) => output::print(&super::with_final_newline(output::escape_for_terminal(
                 text.raw(),
@@ -455,7 +452,7 @@ fn print_text(result: &CallResult, paths: &Paths) -> Result<(), Failure> {
     let folder = paths.results();
     let fitted = fit(text.clone(), PRINTED_BYTES, &folder).unwrap_or_else(|error| {
         output::notice(&format!(
-            "the result is long, and could not be kept in {}: {error}",
+            "the result is long and could not be saved in {}: {error}",
             escaped(&folder.display().to_string())
         ));
         Projection {
@@ -466,11 +463,11 @@ fn print_text(result: &CallResult, paths: &Paths) -> Result<(), Failure> {
     output::print(&super::with_final_newline(
         fitted.text.for_terminal().to_string(),
     ))?;
-    // After a text that fills many screens, so that it is seen.
+    // Printed last, because the text may fill many screens.
     if let Some(file) = &fitted.spilled {
         let file = escaped(&file.display().to_string());
         output::notice(&format!(
-            "the result is long; the whole of it is in {file}, escaped as on this screen (--json prints it as it came)"
+            "the result is long; all of it is in {file}, escaped as shown here (--json prints it unchanged)"
         ));
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! `complete`: how the value of an argument may go on, as the server of the prompt or template
-//! says.
+//! `complete`: completes the value of an argument of a prompt or resource template, as its server
+//! suggests.
 
 use clap::Args;
 use serde_json::{Map, Value};
@@ -16,24 +16,24 @@ use crate::failure::{Code, Failure};
 use crate::view::server::escaped;
 use crate::{hints, output, progress, suggestion};
 
-/// Which argument, and how it begins.
+/// Arguments of `complete`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard complete review language ru\n  switchboard complete 'demo://greeting/{name}' name A\n  switchboard complete review framework --with language=python"
 )]
 pub(crate) struct CompleteArgs {
-    /// A prompt's name, or the template of a family of resources
+    /// A prompt's name, or the URI of a resource template
     #[arg(value_name = "PROMPT|TEMPLATE", add = prompt_names())]
     of: String,
-    /// The argument
+    /// Name of the argument
     argument: String,
-    /// How its value begins
+    /// The beginning of its value
     #[arg(default_value = "", hide_default_value = true)]
     value: String,
-    /// An argument that has its value already (repeatable)
+    /// The value of another argument (repeatable)
     #[arg(long = "with", value_name = "KEY=VALUE", value_parser = coerce::pair)]
     given: Vec<Pair>,
-    /// The server that has it, where several do
+    /// The server that offers it, if several do
     #[arg(long, short, add = server_names())]
     server: Option<String>,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options, args: &CompleteArgs) -> Result<u8, Failure>
     })
 }
 
-/// The one server that offers a prompt of this name; else the one that offers this template.
+/// The server that offers a prompt of this name; otherwise the one that offers this template.
 fn find_reference(host: &Host, args: &CompleteArgs) -> Result<(ServerName, Reference), Failure> {
     let offerings = super::offerings(host, args.server.as_deref());
     let of = &args.of;
@@ -103,10 +103,11 @@ fn find_reference(host: &Host, args: &CompleteArgs) -> Result<(ServerName, Refer
     Ok((server, reference))
 }
 
-/// One value a line; that there are more is said beside.
+/// Prints one value per line, and a notice if there are more.
 fn print_values(result: &RawJson) -> Result<(), Failure> {
     let (lines, more) = lines(result).ok_or_else(|| {
-        Failure::new(Code::Answered, "the answer has no values").hint("--json prints it as it came")
+        Failure::new(Code::Answered, "the response has no values")
+            .hint("--json prints it unchanged")
     })?;
     output::print(&lines)?;
     if let Some(more) = more {
@@ -126,10 +127,10 @@ fn lines(result: &RawJson) -> Option<(String, Option<String>)> {
     let more = (completion.get("hasMore") == Some(&Value::Bool(true))).then(|| {
         match completion.get("total") {
             Some(Value::Number(total)) => format!(
-                "{} of {total} values; type more of it to see others",
+                "{} of {total} values; type more characters to see others",
                 values.len()
             ),
-            _ => "there are more values; type more of it to see others".to_owned(),
+            _ => "there are more values; type more characters to see others".to_owned(),
         }
     });
     Some((text.collect(), more))
@@ -156,13 +157,16 @@ mod tests {
         );
         check(
             r#"{"completion":{"values":["a"],"total":9,"hasMore":true}}"#,
-            Some(("a\n", Some("1 of 9 values; type more of it to see others"))),
+            Some((
+                "a\n",
+                Some("1 of 9 values; type more characters to see others"),
+            )),
         );
         check(
             r#"{"completion":{"values":[],"hasMore":true}}"#,
             Some((
                 "",
-                Some("there are more values; type more of it to see others"),
+                Some("there are more values; type more characters to see others"),
             )),
         );
         check(r#"{"completion":{}}"#, None);

@@ -1,5 +1,5 @@
-//! `completions`: a shell's script. The script asks this program for words, which come from files
-//! only: nothing is started.
+//! `completions`: prints a shell's completion script. The script runs this program for candidates,
+//! which come from files only: nothing is started.
 
 use clap::Args;
 use clap_complete::env::Shells;
@@ -7,10 +7,10 @@ use clap_complete::env::Shells;
 use crate::failure::{Code, Failure};
 use crate::output;
 
-/// Set by the script when it asks for words.
+/// Set by the script when it asks for candidates.
 pub(crate) const VARIABLE: &str = "SWITCHBOARD_COMPLETE";
 
-/// Which shell.
+/// Arguments of `completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<u8, Failure> {
             &mut script,
         )
         .map_err(|error| {
-            Failure::new(Code::Usage, format!("the script cannot be made: {error}"))
+            Failure::new(Code::Usage, format!("cannot generate the script: {error}"))
         })?;
     output::print(&String::from_utf8_lossy(&script))?;
     Ok(0)

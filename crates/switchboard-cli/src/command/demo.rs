@@ -1,5 +1,5 @@
-//! `demo`: two embedded servers, one of each protocol era: connecting, status, the gate's question,
-//! a call and its result.
+//! `demo`: two embedded servers, one per protocol era: connecting, status, approval, a call and its
+//! result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,14 +23,19 @@ use crate::view::server::escaped;
 use crate::view::status::{Detail, render};
 use crate::{interrupt, notices, output, progress, view};
 
-/// What the demo server is started with.
+/// The first argument of a process that is to be the demo server.
 const SERVER_WORD: &str = "__demo-server";
 
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let folder = tempfile::Builder::new()
         .prefix("switchboard-demo-")
         .tempdir()
-        .map_err(|error| Failure::new(Code::Usage, format!("no temporary folder: {error}")))?;
+        .map_err(|error| {
+            Failure::new(
+                Code::Usage,
+                format!("cannot create a temporary folder: {error}"),
+            )
+        })?;
     block_on(async {
         let host = HostBuilder::new(config(folder.path().to_owned())?)
             .environment(paths::environment())
@@ -50,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     })
 }
 
-/// What the embedded server is told, where this process was started as one.
+/// The demo server's options, if this process was started as one.
 pub(crate) fn server_options() -> Option<Vec<String>> {
     let mut words = std::env::args().skip(1);
     (words.next()? == SERVER_WORD).then(|| words.collect())
@@ -60,7 +65,9 @@ async fn run_demo(host: &Host, options: &Options) -> Result<u8, Failure> {
     if options.json {
         return run_as_json(host, options).await;
     }
-    output::print("Two servers start: this program itself, once for each protocol era.\n\n")?;
+    output::print(
+        "Starting two demo servers: this program itself, once for each protocol era.\n\n",
+    )?;
     progress::wait_until_settled(host, progress::WaitLimit::start(options)).await;
     for handle in host.servers().iter() {
         let snapshot = handle.snapshot();
@@ -72,7 +79,7 @@ async fn run_demo(host: &Host, options: &Options) -> Result<u8, Failure> {
             view::table::duration(took)
         ))?;
     }
-    output::print("\nWhat follows can be copied, once these two are among your own servers:\n")?;
+    output::print("\nTo run the commands below yourself, add both servers first:\n")?;
     for handle in host.servers().iter() {
         output::print(&add_command(&handle.config))?;
     }
@@ -90,13 +97,13 @@ async fn run_demo(host: &Host, options: &Options) -> Result<u8, Failure> {
         run_call(host, &handle.config.name).await?;
     }
     output::print(
-        "\nThat was it; the servers stop now. Next: `switchboard add NAME -- COMMAND`, then `switchboard status`.\n",
+        "\nThe demo is over and the servers stop. Next: `switchboard add NAME -- COMMAND`, then `switchboard status`.\n",
     )?;
     Ok(0)
 }
 
-/// The same as one document: `{"status", "calls": [{"tool", "arguments", "result"}]}`; a call that
-/// was denied has `denied` instead.
+/// The same as one JSON document: `{"status", "calls": [{"tool", "arguments", "result"}]}`; a
+/// denied call has `denied` instead.
 async fn run_as_json(host: &Host, options: &Options) -> Result<u8, Failure> {
     progress::wait_until_settled(host, progress::WaitLimit::start(options)).await;
     let mut calls = Vec::new();
@@ -123,7 +130,7 @@ async fn run_as_json(host: &Host, options: &Options) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// One call, through the gate: asked on a terminal, answered yes without one.
+/// One call through the gate: asked on a terminal, approved without one.
 async fn run_call(host: &Host, server: &ServerName) -> Result<(), Failure> {
     let (name, arguments, call) = example_call(host, server)?;
     output::print(&format!(
@@ -135,7 +142,7 @@ async fn run_call(host: &Host, server: &ServerName) -> Result<(), Failure> {
         output::print("The gate asks, because no rule covers this tool.\n")?;
     } else {
         output::print(
-            "The gate would ask, because no rule covers this tool. There is no terminal: the answer is yes, as with --yes.\n",
+            "The gate would ask, because no rule covers this tool. Without a terminal the demo answers yes, as --yes does.\n",
         )?;
     }
     match host.call_with(call).await {
@@ -152,13 +159,13 @@ async fn run_call(host: &Host, server: &ServerName) -> Result<(), Failure> {
                     .collect::<String>(),
             )
         }
-        // A person who says no has seen the gate work.
+        // Declining is part of the demo.
         Err(error @ CallError::Denied { .. }) => output::print(&format!("The decision: {error}\n")),
         Err(error) => Err(error.into()),
     }
 }
 
-/// `$ switchboard add NAME -- COMMAND`, which makes the same server one's own.
+/// `$ switchboard add NAME -- COMMAND`, which adds the same server.
 fn add_command(config: &ServerConfig) -> String {
     let Endpoint::Stdio(stdio) = &config.endpoint else {
         return String::new();
@@ -174,7 +181,7 @@ fn add_command(config: &ServerConfig) -> String {
     )
 }
 
-/// Arguments as they are typed: `key=value`, or `key:=JSON`.
+/// Arguments as typed: `key=value`, or `key:=JSON`.
 fn words(arguments: &RawJson) -> String {
     let fields = arguments
         .to_value()
@@ -193,7 +200,7 @@ fn words(arguments: &RawJson) -> String {
     words.join(" ")
 }
 
-/// What is called as an example: its name as shown, its arguments, the call.
+/// The example call: the tool's name as shown, its arguments, and the call.
 fn example_call(host: &Host, server: &ServerName) -> Result<(String, RawJson, Call), Failure> {
     let Some((tool, arguments)) = example(host, server) else {
         let message = format!("server \"{server}\" offers nothing to call");
@@ -213,7 +220,7 @@ fn example_call(host: &Host, server: &ServerName) -> Result<(String, RawJson, Ca
     Ok((name, arguments, call))
 }
 
-/// A tool that can be called without knowing the server: `echo`, or one that needs nothing.
+/// A tool that can be called without knowing the server: `echo`, or one without required arguments.
 fn example(host: &Host, server: &ServerName) -> Option<(Arc<Tool>, RawJson)> {
     let catalog = host.catalog();
     let own: Vec<_> = catalog
@@ -257,7 +264,7 @@ fn config(folder: PathBuf) -> Result<Config, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(
             Code::Usage,
-            format!("this program cannot find itself: {error}"),
+            format!("cannot find the path of this program: {error}"),
         )
     })?;
     let mut config = Config::default();
@@ -268,7 +275,7 @@ fn config(folder: PathBuf) -> Result<Config, Failure> {
         let name =
             ServerName::new(name).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
         let source = Source::new(Arc::new(folder.join("demo.toml")), 1, Scope::Given);
-        // A reference sign in the path of the program is no reference.
+        // A `$` in the path of the program is not a reference.
         let command = program.display().to_string().replace('$', "$$");
         let endpoint = Endpoint::Stdio(StdioEndpoint::new(command, [SERVER_WORD, "--era", era]));
         let description = Some("The embedded demo server".to_owned());

@@ -1,4 +1,4 @@
-//! `doctor`: starts each server, times each step, shows what it found and what to try.
+//! `doctor`: starts each server, times each step, and reports what it found and what to try.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
 use crate::notices::describe_unset_variable;
-use crate::setup::{OutputScope, Setup, describe_containment};
+use crate::setup::{OutputScope, Setup, describe_containment, no_server_notice};
 use crate::view::server::{endpoint, era_word, escaped, session_count, state_word, transport_name};
 use crate::view::{counted, mask, table};
 use crate::{hints, output, progress};
@@ -20,11 +20,11 @@ use crate::{hints, output, progress};
 mod reachability;
 mod version_pinning;
 
-/// Which server.
+/// Arguments of `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  switchboard doctor\n  switchboard doctor git --json")]
 pub(crate) struct DoctorArgs {
-    /// Only this one
+    /// Only this server
     #[arg(add = server_names())]
     server: Option<String>,
 }
@@ -34,14 +34,14 @@ pub(crate) fn run(options: &Options, args: &DoctorArgs) -> Result<u8, Failure> {
     let server = args.server.as_deref();
     let only = setup.servers_to_start(server)?;
     if setup.config.servers.is_empty() {
-        output::notice("no server is configured: `switchboard status` shows how to begin");
+        output::notice(&no_server_notice());
     }
     let environment = setup.environment.clone();
     setup.run(only, async |host, _| {
         start_and_wait(host, server, options.wait).await;
         let network = reachability::probe_servers(host, server, &environment).await;
         host.notices().iter().for_each(|line| output::notice(&escaped(line)));
-        // Held back until now: the report is where they belong.
+        // Held back until now, because the report contains them.
         let warnings = output::take_held_notices();
         let servers = host.servers();
         let handles: Vec<_> =
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options, args: &DoctorArgs) -> Result<u8, Failure> {
             output::print_json(&document.to_string())?;
         } else {
             let mut text = report(&findings, &warnings, describe_containment(host.containment()));
-            text.extend(logins.map(|logins| format!("Logins are kept in: {}\n", escaped(&logins))));
+            text.extend(logins.map(|logins| format!("Logins are stored in: {}\n", escaped(&logins))));
             output::print(&text)?;
         }
         let any = |args: fn(&State) -> bool| handles.iter().any(|handle| args(&handle.snapshot().state));
@@ -69,19 +69,19 @@ pub(crate) fn run(options: &Options, args: &DoctorArgs) -> Result<u8, Failure> {
     })
 }
 
-/// Where tokens are kept, if any server could have one.
+/// Where tokens are stored, if any server could have one.
 async fn login_storage(host: &Host) -> Option<String> {
     let by_url = host
         .servers()
         .iter()
         .any(|handle| matches!(handle.config.endpoint, Endpoint::Http(_)));
     let asked = host.clone();
-    // A keyring is asked whether it is there, which may take a moment.
+    // Checking for a keyring may block for a moment.
     let location = tokio::task::spawn_blocking(move || by_url.then(|| asked.logins_kept_in()));
     location.await.ok().flatten()
 }
 
-/// Starts what may start, lazy servers too, and waits for each as long as its own deadline allows.
+/// Starts every server that may start, lazy ones too, and waits for each until its own deadline.
 async fn start_and_wait(host: &Host, server: Option<&str>, wait: Option<Duration>) {
     let mut starting = JoinSet::new();
     for handle in host
@@ -101,7 +101,7 @@ async fn start_and_wait(host: &Host, server: Option<&str>, wait: Option<Duration
     }
     let mut left = starting.len();
     while left > 0 {
-        progress::show(format!("examining, {left} to go"));
+        progress::show(format!("examining servers, {left} left"));
         if starting.join_next().await.is_none() {
             break;
         }
@@ -166,7 +166,7 @@ fn examine_server(
         facts.push(("Steps", steps.join(", ")));
     }
     if let (State::Ready { .. }, Some(wire)) = (&snapshot.state, snapshot.wire) {
-        facts.push(("Wire", transport_name(Some(wire)).to_owned()));
+        facts.push(("Transport", transport_name(Some(wire)).to_owned()));
     }
     facts.extend(network.get(&config.name).into_iter().flatten().cloned());
     push_offers(&mut facts, handle, host);
@@ -178,7 +178,7 @@ fn examine_server(
         facts.push((
             "Questions",
             format!(
-                "{} belonged to no call that could be told, and were declined",
+                "{} could not be matched to a call and were declined",
                 oddities.unattributed
             ),
         ));
@@ -200,8 +200,8 @@ fn examine_server(
         let by_url = matches!(config.endpoint, Endpoint::Http(_));
         let junk = if by_url { "events" } else { "lines on stdout" };
         facts.push((
-            "Junk",
-            format!("{} {junk} that are no messages", oddities.junk_lines),
+            "Invalid output",
+            format!("{} {junk} that are not messages", oddities.junk_lines),
         ));
         oddities
             .junk_samples
@@ -241,13 +241,12 @@ fn examine_server(
     match &snapshot.state {
         State::Untrusted { .. } => {
             advice.push(format!(
-                "look at it with {}",
+                "review it with {}",
                 hints::command(&["trust", config.name.as_str()])
             ));
         }
         State::NeedsLogin { reason, .. } => match reason.rsplit_once("; ") {
-            // A login would change nothing: what to check in the entry stands at the end of the
-            // reason.
+            // A login would not help: the end of the reason says what to check in the entry.
             Some((fact, next_step)) if config.endpoint.has_own_token() => {
                 facts.push(("Reason", escaped(fact)));
                 advice.push(escaped(next_step));
@@ -272,7 +271,7 @@ fn examine_server(
     }
 }
 
-/// How many of each kind, what is withheld and why, which lists failed.
+/// The number of tools, prompts and resources, the withheld tools, and the lists that failed.
 fn push_offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, host: &Host) {
     let snapshot = handle.snapshot();
     if !matches!(snapshot.state, State::Ready { .. }) {
@@ -327,7 +326,7 @@ fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
             )
         }
         State::Failed { error } | State::Backoff { error, .. } => escaped(error),
-        State::Connecting { step, .. } => format!("no answer yet; it is still at: {step}"),
+        State::Connecting { step, .. } => format!("no response yet; current step: {step}"),
         State::Untrusted { reason } => format!("not trusted, not started: {}", escaped(reason)),
         State::Blocked { rule } => format!("blocked: {}", escaped(rule)),
         State::NeedsLogin { .. } => "needs a login".to_owned(),
@@ -337,8 +336,7 @@ fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
     }
 }
 
-/// A command that can be copied (S2-65). References stay references for the shell; secrets are
-/// masked.
+/// A command to copy. References stay references for the shell; secrets are masked.
 fn command_to_run(config: &ServerConfig) -> Option<String> {
     let stdio = match &config.endpoint {
         Endpoint::Stdio(stdio) => stdio,
@@ -382,7 +380,7 @@ fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {
     warnings
         .iter()
         .for_each(|warning| text.push_str(&format!("! {warning}\n")));
-    text.push_str(&format!("Servers are kept by: {keeping}\n"));
+    text.push_str(&format!("Servers are supervised by: {keeping}\n"));
     text
 }
 
@@ -411,13 +409,13 @@ mod tests {
         };
         let expected = "✗ files: exited with status 1 before the handshake
     Command: npx -y server-files
-    Not pinned: npx takes whatever version \"server-files\" has that day; write server-files@VERSION
+    Not pinned: npx is given no version of \"server-files\"; write server-files@VERSION
     Stderr: the last 1 line
     │ no such folder
     Try: run it by hand: npx -y server-files
 
 ! warning: switchboard.toml:3:1: servers.files.comand: unknown field
-Servers are kept by: launcher
+Servers are supervised by: launcher
 ";
         let warnings =
             ["warning: switchboard.toml:3:1: servers.files.comand: unknown field".to_owned()];

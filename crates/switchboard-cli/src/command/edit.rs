@@ -1,5 +1,5 @@
-//! `add`, `remove`, `enable`, `disable`: change one entry of the user's own file, or of a file that
-//! is named; comments and order stay.
+//! `add`, `remove`, `enable`, `disable`: change one entry of the user's own file or of a given
+//! file; comments and order stay.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use crate::terminal::tty::Tty;
 use crate::view::server::{escaped, shell_word};
 use crate::{hints, interrupt, output};
 
-/// A server to add.
+/// Arguments of `add`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard add time -- uvx mcp-server-time\n  switchboard add github --env GITHUB_TOKEN='${GITHUB_TOKEN}' -- npx -y @modelcontextprotocol/server-github\n  switchboard add docs https://example.com/mcp --header Authorization='Bearer ${DOCS_TOKEN}'\n  switchboard add time --file .gemini/settings.json -- uvx mcp-server-time"
 )]
 pub(crate) struct AddArgs {
-    /// What it is to be called
+    /// Name of the server
     name: String,
-    /// The address of a server that is reached by one
+    /// URL of an HTTP server
     #[arg(
         value_name = "URL",
         conflicts_with = "command",
         required_unless_present = "command"
     )]
     url: Option<String>,
-    /// A variable for the program; ${NAME} refers to one of yours (repeatable)
+    /// Environment variable for the program; ${NAME} refers to one of yours (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
-    /// A header for each request; ${NAME} refers to a variable (repeatable)
+    /// Header for each request; ${NAME} refers to a variable (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     header: Vec<(String, String)>,
-    /// The program's working folder
+    /// Working folder of the program
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// Which wire, where it is not to be found out
+    /// Transport, if it should not be detected
     #[arg(long, value_parser = ["stdio", "http", "sse"])]
     transport: Option<String>,
     #[command(flatten)]
@@ -52,17 +52,17 @@ pub(crate) struct AddArgs {
     command: Vec<String>,
 }
 
-/// A server that is there.
+/// Arguments of `remove`, `enable` and `disable`.
 #[derive(Debug, Args)]
 pub(crate) struct EditArgs {
-    /// The server
+    /// Name of the server
     #[arg(add = server_names())]
     name: String,
     #[command(flatten)]
     target_file: FileArgs,
 }
 
-/// Which file.
+/// The file to change.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
     /// Change this file, in its own dialect and format, instead of your own switchboard.toml
@@ -89,7 +89,7 @@ pub(crate) fn add(options: &Options, args: AddArgs) -> Result<u8, Failure> {
         (None, None) => {
             return Err(Failure::new(
                 Code::Usage,
-                "neither an address nor `-- COMMAND` is given",
+                "neither a URL nor `-- COMMAND` is given",
             ));
         }
     };
@@ -165,7 +165,7 @@ fn change(
     Ok(0)
 }
 
-/// The file to change, and whose it is.
+/// The file to change, with its scope.
 fn file_to_change(paths: &Paths, options: &Options, target_file: &FileArgs) -> ConfigFile {
     let Some(path) = &target_file.file else {
         return ConfigFile::new(paths.own_file(), Scope::User);
@@ -185,7 +185,7 @@ fn file_to_change(paths: &Paths, options: &Options, target_file: &FileArgs) -> C
     }
 }
 
-/// The entry of that name that holds in this folder, in whichever file.
+/// The entry of this name that is in effect in this folder, in whichever file.
 fn effective_entry(paths: &Paths, options: &Options, name: &str) -> Option<Arc<ServerConfig>> {
     let files = paths.config_files(&Options {
         config: Vec::new(),
@@ -199,8 +199,8 @@ fn effective_entry(paths: &Paths, options: &Options, name: &str) -> Option<Arc<S
         .cloned()
 }
 
-/// The file of an entry that does not stand in the user's own: changed after a yes at a terminal,
-/// and elsewhere named.
+/// The file of an entry that is not in the user's own file: changed after a yes at a terminal;
+/// otherwise an error that names it.
 fn confirm_other_file(
     options: &Options,
     holder: Arc<ServerConfig>,
@@ -210,7 +210,7 @@ fn confirm_other_file(
     let path = holder.source.file.to_path_buf();
     let shown = escaped(&path.display().to_string());
     let fact = format!(
-        "server \"{}\" stands in {shown}, not in your own file",
+        "server \"{}\" is in {shown}, not in your own file",
         escaped(name)
     );
     if let Some(terminal) = Tty::open().filter(|_| !options.json) {
@@ -240,8 +240,8 @@ fn confirm_other_file(
         .hint(hint))
 }
 
-/// What else a person must know for the change to hold: trust, another file, a file that is not
-/// read by itself.
+/// Notices about what else the change needs: trust, another file's entry, a file that is not read
+/// by default.
 fn print_follow_up(
     paths: &Paths,
     options: &Options,
@@ -260,13 +260,13 @@ fn print_follow_up(
     {
         let trust = hints::command(&["trust", name.as_str()]);
         output::notice(&format!(
-            "a project's server starts once it is trusted: look at it with {trust}"
+            "a project's server starts once it is trusted: review it with {trust}"
         ));
     }
     let shown = escaped(&file.path.display().to_string());
     if found.is_none() {
         output::notice(&format!(
-            "this file is read only where it is given: `switchboard -c {}`",
+            "this file is read only if it is given: `switchboard -c {}`",
             hints::quoted(&shown)
         ));
         return;
@@ -277,7 +277,7 @@ fn print_follow_up(
         let source = &holder.source;
         let other = escaped(&source.file.display().to_string());
         output::notice(&format!(
-            "what holds is another file's entry of this name: {other}:{}",
+            "another file's entry of this name takes precedence: {other}:{}",
             source.line
         ));
     }
@@ -291,7 +291,7 @@ fn edit_failure(fault: EditFault, name: &str) -> Failure {
         EditFault::Missing { .. } => {
             let why = hints::command(&["why", name]);
             failure.hint(format!(
-                "{why} says which file an entry stands in; name it with --file"
+                "{why} shows which file has the entry; name that file with --file"
             ))
         }
         _ => failure,

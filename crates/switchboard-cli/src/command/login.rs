@@ -1,4 +1,4 @@
-//! `login`: brings a server's login page before the person, and keeps what it gives.
+//! `login`: logs in to a server through its login page, and stores the tokens.
 
 use clap::Args;
 use serde_json::json;
@@ -10,19 +10,19 @@ use crate::setup::{Setup, block_on};
 use crate::terminal::login::{OpenInBrowser, PasteRedirect};
 use crate::{hints, interrupt, output};
 
-/// Where, and how.
+/// Arguments of `login`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The address is shown and nothing is opened before a yes. Tokens go to the system keyring, or to a file that only you can read.
+The login page is opened only after you confirm its address. Tokens are stored in the system keyring, or in a file that only you can read.
 
 Examples:
   switchboard login github
-  switchboard login github --no-browser    on a machine without one: open the address elsewhere, paste what it leads to")]
+  switchboard login github --no-browser    without a browser here: open the address elsewhere, paste the redirect address")]
 pub(crate) struct LoginArgs {
-    /// The server, by its name in the configuration
+    /// Name of the server in the configuration
     #[arg(add = server_names())]
     server: String,
-    /// Print the address instead of opening it, and read the address that it leads to
+    /// Print the address instead of opening it, and read the redirect address from the terminal
     #[arg(long)]
     no_browser: bool,
 }
@@ -62,7 +62,7 @@ fn sentence(outcome: &LoggedIn) -> String {
     let lasts = if *lasts {
         ""
     } else {
-        "; it ends without renewal, and you will be asked again"
+        "; it cannot be renewed, so you will have to log in again"
     };
     format!("logged in to server \"{server}\" (by {issuer}{scopes}){lasts}\n")
 }

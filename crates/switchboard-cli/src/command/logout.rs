@@ -1,4 +1,4 @@
-//! `logout`: gives a server's token back, and forgets it.
+//! `logout`: revokes the tokens of a server and deletes them.
 
 use clap::Args;
 use serde_json::json;
@@ -9,11 +9,11 @@ use crate::failure::Failure;
 use crate::setup::{Setup, block_on};
 use crate::{interrupt, output};
 
-/// Where.
+/// Arguments of `logout`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  switchboard logout github")]
 pub(crate) struct LogoutArgs {
-    /// The server, by its name in the configuration
+    /// Name of the server in the configuration
     #[arg(add = server_names())]
     server: String,
 }
@@ -38,13 +38,13 @@ pub(crate) fn run(options: &Options, args: &LogoutArgs) -> Result<u8, Failure> {
     }
     let line = match (was_logged_in, revoked) {
         (false, _) => format!(
-            "nobody was logged in to server \"{server}\"; all that was kept of it is forgotten\n"
+            "there was no login to server \"{server}\"; anything stored for it was deleted\n"
         ),
         (true, true) => {
-            format!("logged out of server \"{server}\": the token is given back and forgotten\n")
+            format!("logged out of server \"{server}\": the token was revoked and deleted\n")
         }
         (true, false) => format!(
-            "logged out of server \"{server}\": the token is forgotten here; its authorization server was not told, and may honour it until it ends\n"
+            "logged out of server \"{server}\": the token was deleted here but not revoked; the authorization server may accept it until it expires\n"
         ),
     };
     output::print(&line)?;

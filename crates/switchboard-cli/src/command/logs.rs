@@ -1,4 +1,4 @@
-//! `logs`: the last of each server's log file in the state folder, escaped.
+//! `logs`: prints the end of each server's log file, escaped.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use crate::failure::{Code, Failure};
 use crate::output;
 use crate::paths::Paths;
 
-/// Whose log, and how much of it.
+/// Arguments of `logs`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard logs git\n  switchboard logs git -n 500\n  switchboard logs --json"
 )]
 pub(crate) struct LogsArgs {
-    /// Only this server's
+    /// Only this server
     #[arg(add = server_names())]
     server: Option<String>,
-    /// How many of its last lines
+    /// Number of lines from the end
     #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 50)]
     lines: usize,
 }
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options, args: &LogsArgs) -> Result<u8, Failure> {
     let paths = Paths::find()?;
     let servers = servers_with_logs(&paths.logs(), args.server.as_deref())?;
     if servers.is_empty() {
-        output::notice("there is no log yet: a server has one once it was started");
+        output::notice("no log yet: a server has one after its first start");
     }
     let mut text = String::new();
     let mut document = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options, args: &LogsArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The servers that have a log, by name. A server that was named must have one.
+/// The servers that have a log, by name. A named server must have one.
 fn servers_with_logs(folder: &Path, server: Option<&str>) -> Result<Vec<ServerName>, Failure> {
     let mut servers: Vec<_> = std::fs::read_dir(folder)
         .into_iter()
@@ -75,9 +75,9 @@ fn servers_with_logs(folder: &Path, server: Option<&str>) -> Result<Vec<ServerNa
             let name = Untrusted::new(server);
             Err(Failure::new(
                 Code::Usage,
-                format!("no log of a server \"{}\"", name.for_terminal_line()),
+                format!("no log of server \"{}\"", name.for_terminal_line()),
             )
-            .hint("a server has one once it was started"))
+            .hint("a server has one after its first start"))
         }
         _ => Ok(servers),
     }

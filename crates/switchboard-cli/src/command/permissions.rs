@@ -1,4 +1,4 @@
-//! `permissions`: the answers that are remembered for good, listed and taken back.
+//! `permissions`: lists and revokes remembered approvals.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::paths::Paths;
 use crate::setup::{OutputScope, open_store};
 use crate::view::server::escaped;
 
-/// What to do with them.
+/// Arguments of `permissions`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Answers \"always, for good\" to questions about calls, and project files whose own permissions were accepted by `switchboard trust`.
@@ -31,13 +31,13 @@ pub(crate) struct PermissionsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// What is remembered (the default)
+    /// List remembered approvals (the default)
     List,
-    /// Take answers back: the next call asks again
+    /// Revoke approvals: the next call asks again
     Revoke(RevokeArgs),
 }
 
-/// Which answers.
+/// Arguments of `permissions revoke`.
 #[derive(Debug, Args)]
 struct RevokeArgs {
     /// SERVER/TOOL, SERVER, or the path of a file
@@ -48,9 +48,9 @@ struct RevokeArgs {
     all: bool,
 }
 
-/// What is remembered.
+/// All remembered approvals.
 struct Answers {
-    /// With their keys in the store.
+    /// Grants with their keys in the store.
     tools: Vec<(String, Grant)>,
     files: Vec<AcceptedPermissions>,
 }
@@ -69,7 +69,7 @@ impl Answers {
         })
     }
 
-    /// Those that these words mean.
+    /// The approvals that these words select.
     fn select(self, words: &[String]) -> Result<Self, Failure> {
         let mut found = Self {
             tools: Vec::new(),
@@ -105,9 +105,9 @@ impl Answers {
             if before == found.tools.len() + found.files.len() {
                 return Err(Failure::new(
                     Code::Usage,
-                    format!("nothing is remembered of {:?}", escaped(word)),
+                    format!("no approval is remembered for {:?}", escaped(word)),
                 )
-                .hint("`switchboard permissions` lists what is"));
+                .hint("`switchboard permissions` lists them"));
             }
         }
         Ok(found)
@@ -140,9 +140,7 @@ impl Answers {
     fn as_text(&self) -> String {
         let mut text = String::new();
         if !self.tools.is_empty() {
-            text.push_str(
-                "Tools that are not asked about, as they were defined when you answered:\n",
-            );
+            text.push_str("Tools that run without asking while their definition stays the same:\n");
             self.tools
                 .iter()
                 .for_each(|(_, grant)| text.push_str(&format!("  {}\n", grant_line(grant))));
@@ -161,7 +159,7 @@ impl Answers {
     }
 }
 
-/// One remembered answer, safe to show.
+/// One grant, escaped.
 pub(super) fn grant_line(grant: &Grant) -> String {
     let tool = grant.id.tool.untrusted();
     format!(
@@ -180,7 +178,7 @@ pub(crate) fn run(options: &Options, wanted: &PermissionsArgs) -> Result<u8, Fai
     let store = open_store(&Paths::find()?, OutputScope::Result);
     let answers = Answers::read(&*store)?;
     let (answers, done, nothing) = match &wanted.action {
-        None | Some(Action::List) => (answers, "", "no answer is remembered\n"),
+        None | Some(Action::List) => (answers, "", "no approval is remembered\n"),
         Some(Action::Revoke(which)) => {
             let answers = if which.all {
                 answers
@@ -188,7 +186,7 @@ pub(crate) fn run(options: &Options, wanted: &PermissionsArgs) -> Result<u8, Fai
                 answers.select(&which.what)?
             };
             answers.remove(&*store)?;
-            (answers, "taken back:\n", "no answer was remembered\n")
+            (answers, "revoked:\n", "no approval was remembered\n")
         }
     };
     if options.json {

@@ -1,4 +1,4 @@
-//! `prompt`: one prompt, filled in; its messages for a person, or the result byte for byte.
+//! `prompt`: gets one prompt and prints its messages.
 
 use clap::Args;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use crate::setup::Setup;
 use crate::view::server::escaped;
 use crate::{cached_catalog, hints, output, progress, suggestion, terminal};
 
-/// Which prompt, with what.
+/// Arguments of `prompt`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard prompt review language=rust\n  switchboard prompt demo/review language=rust\n  switchboard prompt haiku --server demo --json"
@@ -24,10 +24,10 @@ pub(crate) struct PromptArgs {
     /// Its name, or server/name
     #[arg(add = prompt_names())]
     name: String,
-    /// Its arguments; all are text
+    /// Its arguments, as text
     #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair)]
     pairs: Vec<Pair>,
-    /// The server that has it, where several do
+    /// The server that offers it, if several do
     #[arg(long, short, add = server_names())]
     server: Option<String>,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options, args: &PromptArgs) -> Result<u8, Failure> {
     })
 }
 
-/// Which server, as far as it is said or last time's catalogs tell, and which of its prompts.
+/// The server, if it is given or the cached catalogs determine it, and the name of its prompt.
 fn split_name<'a>(setup: &Setup, args: &'a PromptArgs) -> (Option<String>, &'a str) {
     let name = args.name.as_str();
     if args.server.is_some() {
@@ -104,7 +104,7 @@ fn messages(result: &RawJson) -> Result<Untrusted, Failure> {
             Code::Answered,
             format!("the prompt cannot be shown: {error}"),
         )
-        .hint("--json prints it as it came")
+        .hint("--json prints it unchanged")
     })?;
     let listed = value
         .get("messages")

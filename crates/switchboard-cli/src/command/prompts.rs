@@ -1,4 +1,4 @@
-//! `prompts`: what prompts are on offer, with their arguments.
+//! `prompts`: lists prompts with their arguments.
 
 use clap::Args;
 
@@ -8,11 +8,11 @@ use crate::output;
 use crate::view::server::escaped;
 use crate::view::table;
 
-/// Whose prompts.
+/// Arguments of `prompts`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  switchboard prompts\n  switchboard prompts demo --json")]
 pub(crate) struct PromptsArgs {
-    /// Only this server's, and start only this one
+    /// Only this server, and start only it
     #[arg(add = server_names())]
     server: Option<String>,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options, args: &PromptsArgs) -> Result<u8, Failure> 
             output::print_json(&format!(r#"{{"prompts":[{}]}}"#, prompts.join(",")))?;
         } else {
             if rows.is_empty() && !host.servers().is_empty() {
-                output::notice("no prompt is on offer");
+                output::notice("no prompts available");
             }
             output::print(&table::aligned(&rows, output::stdout_columns()))?;
         }

@@ -1,4 +1,4 @@
-//! `read`: one resource; its contents for a person, or the result byte for byte.
+//! `read`: reads one resource and prints its contents.
 
 use std::path::PathBuf;
 
@@ -16,19 +16,19 @@ use crate::view::server::escaped;
 use crate::view::table;
 use crate::{cached_catalog, hints, output, progress, save_files, suggestion, terminal};
 
-/// Which resource.
+/// Arguments of `read`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard read demo://greeting/Ada\n  switchboard read file:///etc/hosts --server files --json"
 )]
 pub(crate) struct ReadArgs {
-    /// Its address
+    /// URI of the resource
     #[arg(add = resource_addresses())]
     uri: String,
-    /// The server that has it, where several do or none lists it
+    /// The server that has it, if several do or none lists it
     #[arg(long, short, add = server_names())]
     server: Option<String>,
-    /// Write what is not text to files in this folder
+    /// Write binary contents to files in this folder
     #[arg(long, value_name = "DIR", add = path_completer())]
     save: Option<PathBuf>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct ReadArgs {
 pub(crate) fn run(options: &Options, args: &ReadArgs) -> Result<u8, Failure> {
     args.save.as_deref().map(save_files::prepare).transpose()?;
     let setup = Setup::read(options)?;
-    // Where last time's catalogs tell whose it is, no other server is started.
+    // If the cached catalogs determine the server, no other is started.
     let cached =
         || cached_catalog::only_server(&setup, |catalog| catalog.servers_of_resource(&args.uri));
     let server = args
@@ -66,8 +66,8 @@ pub(crate) fn run(options: &Options, args: &ReadArgs) -> Result<u8, Failure> {
     })
 }
 
-/// The server named; else the one that lists the address; else the only one whose templates begin
-/// like it (S4-26).
+/// The named server; otherwise the one that lists the URI; otherwise the only one with a matching
+/// template.
 pub(super) fn server_with_resource(
     host: &Host,
     uri: &str,
@@ -87,21 +87,21 @@ pub(super) fn server_with_resource(
         });
         let meant = suggestion::did_you_mean(uri, known);
         let hint = format!(
-            "{meant}{} lists them; --server SERVER asks one that does not list it",
+            "{meant}{} lists them; --server SERVER reads from a server that does not list it",
             hints::command(&["resources"])
         );
         Failure::new(Code::Usage, format!("no server lists the resource {shown}")).hint(hint)
     })
 }
 
-/// Text as text, anything else by type and size.
+/// Text as text, other contents by type and size.
 fn contents(result: &RawJson) -> Result<Untrusted, Failure> {
     let value = result.to_value().map_err(|error| {
         Failure::new(
             Code::Answered,
             format!("the contents cannot be shown: {error}"),
         )
-        .hint("--json prints them as they came")
+        .hint("--json prints them unchanged")
     })?;
     let parts = value
         .get("contents")

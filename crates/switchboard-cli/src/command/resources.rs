@@ -1,4 +1,4 @@
-//! `resources`: what resources and families of resources are on offer.
+//! `resources`: lists resources and resource templates.
 
 use clap::Args;
 use switchboard::untrusted::Untrusted;
@@ -9,11 +9,11 @@ use crate::output;
 use crate::view::server::escaped;
 use crate::view::table;
 
-/// Whose resources.
+/// Arguments of `resources`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  switchboard resources\n  switchboard resources demo --json")]
 pub(crate) struct ResourcesArgs {
-    /// Only this server's, and start only this one
+    /// Only this server, and start only it
     #[arg(add = server_names())]
     server: Option<String>,
 }
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options, args: &ResourcesArgs) -> Result<u8, Failure
             ))?;
         } else {
             if rows.is_empty() && !host.servers().is_empty() {
-                output::notice("no resource is on offer");
+                output::notice("no resources available");
             }
             output::print(&table::aligned(&rows, output::stdout_columns()))?;
         }

@@ -1,4 +1,4 @@
-//! `status`: how every configured server stands.
+//! `status`: shows the state of every configured server.
 
 use clap::Args;
 use switchboard::config::{self, ConfigFile, NewServer, Scope, ServerTarget};
@@ -9,21 +9,21 @@ use crate::progress::WaitLimit;
 use crate::setup::{OutputScope, Setup};
 use crate::view::server::{escaped, shell_word};
 use crate::view::status::{Detail, render};
-use crate::{output, progress, view};
+use crate::{hints, output, progress, view};
 
-/// What to show.
+/// Arguments of `status`.
 #[derive(Debug, Default, Args)]
 #[command(
     after_help = "Examples:\n  switchboard status --descriptions\n  switchboard -v status          pid, uptime, memory, restarts, timeouts\n  switchboard status --json | jq '.servers[] | select(.status != \"CONNECTED\")'"
 )]
 pub(crate) struct StatusArgs {
-    /// Show what each tool does
+    /// Show the description of each tool
     #[arg(long)]
     descriptions: bool,
-    /// Show this server, which is in no file: a command line or a URL
+    /// Show a server that is in no file: a command line or a URL
     #[arg(long = "server", value_name = "COMMAND|URL")]
     ad_hoc: Option<String>,
-    /// Do not ask whether to start the server of --server
+    /// Start the server of --server without asking
     #[arg(long, requires = "ad_hoc")]
     yes: bool,
 }
@@ -57,8 +57,7 @@ pub(crate) fn run(options: &Options, args: &StatusArgs) -> Result<u8, Failure> {
     })
 }
 
-/// What to do where nothing is configured: something to copy, in the words of the file that it is
-/// for.
+/// Instructions for an empty configuration, with an example in the format of the file.
 fn first_steps(setup: &Setup, options: &Options) -> String {
     let looked = if options.config.is_empty() {
         setup.paths.searched()
@@ -100,12 +99,14 @@ fn first_steps(setup: &Setup, options: &Options) -> String {
             )
         });
         text.push_str(&format!(
-            "{} could begin like this:\n\n{sample}\n`switchboard {}add time{given} -- uvx mcp-server-time` writes that. Then \
-             `switchboard` shows it, `switchboard tools` what it offers.\n",
+            "{} could look like this:\n\n{sample}\n`switchboard {}add time{given} -- uvx mcp-server-time` adds it. Then \
+             {} shows its state and {} its tools.\n",
             escaped(&file.display().to_string()),
             dialect.unwrap_or_default(),
+            hints::command(&["status"]),
+            hints::command(&["tools"]),
         ));
     }
-    text.push_str("`switchboard demo` shows everything without a file.\n\n");
+    text.push_str("`switchboard demo` needs no configuration.\n\n");
     text
 }

@@ -1,4 +1,4 @@
-//! `tools`: what is on offer, and what is withheld and why.
+//! `tools`: lists tools, and those that are withheld with the reason.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use crate::view::server::escaped;
 use crate::view::{counted, signature, table};
 use crate::{cached_catalog, output, progress};
 
-/// Which tools, and how.
+/// Arguments of `tools`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard tools\n  switchboard tools git                 of one server\n  switchboard tools git/git_log         one tool: what it takes, how to call it\n  switchboard tools git --schema\n  switchboard tools --json | jq -r '.tools[].name'\n  switchboard tools --vendor gemini      for a request to a model"
 )]
 pub(crate) struct ToolsArgs {
-    /// Only this server's, and start only this one; or one tool, with what it takes
+    /// Only this server, and start only it; or one tool, with its arguments
     #[arg(value_name = "SERVER|TOOL", add = server_names())]
     server: Option<String>,
     /// Show the schema of each tool's arguments
     #[arg(long)]
     schema: bool,
-    /// Print the tools as a model vendor's API takes them: the array for a request, as JSON
+    /// Print the JSON array of tools for a request to this vendor's API
     #[arg(long)]
     vendor: Option<Vendor>,
-    /// Use this server, which is in no file: a command line or a URL
+    /// Use a server that is in no file: a command line or a URL
     #[arg(long = "server", value_name = "COMMAND|URL")]
     ad_hoc: Option<String>,
-    /// Do not ask whether to start the server of --server
+    /// Start the server of --server without asking
     #[arg(long, requires = "ad_hoc")]
     yes: bool,
 }
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options, args: &ToolsArgs) -> Result<u8, Failure> {
                 .all(|tool| !is_selected(server, &tool.id.server))
                 && !host.servers().is_empty()
             {
-                output::notice("no tool is on offer");
+                output::notice("no tools available");
             }
             output::print(&text(
                 &catalog,
@@ -104,8 +104,8 @@ pub(crate) fn run(options: &Options, args: &ToolsArgs) -> Result<u8, Failure> {
     })
 }
 
-/// Whether a name is a tool's: one with a slash, or one that no server has and that looks like a
-/// tool's or was one last time.
+/// Whether a name is a tool's: it has a slash, or it is no server's name and has `__` or is in a
+/// cached catalog.
 fn is_tool(setup: &Setup, name: &str) -> bool {
     let is_server = setup
         .config
@@ -116,7 +116,7 @@ fn is_tool(setup: &Setup, name: &str) -> bool {
     !is_server && (name.contains('/') || name.contains("__") || was_tool())
 }
 
-/// The array that a vendor's API takes; what it would not take is told beside.
+/// Prints the array for a vendor's API, and a notice for each tool that the API would reject.
 fn print_for_vendor<'a>(
     vendor: Vendor,
     tools: impl Iterator<Item = &'a Arc<Tool>>,
@@ -134,7 +134,7 @@ fn print_for_vendor<'a>(
     output::print_json(&set.to_json())
 }
 
-/// One tool, whole.
+/// Prints one tool in detail.
 fn print_one(options: &Options, setup: Setup, name: &str, args: &ToolsArgs) -> Result<u8, Failure> {
     let server = super::call::server_to_start(&setup, name)?;
     let only = super::call::servers_to_start(&setup, name, server.as_ref());
@@ -163,8 +163,8 @@ fn is_selected(server: Option<&str>, name: &ServerName) -> bool {
     server.is_none_or(|server| server == name.as_str())
 }
 
-/// `{"tools":[{"name","server","tool","source",…}],"withheld":[{"server","tool","reason"}]}`, each
-/// definition as its server sent it, but for what the dialect of its file makes of schemas.
+/// `{"tools":[{"name","server","tool","source",…}],"withheld":[{"server","tool","reason"}]}`. Each
+/// definition is as its server sent it, but for changes that the dialect makes to schemas.
 fn json(catalog: &Catalog, server: Option<&str>) -> String {
     let tools: Vec<_> = catalog
         .tools()
@@ -201,8 +201,7 @@ fn as_json(tool: &Tool) -> String {
     super::with_fields(&tool.shown_definition(), &ours)
 }
 
-/// A pipe gets a line for each tool: name, server, what it does. A screen gets the servers as
-/// headings.
+/// A pipe gets a line per tool: name, server, description. A terminal gets a heading per server.
 fn text(catalog: &Catalog, server: Option<&str>, schema: bool, columns: Option<usize>) -> String {
     let tools: Vec<_> = catalog
         .tools()
@@ -271,7 +270,7 @@ fn grouped_by_server(tools: &[&Arc<Tool>], schema: bool, columns: usize) -> Stri
                 .collect();
             text.push_str(&with_schemas(rows, of_one, schema, Some(columns)));
         } else {
-            // Too narrow for two columns: what it does stands below its name.
+            // Too narrow for two columns: the description is below the name.
             for tool in of_one {
                 text.push_str(&format!("  {}\n", tool.exposed));
                 let about = summary(tool);
@@ -324,7 +323,7 @@ fn first_line(text: &str) -> String {
 }
 
 fn indented_schema(schema: &switchboard::wire::RawJson) -> String {
-    // JSON has no line breaks of the server's own inside a value.
+    // Line breaks inside JSON strings are escaped, so each line is one of ours.
     pretty_json(schema.as_str(), None)
         .lines()
         .map(|line| format!("    {}\n", escaped(line)))

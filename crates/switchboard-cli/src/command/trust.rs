@@ -1,5 +1,5 @@
-//! `trust`: shows what a project's file would start, whole, and records a yes for exactly that,
-//! server by server.
+//! `trust`: shows everything that a project's file would start, and records the acceptance of each
+//! server.
 
 use clap::Args;
 use switchboard::config::{ProjectPermissions, Scope, ServerConfig};
@@ -14,46 +14,46 @@ use crate::{hints, interrupt, output};
 
 /// `--list`, `--revoke` and `--folder`.
 mod accepted;
-/// The questions at a terminal.
+/// The prompts at a terminal.
 mod ask;
-/// The question about what runs without asking.
+/// The prompt about permissions.
 mod permissions;
-/// What is shown of an entry.
+/// The text of an entry.
 pub(crate) mod show;
 
-/// Which servers.
+/// Arguments of `trust`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A project's servers do not start until a person has seen exactly what they run. A change asks again.
-What its file would let run without asking is a second question; with no, the project can only tighten your own permissions.
-A server of your own file waits only where a running `switchboard watch` saw it change; name it to say yes.
+A project's servers start only after you have reviewed exactly what they run. A change asks again.
+What the file would let run without asking is a second question; if you decline it, the project can only tighten your own permissions.
+A server of your own file needs trust only if a running `switchboard watch` saw it change; name it to accept it.
 
-With --folder it is about the current folder: whether servers of your own files that name no `cwd` run in it.
+--folder accepts the current folder: servers of your own files without `cwd` then run in it.
 
 Examples:
-  switchboard trust                  look at each server that waits, and answer
-  switchboard trust git --yes        accept this one as it stands, without a question
+  switchboard trust                  review each server that is not trusted
+  switchboard trust git --yes        accept this server as it is, without asking
   switchboard trust --folder         let your own servers run in this folder
-  switchboard trust --list           what was accepted so far
-  switchboard trust --revoke git     take it back: the server waits again")]
+  switchboard trust --list           list what was accepted
+  switchboard trust --revoke git     revoke it: the server needs trust again")]
 pub(crate) struct TrustArgs {
     /// Only these servers
     #[arg(add = server_names())]
     servers: Vec<String>,
-    /// Accept the servers named, as they stand now, without asking
+    /// Accept the named servers as they are now, without asking
     #[arg(long, requires = "servers")]
     yes: bool,
     /// Let your own servers run in the current folder
     #[arg(long, conflicts_with_all = ["servers", "yes"])]
     folder: bool,
-    /// Show the servers and folders that were accepted
+    /// List accepted servers and folders
     #[arg(long, conflicts_with_all = ["servers", "yes", "folder"])]
     list: bool,
-    /// Take back what was accepted: of the servers named, of a file, of a folder, or with --folder
-    /// of this folder
+    /// Revoke what was accepted: for a server, a file or a folder, or with --folder for the current
+    /// folder
     #[arg(long, conflicts_with_all = ["yes", "list"])]
     revoke: bool,
-    /// With --yes: accept also what the files of these servers let run without asking
+    /// With --yes: also accept what the files of these servers let run without asking
     #[arg(long, requires = "yes")]
     permissions: bool,
 }
@@ -78,8 +78,8 @@ pub(crate) fn run(options: &Options, args: &TrustArgs) -> Result<u8, Failure> {
     waiting.retain(|(server, _)| {
         args.servers.is_empty() || args.servers.iter().any(|name| name == server.name.as_str())
     });
-    // An entry of a person's own file waits only in a host that runs already and saw it change: a
-    // yes counts there.
+    // An entry of a user's own file needs trust only in a running host that saw it change; it reads
+    // the answer from the store.
     let own = args
         .servers
         .iter()
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options, args: &TrustArgs) -> Result<u8, Failure> {
         .collect();
     let project_permissions = permissions::not_accepted(&setup, &args.servers);
     if waiting.is_empty() && (project_permissions.is_empty() || args.yes && !args.permissions) {
-        return report(options, &[], "nothing waits for trust\n");
+        return report(options, &[], "no server needs trust\n");
     }
     if args.yes {
         for (project, trust_state) in project_permissions.iter().filter(|_| args.permissions) {
@@ -145,7 +145,7 @@ fn ask_each(
                 "what the project would let run without asking is not accepted, and there is no terminal to ask on; \
                  accept it with `switchboard trust` in a terminal, or with `switchboard trust SERVER --yes --permissions`",
             );
-            return report(options, &[], "nothing waits for trust\n");
+            return report(options, &[], "no server needs trust\n");
         }
         let names: Vec<_> = waiting
             .iter()
@@ -175,7 +175,7 @@ fn ask_each(
         trust::accept(disclosure, &*setup.store)?;
         accepted.push(disclosure.name.to_string());
     }
-    // Whoever trusts none of a file's servers need not think about what they may do.
+    // Permissions of a file matter only if one of its servers is trusted.
     for file in project_permissions
         .iter()
         .filter(|(project, _)| setup.is_in_effect(project))

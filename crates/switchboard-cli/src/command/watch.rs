@@ -1,4 +1,4 @@
-//! `watch`: one line for each change of a resource, until Ctrl-C.
+//! `watch`: prints a line for each change of a resource, until Ctrl-C.
 
 use clap::Args;
 use switchboard::Host;
@@ -15,22 +15,21 @@ use crate::setup::Setup;
 use crate::view::server::escaped;
 use crate::{output, progress};
 
-/// Which resource.
+/// Arguments of `watch`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard watch demo://counter\n  switchboard watch file:///etc/hosts --server files --json"
 )]
 pub(crate) struct WatchArgs {
-    /// Its address
+    /// URI of the resource
     #[arg(add = resource_addresses())]
     uri: String,
-    /// The server that has it, where several do or none lists it
+    /// The server that has it, if several do or none lists it
     #[arg(long, short, add = server_names())]
     server: Option<String>,
 }
 
-/// A person may edit the configuration meanwhile: what it changes is told, and done as far as
-/// nobody must be asked.
+/// Watches the configuration: changes that need no approval are applied, and all are reported.
 fn watch_config(host: &Host, paths: &Paths, options: &Options) {
     let files = if options.config.is_empty() {
         paths.searched()
@@ -38,7 +37,7 @@ fn watch_config(host: &Host, paths: &Paths, options: &Options) {
         options.config.clone()
     };
     let (paths, options) = (paths.clone(), options.clone());
-    // A yes that is given in another terminal counts here.
+    // Trust that is given in another terminal counts here too.
     let files = files
         .into_iter()
         .chain(["trust.json", "permissions.json"].map(|name| paths.state.join(name)));
@@ -47,7 +46,7 @@ fn watch_config(host: &Host, paths: &Paths, options: &Options) {
     }
 }
 
-/// Says what became of the server; an error where nothing will be heard from it any more (P9).
+/// Prints a lost connection; an error if the server will send no more events.
 fn check_server(host: &Host, server: &ServerName) -> Result<(), Failure> {
     let Some(handle) = host.server(server.as_str()) else {
         return Err(Failure::new(
@@ -60,7 +59,7 @@ fn check_server(host: &Host, server: &ServerName) -> Result<(), Failure> {
         State::Ready { .. } | State::Connecting { .. } | State::Idle => Ok(()),
         State::Backoff { error, .. } => {
             output::log(format!(
-                "server \"{server}\": connection lost: {}; trying again",
+                "server \"{server}\": connection lost: {}; reconnecting",
                 escaped(error)
             ));
             Ok(())
@@ -93,7 +92,7 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
         watch_config(host, paths, options);
         super::wait_for_servers(host, options, args.server.as_deref()).await?;
         let server = super::read::server_with_resource(host, &args.uri, args.server.as_deref())?;
-        // Before the server agrees: its first word may come with the yes.
+        // Before subscribing: the first event may arrive with the response.
         let mut events = host.events();
         progress::with_spinner(
             format!("subscribing at {server}"),
@@ -101,7 +100,7 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
         )
         .await?;
         output::notice(&format!(
-            "watching {} of server \"{server}\"; Ctrl-C ends it",
+            "watching {} of server \"{server}\"; press Ctrl-C to stop",
             escaped(&args.uri)
         ));
         loop {
@@ -120,7 +119,7 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
                     }
                 }
                 Some(NextEvent::Gap(missed)) => {
-                    output::notice(&format!("{missed} events came too fast to be told"));
+                    output::notice(&format!("{missed} events came too fast and were skipped"));
                     check_server(host, &server)?;
                 }
                 Some(NextEvent::Event(Event::State { server: sender, .. })) if sender == server => {
@@ -133,7 +132,7 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
         }
     });
     match watched {
-        // This is how watching ends: the exit code says so, and nobody is told of an error.
+        // Ctrl-C is the normal end: the exit code says so, without an error message.
         Err(Failure {
             code: code @ Code::Interrupted,
             ..

@@ -1,4 +1,4 @@
-//! `why`: which file, line and scope each value of an entry came from, what it shadowed, and which
+//! `why`: shows the file, line and scope of each value of an entry, what it overrides, and which
 //! variables it reads.
 
 use clap::Args;
@@ -19,16 +19,16 @@ use permissions::ServerPermissions;
 
 mod permissions;
 
-/// Which entry, and which of its values.
+/// Arguments of `why`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard why git\n  switchboard why git timeout\n  switchboard why git env --json"
 )]
 pub(crate) struct WhyArgs {
-    /// The server
+    /// Name of the server
     #[arg(add = server_names())]
     server: String,
-    /// Only this value, as its file calls it or by its native name
+    /// Only this field, by its name in the file or its native name
     field: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options, args: &WhyArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// One entry: the one that holds, or one that it replaced.
+/// An entry: the one in effect, or one that it overrides.
 struct EntryView<'a> {
     server: &'a ServerConfig,
     values: Vec<ValueLine>,
@@ -74,11 +74,11 @@ struct ValueLine {
     value: String,
     line: usize,
     column: usize,
-    /// Only of the entry that holds: what the others would read does not matter.
+    /// Filled only for the entry in effect.
     reads: Vec<VariableUse>,
 }
 
-/// The entry that holds, then those that it shadows, nearest first.
+/// The entry in effect, then those that it overrides, nearest first.
 fn entries<'a>(
     config: &'a Config,
     server: &'a ServerConfig,
@@ -110,8 +110,8 @@ fn lines(server: &ServerConfig, values: &[EntryValue], uses: &[VariableUse]) -> 
             .iter()
             .any(|part| part.is_part && part.field.starts_with(&format!("{}.", value.field)))
     };
-    // What a dialect derives from a value stands where that value does, and says nothing of its
-    // own.
+    // A value that the dialect derives from another one has the same position, and is not shown
+    // twice.
     let derived = |value: &EntryValue| {
         value.written != value.field
             && values
@@ -142,7 +142,7 @@ fn is_own_name(other: &EntryValue, value: &EntryValue) -> bool {
     other.field != value.field && other.written == value.written && value.field == "transport"
 }
 
-/// `args[0]` is of `args`; `env.A` is of `env.A` and of nothing else.
+/// `args[0]` belongs to `args`; `env.A` belongs to `env.A` only.
 fn is_part_of(usage: &str, field: &str) -> bool {
     usage == field
         || usage
@@ -150,7 +150,7 @@ fn is_part_of(usage: &str, field: &str) -> bool {
             .is_some_and(|rest| rest.starts_with('['))
 }
 
-/// As written, without what looks secret.
+/// The value as written, with secrets masked.
 fn display_value(server: &ServerConfig, value: &EntryValue) -> String {
     let text = |text: &str| match (value.field.as_str(), &server.endpoint) {
         ("url", _) => mask::url(text),
@@ -174,7 +174,7 @@ fn display_value(server: &ServerConfig, value: &EntryValue) -> String {
     }
 }
 
-/// A text as its file has it: where references are native ones, `$$` is how `$` is kept.
+/// The text as its file has it: native references keep `$` as `$$`.
 fn plain(server: &ServerConfig, text: &str) -> String {
     let kept_so = server.endpoint.syntax() == ReferenceSyntax::Native
         && !server.dialect.profile().narrow_names;
@@ -185,7 +185,7 @@ fn plain(server: &ServerConfig, text: &str) -> String {
     }
 }
 
-/// Those values that were asked about; what is not set is told with what holds instead.
+/// The values of one field; an error with the default if the entry does not set it.
 fn select_field<'a>(
     entries: Vec<EntryView<'a>>,
     field: &str,
@@ -216,11 +216,11 @@ fn select_field<'a>(
             .find(|(name, _)| *name == field)
         {
             Some((_, value)) => format!(
-                "what holds is the default of a {} file: {value}",
+                "the default applies, of a {} file: {value}",
                 server.dialect.profile().name
             ),
             None => format!(
-                "{} shows what it sets",
+                "{} shows the fields that it sets",
                 hints::command(&["why", server.name.as_str()])
             ),
         };
@@ -232,7 +232,7 @@ fn select_field<'a>(
     Ok(kept)
 }
 
-/// What holds where an entry says nothing.
+/// The defaults of fields that the entry may not set.
 fn defaults(server: &ServerConfig) -> Vec<(&'static str, String)> {
     let limits = server.timeouts;
     let mut found = vec![
@@ -257,7 +257,7 @@ fn defaults(server: &ServerConfig) -> Vec<(&'static str, String)> {
     found
 }
 
-/// Whose file it is, for people.
+/// The scope of a file, for people.
 fn scope(scope: Scope) -> &'static str {
     match scope {
         Scope::User => "your own file",
@@ -283,13 +283,13 @@ fn as_text(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> Str
                 source.line
             )),
             _ => text.push_str(&format!(
-                "\nIt shadows the entry in {file}:{} ({kind})\n",
+                "\nIt overrides the entry in {file}:{} ({kind})\n",
                 source.line
             )),
         }
         if let Endpoint::Invalid(fault) = &entry.server.endpoint {
             text.push_str(&format!(
-                "  wrong, line {}: {}\n",
+                "  error in line {}: {}\n",
                 fault.line,
                 escaped(&fault.message)
             ));
@@ -315,7 +315,7 @@ fn as_text(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> Str
                 .filter(|(name, _)| !set(name))
                 .map(|(name, value)| format!("{name} = {value}"))
                 .collect();
-            text.push_str(&format!("  by default: {}\n", unset.join(", ")));
+            text.push_str(&format!("  defaults: {}\n", unset.join(", ")));
         }
     }
     text
@@ -326,8 +326,8 @@ fn describe_use(usage: &VariableUse) -> String {
     match usage.state {
         VariableState::Set => format!("{variable} is set"),
         VariableState::Empty => format!("{variable} is set, and empty"),
-        VariableState::Default => format!("{variable} is not set or empty: its default is taken"),
-        VariableState::Unset => format!("{variable} is not set: taken as empty"),
+        VariableState::Default => format!("{variable} is not set or empty: its default is used"),
+        VariableState::Unset => format!("{variable} is not set: it is empty"),
     }
 }
 

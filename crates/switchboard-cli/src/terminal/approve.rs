@@ -1,5 +1,4 @@
-//! The question whether a call may run: who, what, why, the whole of its arguments; then once,
-//! always, or no.
+//! The approval prompt: server, tool, reason, all arguments; the answers are once, always and no.
 
 use switchboard::caller::{Approval, ApprovalRequest, Keep};
 use switchboard::config::ApprovalChoices;
@@ -12,36 +11,34 @@ use super::json;
 
 /// Strings longer than this are cut in the middle until `a` is pressed.
 const LONGEST: usize = 300;
-/// S0-25: the detail of a prompt.
+/// The longest summary of a call.
 const DETAIL_CHARACTERS: usize = 200;
-/// The head is always on the screen, and must leave room for the keys: a fact in it is no longer
-/// than this.
+/// The head is always on the screen and must leave room for the keys, so its facts are limited.
 const FACT_CHARACTERS: usize = 240;
-/// Where the value of a fact begins.
+/// The column where the value of a fact begins.
 const FACT_INDENT: usize = 11;
 
-/// What each answer does, one a line.
+/// What each answer does.
 const ONCE: &str = "[o] once: this call only";
 const ONCE_EACH_TIME: &str = "[o] once: this call only (a rule asks each time)";
 const NO: &str = "[n] no: the call is not made";
-/// S2-41: the choices of that document, in its words; an answer of that kind holds for this run
-/// (S2-39).
+/// The choices of the Gemini document, in its words; there an answer counts for this run only.
 const PROCEED: &str = "[o] Proceed once: this call only";
 const CANCEL: &str = "[n] Cancel: the call is not made";
 
-/// One approval on the screen.
+/// The approval prompt as a dialog.
 pub(super) struct ApprovalDialog<'a> {
     request: &'a ApprovalRequest,
     stage: Stage,
     offset: usize,
-    /// Every value is shown whole.
+    /// Values are shown in full.
     whole: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Choose,
-    /// *Always* was chosen: for how long?
+    /// *Always* was chosen; asks how long to remember it.
     Keep(Always),
 }
 
@@ -65,7 +62,7 @@ impl<'a> ApprovalDialog<'a> {
         let always = !self.request.once_only;
         match key {
             Key::Char('o' | 'y') => return Some(Approval::Once),
-            // S2-41: an answer in memory; there is nothing more to say.
+            // Remembered in memory only: there is no second question.
             Key::Char('t') if always && self.is_in_memory() => {
                 return Some(Approval::AlwaysTool(Keep::Run));
             }
@@ -121,13 +118,12 @@ impl<'a> ApprovalDialog<'a> {
         .min(last);
     }
 
-    /// The server's file is of a kind that keeps no answer for good.
+    /// Whether the server's dialect keeps answers in memory only.
     fn is_in_memory(&self) -> bool {
         self.request.dialect.profile().approval_choices == ApprovalChoices::InMemory
     }
 
-    /// The gate sees an answer of the caller's model as a tool of this name, which no server can
-    /// offer.
+    /// The gate treats sampling as a tool of this name, which no server can offer.
     fn is_sampling(&self) -> bool {
         self.request.id.tool.as_wire() == "@sampling"
     }
@@ -135,8 +131,7 @@ impl<'a> ApprovalDialog<'a> {
     fn head(&self, columns: usize) -> Vec<ScreenLine> {
         let request = self.request;
         let fact = |label: &str, value: &str| {
-            // No line but the first begins at the edge: what wraps cannot pass for a fact of its
-            // own.
+            // Wrapped lines are indented: no part of a value can look like a fact of its own.
             let lines = frame::wrap(&shortened(value), columns.saturating_sub(FACT_INDENT))
                 .into_iter()
                 .enumerate();
@@ -148,18 +143,18 @@ impl<'a> ApprovalDialog<'a> {
         };
         let title = match self.is_sampling() {
             true => format!(
-                "May server {:?} have an answer of your model?",
+                "May server {:?} send a prompt to your model?",
                 request.id.server
             ),
             false => format!("May a tool of server {:?} run?", request.id.server),
         };
         let mut head = own_lines(&title, columns, TITLE);
         let (exposed, name) = (request.exposed.as_str(), safe(request.id.tool.as_wire()));
-        // The server's own name for the tool, where the name below does not tell it.
+        // The server's own name of the tool, unless the exposed name ends in it.
         if !self.is_sampling() && !exposed.ends_with(&name) {
             head.extend(fact("tool", &name));
         }
-        // S0-25; where the whole is shown below, the arguments do not stand here as well.
+        // If the arguments are shown below, they are left out here.
         let is_below = self.whole || self.is_sampling();
         let asks = if is_below {
             exposed.to_owned()
@@ -176,7 +171,7 @@ impl<'a> ApprovalDialog<'a> {
         let mut body = Vec::new();
         if let Some(lines) = &request.changed {
             body.push(own_line(
-                "It changed since you last said yes (- then, + now):",
+                "It changed since you approved it (- then, + now):",
                 WARNING,
             ));
             for line in lines {
@@ -192,7 +187,7 @@ impl<'a> ApprovalDialog<'a> {
             .filter(|text| !text.raw().is_empty())
         {
             match self.is_sampling() {
-                // The words are the host's own.
+                // This description is the host's own text.
                 true => body.extend(own_lines(&safe(description.raw()), columns, PLAIN)),
                 false => {
                     body.push(own_line("What the server says it does:", FAINT));
@@ -203,7 +198,7 @@ impl<'a> ApprovalDialog<'a> {
         }
         let name = safe(request.id.tool.as_wire());
         if shortened(&name) != name {
-            body.push(own_line("Its whole name:", FAINT));
+            body.push(own_line("Its full name:", FAINT));
             body.extend(quoted_lines(&name, columns, PLAIN));
             body.push(own_line(String::new(), PLAIN));
         }
@@ -213,7 +208,7 @@ impl<'a> ApprovalDialog<'a> {
         } else {
             "Its arguments"
         };
-        // What the one line above has room for is not shown twice.
+        // Arguments that fit into the summary are not repeated.
         if self.whole || self.is_sampling() || detail(request.exposed.as_str(), raw).ends_with('…')
         {
             body.push(own_line(format!("{what} ({} bytes):", raw.len()), FAINT));
@@ -234,7 +229,7 @@ impl<'a> ApprovalDialog<'a> {
                 let whole = if self.whole {
                     "a shortens long values"
                 } else {
-                    "a shows every value whole"
+                    "a shows full values"
                 };
                 let no = if self.is_in_memory() && !self.is_sampling() {
                     "Cancel"
@@ -248,17 +243,17 @@ impl<'a> ApprovalDialog<'a> {
                 )
             }
             Stage::Keep(_) if self.is_sampling() => own_lines(
-                "Remember yes for whatever this server asks your model:",
+                "Remember yes for every prompt of this server to your model:",
                 columns,
                 CHOSEN,
             ),
             Stage::Keep(Always::Tool) => own_lines(
-                "Remember yes for this tool, as it is defined now:",
+                "Remember yes for this tool, with its current definition:",
                 columns,
                 CHOSEN,
             ),
             Stage::Keep(Always::Server) => own_lines(
-                "Remember yes for every tool this server offers today:",
+                "Remember yes for every tool this server offers now:",
                 columns,
                 CHOSEN,
             ),
@@ -270,7 +265,7 @@ impl<'a> ApprovalDialog<'a> {
         question.into_iter().chain(choices).collect()
     }
 
-    /// What may be answered, and what each answer does.
+    /// The answers and what each does.
     fn choices(&self) -> &'static [&'static str] {
         match (self.stage, self.request.once_only) {
             (Stage::Keep(_), _) => &[
@@ -281,19 +276,19 @@ impl<'a> ApprovalDialog<'a> {
             ],
             (Stage::Choose, false) if self.is_sampling() => &[
                 ONCE,
-                "[t] always for this server: whatever it asks your model",
+                "[t] always for this server: every prompt to your model",
                 NO,
             ],
             (Stage::Choose, false) if self.is_in_memory() => &[
                 PROCEED,
-                "[t] Always allow this tool: for this run, while it is defined as now",
-                "[s] Always allow this server: for this run, every tool of it",
+                "[t] Always allow this tool: for this run, while its definition stays the same",
+                "[s] Always allow this server: for this run, all its tools",
                 CANCEL,
             ],
             (Stage::Choose, false) => &[
                 ONCE,
-                "[t] always this tool: while it is defined as now",
-                "[s] always this server: every tool that it offers today",
+                "[t] always this tool: while its definition stays the same",
+                "[s] always this server: every tool that it offers now",
                 NO,
             ],
             (Stage::Choose, true) if self.is_in_memory() => &[
@@ -329,7 +324,7 @@ impl Dialog for ApprovalDialog<'_> {
     }
 }
 
-/// The beginning and the end of a long fact, and how much stands between.
+/// The beginning and the end of a long value, and the length of the part between.
 fn shortened(value: &str) -> String {
     let count = value.chars().count();
     if count <= FACT_CHARACTERS {
@@ -343,8 +338,7 @@ fn shortened(value: &str) -> String {
     format!("{start} [… {} characters …] {end}", count - 2 * half)
 }
 
-/// S0-25: `<exposed tool name> <json-args>`, at most 200 characters, the last an ellipsis if
-/// something was cut.
+/// `<exposed tool name> <json-args>`, at most 200 characters, with an ellipsis if it was cut.
 fn detail(exposed: &str, arguments: &str) -> String {
     let whole = format!("{exposed} {}", safe(&json::readable(arguments)));
     if whole.chars().count() <= DETAIL_CHARACTERS {

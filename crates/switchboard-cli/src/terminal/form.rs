@@ -1,5 +1,4 @@
-//! A server's form: fields of every primitive kind, filled in on the screen; sent, declined or
-//! cancelled.
+//! An elicitation form: fields of every primitive type; it can be sent, declined or cancelled.
 
 use serde_json::{Map, Value};
 use switchboard::caller::ElicitAnswer;
@@ -13,16 +12,16 @@ use super::frame::{
 };
 use field::{Field, Kind};
 
-/// Formats: e-mail, address, date, time.
+/// Text formats: e-mail, URI, date, time.
 mod check;
-/// One field: what it holds, what it accepts.
+/// One field: its value and constraints.
 mod field;
 /// One line of text being edited.
 mod input;
 /// From a schema to fields.
 mod read;
 
-/// A form on the screen.
+/// The form as a dialog.
 #[derive(Debug, PartialEq)]
 pub(super) struct Form {
     server: String,
@@ -33,7 +32,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Reads the schema. The error is one line, safe to show.
+    /// Reads the schema. The error is one escaped line.
     pub(super) fn new(
         server: &ServerName,
         message: &Untrusted,
@@ -55,7 +54,7 @@ impl Form {
         }
     }
 
-    /// Everything valid, or the cursor on the first field that is not.
+    /// The answer if every field is valid; otherwise moves the cursor to the first invalid one.
     fn send(&mut self) -> Option<ElicitAnswer> {
         let mut answer = Map::new();
         let mut first_fault = None;
@@ -108,7 +107,7 @@ impl Dialog for Form {
     fn page(&self, columns: usize) -> Page {
         let mut head = vec![own_line(format!("Server \"{}\" asks", self.server), TITLE)];
         head.extend(own_lines(
-            "What stands behind a bar are its words. You need not answer.",
+            "Text behind a bar is the server's. You do not have to answer.",
             columns,
             FAINT,
         ));
@@ -120,7 +119,7 @@ impl Dialog for Form {
             let from = body.len();
             draw_field(&mut body, field, here, (index, self.fields.len()), columns);
             if here {
-                // The field's last line last, so that all of it is seen where it fits.
+                // The field's last line, so that all of it is on the screen if it fits.
                 focus_line = Some(body.len().saturating_sub(1).max(from));
             }
         }
@@ -135,7 +134,7 @@ impl Dialog for Form {
         foot.extend(choices(
             &[
                 "[Enter] next, send",
-                "[Ctrl-D] decline: it is told no",
+                "[Ctrl-D] decline: answer no",
                 "[Esc] cancel: no answer",
             ],
             columns,
@@ -159,7 +158,7 @@ fn draw_field(
     let required = if field.required {
         "required"
     } else {
-        "may be left empty"
+        "optional"
     };
     body.extend(own_lines(
         &format!(
@@ -234,7 +233,7 @@ fn draw_field(
     }
 }
 
-/// A value in a schema, as text for a person.
+/// A JSON value as text.
 fn as_text(value: &Value) -> String {
     value
         .as_str()

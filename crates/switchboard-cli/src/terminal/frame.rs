@@ -1,14 +1,13 @@
-//! Pages of lines that fit the screen: a head and a foot that are own_line, and between them a body
-//! that scrolls.
+//! Pages that fit the screen: a head and a foot of our own text, and a body between them that
+//! scrolls.
 //!
-//! Words of a server stand behind a bar, line by line, so that they cannot pass for ours (T13,
-//! T31).
+//! Each line of server text is behind a bar, so that it cannot look like ours.
 
 use anstyle::{AnsiColor, Style};
 use switchboard::untrusted::Untrusted;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What stands before each line of a stranger's words.
+/// The prefix of each line of server text.
 const BAR: &str = "│ ";
 
 /// A key press.
@@ -39,22 +38,22 @@ pub(super) struct Size {
     pub(super) rows: usize,
 }
 
-/// One row, as it is drawn.
+/// One line of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScreenLine {
     pub(super) text: String,
     pub(super) style: Style,
 }
 
-/// A question on the screen.
+/// A dialog on the screen.
 pub(super) trait Dialog {
-    /// What a key ends it with.
+    /// The answer that ends it.
     type Answer;
 
-    /// What it looks like now.
+    /// The page to draw.
     fn page(&self, columns: usize) -> Page;
 
-    /// A key was pressed.
+    /// Handles a key; `Some` ends the dialog.
     fn press(&mut self, key: Key, size: Size) -> Option<Self::Answer>;
 
     /// The first line of the body to show, if the dialog scrolls by itself.
@@ -63,13 +62,13 @@ pub(super) trait Dialog {
     }
 }
 
-/// All lines of a question. `head` and `foot` are always on the screen.
+/// All lines of a dialog. `head` and `foot` are always on the screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) head: Vec<ScreenLine>,
     pub(super) body: Vec<ScreenLine>,
     pub(super) foot: Vec<ScreenLine>,
-    /// A line of the body that must be seen.
+    /// A line of the body that must be on the screen.
     pub(super) focus: Option<usize>,
 }
 
@@ -81,7 +80,7 @@ pub(super) const FAULT: Style = AnsiColor::Red.on_default();
 pub(super) const CHOSEN: Style = Style::new().invert();
 pub(super) const KEYS: Style = AnsiColor::Cyan.on_default();
 
-/// A line of ours.
+/// A line of our own text.
 pub(super) fn own_line(text: impl Into<String>, style: Style) -> ScreenLine {
     ScreenLine {
         text: text.into(),
@@ -89,7 +88,7 @@ pub(super) fn own_line(text: impl Into<String>, style: Style) -> ScreenLine {
     }
 }
 
-/// Words of own_line, wrapped between words; lines after the first are indented.
+/// Our own text, wrapped between words; lines after the first are indented.
 pub(super) fn own_lines(text: &str, columns: usize, style: Style) -> Vec<ScreenLine> {
     super::super::view::table::wrapped(text, columns)
         .into_iter()
@@ -97,7 +96,7 @@ pub(super) fn own_lines(text: &str, columns: usize, style: Style) -> Vec<ScreenL
         .collect()
 }
 
-/// A stranger's words: escaped, wrapped, every line behind the bar.
+/// Server text: escaped, wrapped, every line behind the bar.
 pub(super) fn quoted_lines(text: &str, columns: usize, style: Style) -> Vec<ScreenLine> {
     text.lines()
         .flat_map(|line| wrap(&safe(line), columns.saturating_sub(BAR.chars().count() + 1)))
@@ -108,13 +107,13 @@ pub(super) fn quoted_lines(text: &str, columns: usize, style: Style) -> Vec<Scre
         .collect()
 }
 
-/// One line, safe to show.
+/// One escaped line.
 pub(super) fn safe(text: &str) -> String {
     Untrusted::new(text).for_terminal_line().to_string()
 }
 
-/// Cuts a line into pieces of at most `width` columns: after a space, or inside a word that no line
-/// has room for. Nothing is lost.
+/// Cuts a line into pieces of at most `width` columns: after a space, or inside a word that is
+/// longer than a line. Nothing is lost.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(4);
     let mut lines = Vec::new();
@@ -128,8 +127,7 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
         let Some((end, _)) = rest.char_indices().find(overflows) else {
             break;
         };
-        // A word is not split if it fits a line of its own, and more than indentation stands before
-        // it.
+        // A word that fits a line is not split, unless only indentation is before it.
         let fits = |at: usize| {
             rest[at..].split(' ').next().is_some_and(|word| {
                 word.chars().take(width + 1).collect::<String>().width() <= width
@@ -152,8 +150,8 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Lines cut to the width of a screen: what goes on in the next row is indented, behind the bar
-/// where its line has one, so that no stranger's word comes to stand at the edge.
+/// Wraps lines at the width of the screen. Continuations are indented, behind the bar if their line
+/// has one, so that no server text begins at the left edge.
 pub(super) fn fold_to_width(text: &str, columns: usize) -> String {
     let fold = |line: &str| {
         let (first, next, words) = match line.strip_prefix(INDENTED_BAR) {
@@ -169,12 +167,12 @@ pub(super) fn fold_to_width(text: &str, columns: usize) -> String {
     text.lines().map(fold).collect()
 }
 
-/// What a stranger's words stand behind where lines are written one after the other.
+/// The bar in text that is printed line by line.
 const INDENTED_BAR: &str = "  │ ";
 /// As wide as the bar.
 const FOLD: &str = "    ";
 
-/// Choices of own_line, side by side on as many lines as they need. None is ever cut.
+/// The choices, side by side on as many lines as they need. None is ever cut.
 pub(super) fn choices(each: &[&str], columns: usize) -> Vec<ScreenLine> {
     let mut lines = vec![String::new()];
     for choice in each {
@@ -191,7 +189,7 @@ pub(super) fn choices(each: &[&str], columns: usize) -> Vec<ScreenLine> {
     lines.into_iter().map(|line| own_line(line, KEYS)).collect()
 }
 
-/// How many lines of a body fit beside this head and foot.
+/// The number of body lines that fit between head and foot.
 pub(super) fn body_rows(page: &Page, size: Size) -> usize {
     size.rows
         .saturating_sub(page.head.len() + page.foot.len() + 2)
@@ -203,7 +201,7 @@ pub(super) fn last_offset(page: &Page, size: Size) -> usize {
     page.body.len().saturating_sub(body_rows(page, size))
 }
 
-/// The rows of the screen: head, as much of the body as fits, how much that is, foot.
+/// The lines of the screen: head, as much of the body as fits, the position in it, foot.
 pub(super) fn lay_out<D: Dialog>(dialog: &D, size: Size) -> Vec<ScreenLine> {
     let page = dialog.page(size.columns);
     let rows = body_rows(&page, size);

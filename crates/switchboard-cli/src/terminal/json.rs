@@ -1,8 +1,8 @@
-//! JSON text laid out for reading without being parsed: every token stays as it came, in its order,
+//! JSON formatted for reading without parsing it: every token stays unchanged, in its order,
 //! duplicates included.
 
-/// One line for each member or element. Strings longer than `longest` are cut in the middle, saying
-/// how much is left out.
+/// One line for each member or element. Strings longer than `longest` are cut in the middle, with
+/// the length of the omitted part.
 pub(crate) fn pretty_json(text: &str, longest: Option<usize>) -> String {
     let mut laid = String::with_capacity(text.len() * 2);
     let mut depth = 0_usize;
@@ -50,7 +50,7 @@ pub(crate) fn pretty_json(text: &str, longest: Option<usize>) -> String {
 
 fn new_line(laid: &mut String, depth: usize) {
     laid.push('\n');
-    // Indentation shows structure; past some depth it would only hide it.
+    // Indentation is limited: deep nesting would push the text off the screen.
     laid.push_str(&"  ".repeat(depth.min(20)));
 }
 
@@ -67,9 +67,8 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// The same JSON with `\uXXXX` as the character that is meant, where that can be seen: a word must
-/// not hide from whoever decides on it by being spelt in numbers. Quotes, backslashes and control
-/// characters stay escapes.
+/// The same JSON with visible characters instead of `\uXXXX`, so that no word is hidden from the
+/// person who decides. Quotes, backslashes and control characters stay escapes.
 pub(super) fn readable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -82,7 +81,7 @@ pub(super) fn readable(text: &str) -> String {
             {
                 (Some(character), length)
             }
-            // An escape is at least two characters, the second of which may be a backslash.
+            // An escape has at least two characters, the second of which may be a backslash.
             _ => (None, 1 + rest[1..].chars().next().map_or(0, char::len_utf8)),
         };
         match character {
@@ -94,7 +93,7 @@ pub(super) fn readable(text: &str) -> String {
     shown + rest
 }
 
-/// The character that `\uXXXX`, or a pair of them, stands for, and how long that is.
+/// The character of `\uXXXX`, or of a surrogate pair, and its length.
 fn spelt(text: &str) -> Option<(char, usize)> {
     let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
     let first = unit(text)?;

@@ -1,8 +1,8 @@
-//! What a key press means: bytes of a raw terminal, whole or in pieces, turned into keys.
+//! Bytes of a raw terminal as keys, also if they arrive in pieces.
 
 use super::frame::Key;
 
-/// Turns bytes into keys; what is incomplete waits for the rest.
+/// Turns bytes into keys, and keeps incomplete ones until the rest arrives.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     bytes: Vec<u8>,
@@ -13,7 +13,7 @@ impl Decoder {
         self.bytes.extend_from_slice(chunk);
     }
 
-    /// The next key, if one is complete. Sequences that mean nothing here are skipped.
+    /// The next complete key. Unknown sequences are skipped.
     pub(super) fn next(&mut self) -> Option<Key> {
         loop {
             let (length, key) = parse(&self.bytes)?;
@@ -50,7 +50,7 @@ fn escape(bytes: &[u8]) -> Option<(usize, Option<Key>)> {
                 .position(|byte| (0x40..=0x7e).contains(byte))?;
             Some((end + 1, sequence(&bytes[2..=end])))
         }
-        // Alt and a key.
+        // Alt with a key is ignored.
         Some(_) => Some((2, None)),
     }
 }

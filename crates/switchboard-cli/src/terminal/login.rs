@@ -1,5 +1,4 @@
-//! A login page before the person: asked about and opened in a browser, or printed for one
-//! elsewhere.
+//! Login pages: opened in a browser after a yes, or printed for a browser elsewhere.
 
 use std::io::BufRead;
 
@@ -9,9 +8,9 @@ use switchboard::untrusted::Untrusted;
 
 use super::tty::Tty;
 use super::url;
-use crate::output;
+use crate::{hints, output};
 
-/// Asks at the terminal, and opens the browser on a yes.
+/// Asks at the terminal, and opens the browser after a yes.
 #[derive(Debug)]
 pub(crate) struct OpenInBrowser;
 
@@ -21,8 +20,8 @@ impl Opener for OpenInBrowser {
             match Tty::open() {
                 Some(terminal) => url::ask_login(terminal, page).await,
                 None => {
-                    // Nothing is opened unasked; the address alone does no harm, and the answer may
-                    // come.
+                    // Without a terminal nothing is opened; the address is printed, and the browser
+                    // may still return.
                     print(page);
                     print_waiting(page);
                     PageOutcome::Shown
@@ -32,11 +31,11 @@ impl Opener for OpenInBrowser {
     }
 }
 
-/// Prints the address, and reads the one that it leads to.
+/// Prints the address, and reads the redirect address.
 #[derive(Debug)]
 pub(crate) struct PasteRedirect;
 
-const QUESTION: &str = "Paste the address that the browser ends at (it begins with http://127.0.0.1), even if it shows an error there:\n";
+const QUESTION: &str = "Paste the address that the browser is redirected to (it begins with http://127.0.0.1), even if the page shows an error:\n";
 
 impl Opener for PasteRedirect {
     fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
@@ -46,7 +45,8 @@ impl Opener for PasteRedirect {
                 Some(terminal) => terminal.line(QUESTION).await,
                 None => {
                     output::line_on_stderr(QUESTION.trim_end());
-                    // Left behind if the answer comes another way: it ends with the program.
+                    // The thread stays blocked if the browser returns first; it ends with the
+                    // program.
                     tokio::task::spawn_blocking(read_line_from_stdin)
                         .await
                         .ok()
@@ -55,7 +55,7 @@ impl Opener for PasteRedirect {
             };
             match line {
                 Some(line) if !line.trim().is_empty() => PageOutcome::Returned(line),
-                // The end of input is no answer; the browser may be on this machine.
+                // End of input is no answer; the browser may be on this machine.
                 _ => {
                     print_waiting(page);
                     PageOutcome::Shown
@@ -78,16 +78,16 @@ fn print(page: &LoginPage) {
         page.server,
         host.for_terminal_line()
     ));
-    // Said at once, also where notices wait for the end. Parsed and written anew, so it is one word
-    // of plain characters.
+    // Printed now even if notices are held back. It was parsed and serialised again, so it is plain
+    // ASCII.
     output::line_on_stderr(page.url.as_str());
 }
 
-/// Without it a program that waits for a browser looks like one that hangs.
+/// Otherwise a program that waits for a browser would seem to hang.
 fn print_waiting(page: &LoginPage) {
     output::line_on_stderr(&format!(
-        "waiting up to 10 minutes until a browser on this machine comes back from there to {}; on another machine: \
-         `switchboard login {} --no-browser`",
-        page.redirect, page.server
+        "waiting up to 10 minutes for a browser on this machine to return to {}; for a browser elsewhere: {}",
+        page.redirect,
+        hints::login_without_browser(&page.server)
     ));
 }

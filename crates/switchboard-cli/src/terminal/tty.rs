@@ -1,5 +1,5 @@
-//! The terminal itself: `/dev/tty`, also when stdin is a pipe. A thread reads it, so that a
-//! question can be dropped at any time.
+//! The terminal device: `/dev/tty`, also if stdin is a pipe. A thread reads it, so that a question
+//! can be dropped at any time.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -14,13 +14,13 @@ use super::frame::{Key, ScreenLine, Size, fold_to_width};
 use super::keys::Decoder;
 use crate::output::isolate_right_to_left;
 
-/// What the terminal was like before a question took it.
+/// The terminal and its settings before a dialog changed them.
 static SAVED_TERMINAL: Mutex<Option<(Arc<File>, Termios)>> = Mutex::new(None);
 
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// Gives the terminal back, whoever has it.
+/// Restores the terminal, if a dialog changed it.
 pub(crate) fn restore() {
     let before = SAVED_TERMINAL
         .lock()
@@ -32,14 +32,14 @@ pub(crate) fn restore() {
     }
 }
 
-/// A terminal that a person sits at.
+/// A terminal with a person at it.
 #[derive(Debug)]
 pub(crate) struct Tty {
     device: Arc<File>,
 }
 
 impl Tty {
-    /// Opens it; `None` where there is none, or where stderr is not a terminal.
+    /// Opens it; `None` if there is none, or if stderr is not a terminal.
     pub(crate) fn open() -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;
@@ -54,23 +54,23 @@ impl Tty {
         })
     }
 
-    /// Writes text that has been made safe.
+    /// Writes escaped text.
     pub(crate) fn write(&self, text: &str) {
-        // A terminal that went away cannot be told so.
+        // Failures are ignored: the terminal was closed.
         let _ = (&*self.device).write_all(isolate_right_to_left(text).as_bytes());
     }
 
-    /// Writes lines that have been made safe, cut to the width of the screen.
+    /// Writes escaped lines, wrapped at the width of the screen.
     pub(crate) fn write_lines(&self, text: &str) {
         self.write(&fold_to_width(text, Screen::size().columns));
     }
 
-    /// Writes lines that have been made safe, a screen at a time where one does not hold them all.
+    /// Writes escaped lines, one screen at a time.
     pub(crate) async fn pages(&self, text: &str) {
         let size = Screen::size();
         let text = fold_to_width(text, size.columns);
         let lines: Vec<&str> = text.lines().collect();
-        // Room for the question below.
+        // Leaves room for the question.
         let page = size.rows - 2;
         let mut shown = 0;
         while shown < lines.len() {
@@ -86,7 +86,7 @@ impl Tty {
                 return;
             }
             let question = format!(
-                "({shown} of {} lines; Enter shows more, e the end) ",
+                "({shown} of {} lines; Enter shows more, e skips to the end) ",
                 lines.len()
             );
             match self.line(&question).await {
@@ -107,7 +107,7 @@ impl Tty {
 
     /// Asks for one line. `None` at the end of input.
     pub(crate) async fn line(&self, question: &str) -> Option<String> {
-        // What was typed before the question is no answer to it.
+        // Discards what was typed before the question.
         let _ = tcflush(&self.device, FlushArg::TCIFLUSH);
         self.write(fold_to_width(question, Screen::size().columns).trim_end_matches('\n'));
         let mut input = Input::start(self.device.clone()).ok()?;
@@ -125,8 +125,7 @@ impl Tty {
     }
 }
 
-/// The terminal while a question has it: raw, on its alternate screen. Dropping it restores
-/// everything.
+/// The terminal during a dialog: raw, on its alternate screen. Dropping it restores the terminal.
 pub(super) struct Screen {
     device: Arc<File>,
     input: Input,
@@ -134,7 +133,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Switches the terminal to raw mode and the alternate screen.
     pub(super) fn enter(terminal: Tty) -> io::Result<Self> {
         let device = terminal.device;
         let before = tcgetattr(&device)?;
@@ -149,13 +148,13 @@ impl Screen {
             input,
             decoder: Decoder::default(),
         };
-        // Flushes what was typed before the question: it is no answer to it.
+        // Discards what was typed before the dialog.
         tcsetattr(&screen.device, SetArg::TCSAFLUSH, &raw)?;
         (&*screen.device).write_all(ENTER.as_bytes())?;
         Ok(screen)
     }
 
-    /// Rows and columns now.
+    /// The current size.
     pub(super) fn size() -> Size {
         let (columns, rows) = crossterm::terminal::size().unwrap_or((80, 24));
         Size {
@@ -164,7 +163,7 @@ impl Screen {
         }
     }
 
-    /// Replaces what is on the screen.
+    /// Redraws the screen.
     pub(super) fn draw(&mut self, lines: &[ScreenLine]) {
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let mut text = String::from("\x1b[H");
@@ -172,8 +171,7 @@ impl Screen {
             if index > 0 {
                 text.push_str("\r\n");
             }
-            // Bold and inverse are no colours: without the inverse nobody would see where they are
-            // in a form.
+            // Bold and inverse are kept without colours: inverse marks the current field of a form.
             let style = if colours {
                 line.style
             } else {
@@ -188,7 +186,7 @@ impl Screen {
         let _ = (&*self.device).write_all(text.as_bytes());
     }
 
-    /// The next key; `None` when the terminal went away. Cancel-safe.
+    /// The next key; `None` if the terminal was closed. Cancel-safe.
     pub(super) async fn key(&mut self) -> Option<Key> {
         loop {
             if let Some(key) = self.decoder.next() {
@@ -215,7 +213,7 @@ impl Drop for Screen {
 struct Input {
     /// What was typed; an empty chunk is the end of input.
     chunks: mpsc::Receiver<Vec<u8>>,
-    /// Closing it wakes the thread, which then ends.
+    /// Closing it ends the thread.
     _stop: OwnedFd,
 }
 

@@ -1,5 +1,5 @@
-//! A server's wish that a page be opened: the whole address and its host are shown, and nothing is
-//! fetched before a yes.
+//! The prompt before a page is opened in the browser: shows the host and the full address; nothing
+//! is fetched before a yes.
 
 use serde_json::Map;
 use switchboard::auth::{LoginPage, PageOutcome, parse_page_url};
@@ -16,7 +16,7 @@ use super::run_dialog;
 use super::tty::Tty;
 use crate::output;
 
-/// Asks, and opens the page on a yes.
+/// Asks about a server's page, and opens it after a yes.
 pub(super) async fn ask(
     terminal: Tty,
     server: &ServerName,
@@ -53,9 +53,9 @@ pub(super) async fn ask(
     }
 }
 
-/// Asks about a login page, and opens it on a yes.
+/// Asks about a login page, and opens it after a yes.
 pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> PageOutcome {
-    // What the library hands over is parsed again: this is what the browser gets.
+    // Parsed again: this is what the browser gets.
     let url = match parse_page_url(page.url.as_str()) {
         Ok(url) => url,
         Err(fault) => return PageOutcome::Refused(fault.to_owned()),
@@ -85,7 +85,7 @@ pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> PageOutcome {
     }
 }
 
-/// Hands the address to the browser, without a shell, and prints it in any case (T16).
+/// Opens the address in the browser, without a shell, and prints it in any case.
 async fn open(page: Url) {
     output::notice(&format!("opening {page}"));
     let opened = tokio::task::spawn_blocking(move || {
@@ -100,14 +100,14 @@ async fn open(page: Url) {
     }
 }
 
-/// The question on the screen.
+/// The prompt as a dialog.
 struct OpenPageDialog {
     title: String,
     message: String,
     page: Url,
 }
 
-/// What the person wants.
+/// The answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OpenPageAnswer {
     Open,
@@ -133,7 +133,7 @@ impl Dialog for OpenPageDialog {
         let host = self.page.host_str().unwrap_or_default();
         let mut head = own_lines(&self.title, columns, TITLE);
         head.extend(own_lines(
-            "Nothing has been fetched. What stands behind a bar are its words.",
+            "Nothing has been fetched. Text behind a bar is the server's.",
             columns,
             FAINT,
         ));
@@ -149,17 +149,16 @@ impl Dialog for OpenPageDialog {
                 .map(|line| own_line(line, TITLE)),
         );
         if host.split('.').any(|label| label.starts_with("xn--")) {
-            let warning =
-                "  The name is written in other letters (Punycode) and may imitate another.";
+            let warning = "  The name has non-ASCII letters (Punycode) and may imitate another.";
             body.extend(own_lines(warning, columns, WARNING));
         }
-        body.push(own_line("The whole address:", FAINT));
+        body.push(own_line("The full address:", FAINT));
         body.extend(quoted_lines(self.page.as_str(), columns, PLAIN));
         let mut foot = vec![own_line("Enter is no", FAINT)];
         let keys = [
             "[o] open it",
             "[m] I open it myself",
-            "[n] decline: it is told no",
+            "[n] decline: answer no",
             "[Esc] cancel: no answer",
         ];
         foot.extend(choices(&keys, columns));

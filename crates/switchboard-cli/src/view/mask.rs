@@ -1,8 +1,8 @@
-//! Arguments and addresses without what looks secret (S2-45).
+//! Masks what looks secret in arguments and addresses.
 
 const MASK: &str = "***";
 
-/// Words that make the value after them a secret.
+/// Words whose value is a secret.
 const KEY_WORDS: [&str; 17] = [
     "token",
     "secret",
@@ -23,7 +23,7 @@ const KEY_WORDS: [&str; 17] = [
     "jwt",
 ];
 
-/// How tokens of well-known services begin.
+/// Prefixes of tokens of well-known services.
 const TOKEN_PREFIXES: [&str; 12] = [
     "sk-",
     "ghp_",
@@ -96,7 +96,7 @@ fn one(word: &str) -> String {
     free_standing(word)
 }
 
-/// A word of its own: an address loses what may be secret in it, a token goes whole.
+/// A single word: in an address only the secret parts are masked, a token is masked whole.
 fn free_standing(word: &str) -> String {
     if let Some((scheme, authority, rest)) = split_address(word) {
         let (path, query) = match rest.find(['?', '#']) {
@@ -126,7 +126,7 @@ fn free_standing(word: &str) -> String {
     }
 }
 
-/// A reference too, however it is written: which spellings are references depends on the file.
+/// References are masked too: which spellings are references depends on the file.
 fn hide_value(value: &str) -> String {
     if value.is_empty() {
         String::new()
@@ -135,13 +135,12 @@ fn hide_value(value: &str) -> String {
     }
 }
 
-/// `scheme://authority` and what follows, as written: references keep it from being parsed as a
-/// URL.
+/// `scheme://authority` and the rest, as written: with references in it, it is no valid URL.
 fn split_address(text: &str) -> Option<(&str, &str, &str)> {
     let at = text.find("://")? + 3;
     let (scheme, rest) = text.split_at(at);
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A password may hold a slash: the last `@` before the query ends the user info.
+    // A password may contain a slash: the last `@` before the query ends the user info.
     let before_query = rest.find(['?', '#']).unwrap_or(rest.len());
     let end = match rest[..before_query].rfind('@') {
         Some(user_end) if user_end > end && rest[..end].contains(':') => rest[user_end..]

@@ -1,5 +1,4 @@
-//! What one server looks like: its handle and its tools turned into a [`ServerView`], and into an
-//! entry of `status --json`.
+//! One server: from its handle and tools to a [`ServerView`] and an entry of `status --json`.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -18,7 +17,7 @@ use super::table::{bytes, duration};
 use crate::hints;
 use crate::setup::describe_containment;
 
-/// How many changes of state `-v` shows; `switchboard logs` has them all.
+/// How many changes of state `-v` shows; `switchboard logs` has all.
 const SHOWN_HISTORY: usize = 10;
 
 /// All servers of a host.
@@ -171,7 +170,7 @@ fn withheld(config: &ServerConfig, catalog: &Catalog) -> Vec<(String, String)> {
     .collect()
 }
 
-/// Why a server is not connected, under the label that its dialect has for it.
+/// Why a server is not connected, under the label of its dialect.
 fn why(
     config: &ServerConfig,
     snapshot: &Snapshot,
@@ -203,7 +202,7 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
         State::Disabled => Some((
             "Reason",
             format!(
-                "off in its entry; {} there to use it",
+                "disabled; {} in its entry to use it",
                 config.dialect.profile().to_enable()
             ),
         )),
@@ -212,7 +211,7 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
             let trust = hints::command(&["trust", config.name.as_str()]);
             Some((
                 "Reason",
-                format!("{}; look at it with {trust}", one_line(reason)),
+                format!("{}; review it with {trust}", one_line(reason)),
             ))
         }
         State::NeedsLogin { reason, .. } => Some(("Reason", login_advice(config, reason))),
@@ -224,7 +223,7 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
     }
 }
 
-/// When a server that failed is tried again.
+/// When a failed server is tried again.
 fn next_attempt(state: &State) -> Option<String> {
     let State::Backoff {
         attempt, retry_at, ..
@@ -245,8 +244,8 @@ fn next_attempt(state: &State) -> Option<String> {
     })
 }
 
-/// Why a server wants a login, and what to do about it: where the entry brings a token of its own,
-/// a login would change nothing.
+/// Why a server needs a login, and the next step. If the entry has a token of its own, a login
+/// would not help.
 pub(crate) fn login_advice(config: &ServerConfig, reason: &str) -> String {
     let reason = escaped(reason);
     if config.endpoint.has_own_token() {
@@ -258,15 +257,15 @@ pub(crate) fn login_advice(config: &ServerConfig, reason: &str) -> String {
     )
 }
 
-/// How many callers have a session of their own, where the entry gives each one.
+/// How many sessions of single callers are open.
 pub(crate) fn session_count(handle: &ServerHandle) -> String {
     format!(
-        "one for each caller, {} open beside the shared one",
+        "one per caller, {} open in addition to the shared one",
         handle.own_sessions()
     )
 }
 
-/// What `-v` shows beside (S2-70, S4-27).
+/// The facts that `-v` adds.
 fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'static str, String)> {
     let mut facts = vec![("State", state_word(&snapshot.state).to_owned())];
     if let State::Ready { era, version } = &snapshot.state {
@@ -306,7 +305,7 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     facts.push(("Timeouts", timeouts(handle.config.timeouts)));
     if !by_url {
         facts.push((
-            "Kept by",
+            "Supervised by",
             describe_containment(host.containment()).to_owned(),
         ));
     }
@@ -333,31 +332,31 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     let oddities = snapshot.noticed.oddities();
     let mut counted = |count: u64, what: &str| {
         if count > 0 {
-            facts.push(("Odd", format!("{count} {what}")));
+            facts.push(("Anomaly", format!("{count} {what}")));
         }
     };
     let junk = if by_url { "events" } else { "lines on stdout" };
     counted(
         oddities.junk_lines,
         &format!(
-            "{junk} that are no messages ({} shows them)",
+            "{junk} that are not messages ({} shows them)",
             hints::command(&["doctor", handle.config.name.as_str()])
         ),
     );
-    counted(oddities.unknown_ids, "answers to no request");
+    counted(oddities.unknown_ids, "responses with an unknown id");
     counted(
         oddities.forbidden_requests,
         "requests that its protocol version does not allow",
     );
     counted(
         oddities.unattributed,
-        "questions that belonged to no call, declined",
+        "questions that could not be matched to a call, declined",
     );
     facts.extend(recent(snapshot).map(|line| ("History", line)));
     facts
 }
 
-/// The deadlines; one that holds whatever progress there is, is told as such (C10, S4-27).
+/// The time limits; if progress does not extend the call, it says so.
 fn timeouts(limits: Timeouts) -> String {
     let (connect, call, all) = (
         duration(limits.connect),
@@ -365,13 +364,13 @@ fn timeouts(limits: Timeouts) -> String {
         duration(limits.call_max),
     );
     if limits.call == limits.call_max {
-        format!("connect {connect}, call {all} in all, progress or not")
+        format!("connect {connect}, call {all} in total, regardless of progress")
     } else {
-        format!("connect {connect}, call {call} without progress, {all} in all")
+        format!("connect {connect}, call {call} without progress, {all} in total")
     }
 }
 
-/// The last changes of state with their reasons (P9).
+/// The last changes of state with their reasons.
 fn recent(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let skipped = snapshot.history.len().saturating_sub(SHOWN_HISTORY);
     snapshot
@@ -388,8 +387,8 @@ fn discovery_of(host: &Host) -> Discovery {
     }))
 }
 
-/// Each server's word, and whether it has settled: one that failed and is being tried again was
-/// discovered (S2-36).
+/// Each server's state word, and whether it is settled. A failed server that is retried counts as
+/// discovered.
 fn discovery(servers: impl Iterator<Item = (StateWord, bool)>) -> Discovery {
     let servers: Vec<_> = servers.collect();
     if servers.iter().any(|(_, is_settled)| !is_settled) {
@@ -406,7 +405,7 @@ fn discovery(servers: impl Iterator<Item = (StateWord, bool)>) -> Discovery {
     }
 }
 
-/// The state in one word for a person.
+/// The state for a person.
 pub(crate) fn word(state: &State) -> StateWord {
     match state {
         State::Disabled => StateWord::Disabled,
@@ -421,7 +420,7 @@ pub(crate) fn word(state: &State) -> StateWord {
     }
 }
 
-/// The state in one word for a script.
+/// The state for scripts.
 pub(crate) fn state_word(state: &State) -> &'static str {
     match state {
         State::Disabled => "disabled",
@@ -445,7 +444,7 @@ pub(crate) fn era_word(era: Era) -> &'static str {
     }
 }
 
-/// What the server is reached over: the wire that worked, or else the one that the entry names.
+/// The transport that worked, or else the one of the entry.
 fn transport_word(config: &ServerConfig, snapshot: &Snapshot) -> &'static str {
     use switchboard::config::HttpWire;
     match (&config.endpoint, snapshot.wire) {
@@ -458,7 +457,7 @@ fn transport_word(config: &ServerConfig, snapshot: &Snapshot) -> &'static str {
     }
 }
 
-/// The same for a person.
+/// The transport for a person.
 pub(crate) fn transport_name(wire: Option<Wire>) -> &'static str {
     match wire {
         Some(Wire::Sse) => "HTTP+SSE",
@@ -473,7 +472,7 @@ fn uptime(snapshot: &Snapshot) -> Option<Duration> {
     SystemTime::now().duration_since(snapshot.started?).ok()
 }
 
-/// Resident memory, where the system tells (Linux).
+/// Resident memory (Linux only).
 fn memory_bytes(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
@@ -481,12 +480,12 @@ fn memory_bytes(pid: u32) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// A path or a name as one word of a shell's command line, to be copied.
+/// A path quoted for a shell, to be copied.
 pub(crate) fn shell_word(text: &Path) -> String {
     escaped(&switchboard::shell::word(&text.to_string_lossy()))
 }
 
-/// One line, safe to show.
+/// One escaped line.
 pub(crate) fn escaped(text: &str) -> String {
     Untrusted::new(text).for_terminal_line().to_string()
 }
@@ -529,7 +528,7 @@ mod tests {
             ],
             "COMPLETED",
         );
-        // It is being tried again after it failed.
+        // Retried after it failed.
         check(
             &[
                 (StateWord::Connected, true),
@@ -544,7 +543,7 @@ mod tests {
         let check = |limits: Timeouts, told: &str| assert_eq!(timeouts(limits), told);
         check(
             Timeouts::default(),
-            "connect 30s, call 1m without progress, 10m in all",
+            "connect 30s, call 1m without progress, 10m in total",
         );
         let absolute = Duration::from_secs(600);
         check(
@@ -553,7 +552,7 @@ mod tests {
                 call_max: absolute,
                 ..Timeouts::default()
             },
-            "connect 30s, call 10m in all, progress or not",
+            "connect 30s, call 10m in total, regardless of progress",
         );
     }
 

@@ -1,4 +1,4 @@
-//! What a tool takes and how it is called, for a person.
+//! A tool's arguments and how to call it, for a person.
 
 use serde_json::Value;
 use switchboard::catalog::Tool;
@@ -8,10 +8,10 @@ use super::server::escaped;
 use super::table;
 use crate::coerce;
 
-/// Values of an `enum` that are shown; the rest are counted.
+/// How many values of an `enum` are shown; the rest are counted.
 const SHOWN_VALUES: usize = 8;
 
-/// The whole of one tool: name, what it does, its arguments, how to call it.
+/// One tool: name, description, arguments, and how to call it.
 pub(crate) fn page(tool: &Tool, columns: Option<usize>) -> String {
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
     let own_name = tool.id.tool.untrusted().for_terminal_line().to_string();
@@ -46,7 +46,7 @@ pub(crate) fn page(tool: &Tool, columns: Option<usize>) -> String {
     }
     let rows = rows(&schema);
     text.push_str(if rows.is_empty() {
-        "\nIt names no arguments.\n"
+        "\nIt has no arguments.\n"
     } else {
         "\nArguments:\n"
     });
@@ -58,7 +58,7 @@ pub(crate) fn page(tool: &Tool, columns: Option<usize>) -> String {
     text
 }
 
-/// Names of arguments: required ones, then the others.
+/// Argument names, required ones first.
 pub(crate) fn names(schema: &Value) -> Vec<&str> {
     let (mut first, then): (Vec<_>, Vec<_>) = properties(schema)
         .map(|(name, _)| name.as_str())
@@ -154,7 +154,7 @@ fn example(tool: &Tool, schema: &Value, own_name: &str) -> String {
             format!("{}{sign}{}", escaped(name), escaped(&value))
         })
         .collect();
-    // A name is a stranger's, and the line is made to be copied.
+    // The name is server text and the line is for copying, so each word is quoted.
     let words: Vec<_> = std::iter::once(format!("{}/{own_name}", tool.id.server))
         .chain(words)
         .collect();

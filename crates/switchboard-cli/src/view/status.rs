@@ -1,6 +1,6 @@
-//! The `/mcp` view, in the shape of S2-46: a header, a block for each server, the discovery state.
+//! The text of `status`: a header, a block for each server, the discovery state.
 //!
-//! Every text in here has been masked and escaped by whoever made the view.
+//! Every text in a view is already masked and escaped.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub(crate) struct StatusView {
     pub(crate) discovery: Discovery,
 }
 
-/// How far discovery has come (S2-48).
+/// How far discovery has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Discovery {
     NotStarted,
@@ -25,7 +25,7 @@ pub(crate) enum Discovery {
     Completed,
 }
 
-/// Where a server stands, as far as its block looks different.
+/// The state of a server, as far as its block differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StateWord {
     Connected,
@@ -43,9 +43,9 @@ pub(crate) enum StateWord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerView {
     pub(crate) name: String,
-    /// Where it stands: decides on icon, colour and lines.
+    /// Decides on icon, colour and lines.
     pub(crate) word: StateWord,
-    /// The same in the words of its file's dialect (C16).
+    /// The state in the words of the server's dialect.
     pub(crate) dialect_word: &'static str,
     /// The command is `docker`.
     pub(crate) docker: bool,
@@ -60,11 +60,11 @@ pub(crate) struct ServerView {
     /// When a server that failed is tried again.
     pub(crate) next_attempt: Option<String>,
     pub(crate) tools: Vec<ToolView>,
-    /// The tools are last time's.
+    /// The tools are from the cache.
     pub(crate) cached: bool,
-    /// Beside many others it is shown in a line.
+    /// Shown in one line if there are many servers.
     pub(crate) is_brief: bool,
-    /// Its tools that are not on offer, each with the reason.
+    /// Withheld tools, each with the reason.
     pub(crate) withheld: Vec<(String, String)>,
     /// Further facts, for the verbose view.
     pub(crate) facts: Vec<(&'static str, String)>,
@@ -88,7 +88,7 @@ impl Discovery {
 }
 
 impl StateWord {
-    /// As a dialect of three words or two sees it.
+    /// The state for dialects with two or three words.
     pub(crate) fn plain(self) -> Self {
         match self {
             Self::Connected | Self::Connecting => self,
@@ -118,29 +118,29 @@ impl StateWord {
     }
 }
 
-/// How much to show.
+/// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Detail {
-    /// Each tool on a line of its own with what it does (S2-68).
+    /// Each tool on its own line with its description.
     pub(crate) descriptions: bool,
-    /// The facts (S2-70).
+    /// The facts.
     pub(crate) verbose: bool,
 }
 
-/// More servers than this are shown in a line each, where no document says how they look.
+/// With more servers than this, each is one line, unless its document prescribes the block.
 const MAX_BLOCKS: usize = 8;
 
-/// Of a fact of many lines, such as a server's instructions, this many are shown.
+/// The most lines of one fact, such as a server's instructions.
 const MAX_FACT_LINES: usize = 12;
 
-/// A screen shows this many names of a server's tools; a pipe gets all.
+/// The most tool names of a server on a terminal; a pipe gets all.
 const MAX_SCREEN_NAMES: usize = 60;
 
-/// Of the tools that a server offers in vain, this many are shown with their reasons.
+/// The most withheld tools of a server that are shown.
 const MAX_WITHHELD: usize = 5;
 
-/// The whole view, ending in a newline. Styled; a stream that wants no colours takes them off. On a
-/// screen of so many columns, long lists of names are wrapped and end in a count.
+/// The whole view, ending in a newline, with colours. On a terminal of `columns`, long lists of
+/// names are wrapped and end in a count.
 pub(crate) fn render(view: &StatusView, detail: Detail, columns: Option<usize>) -> String {
     let mut text = String::from("MCP Servers Status:\n\n");
     let is_brief = detail == Detail::default() && view.servers.len() > MAX_BLOCKS;
@@ -153,7 +153,7 @@ pub(crate) fn render(view: &StatusView, detail: Detail, columns: Option<usize>) 
     }
     if !brief.is_empty() {
         text.push_str(&format!(
-            "\n{} shows all of each\n\n",
+            "\n{} shows the details of each\n\n",
             hints::command(&["-v", "status"])
         ));
     }
@@ -202,7 +202,7 @@ fn block(text: &mut String, server: &ServerView, detail: Detail, columns: Option
     }
 }
 
-/// A line, and why it is not connected.
+/// One line, and why the server is not connected.
 fn one_line_block(text: &mut String, server: &ServerView, columns: Option<usize>) {
     let style = server.word.style();
     let icon = server.word.icon(server.docker);
@@ -211,7 +211,7 @@ fn one_line_block(text: &mut String, server: &ServerView, columns: Option<usize>
         (count, _) => format!("  {}", counted(count, "tool")),
     };
     if server.cached && !offers.is_empty() {
-        offers.push_str(" as of last time");
+        offers.push_str(" (cached)");
     }
     if !server.withheld.is_empty() {
         offers.push_str(&format!(", {} withheld", server.withheld.len()));
@@ -232,7 +232,7 @@ fn one_line_block(text: &mut String, server: &ServerView, columns: Option<usize>
 
 fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option<usize>) {
     let label = if server.cached {
-        "Tools (as of last time)"
+        "Tools (cached)"
     } else {
         "Tools"
     };
@@ -268,7 +268,7 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option
     }
 }
 
-/// What is not on offer and why, a line each (S2-24).
+/// Withheld tools and reasons, one line each.
 fn withheld(text: &mut String, server: &ServerView) {
     for (tool, reason) in server.withheld.iter().take(MAX_WITHHELD) {
         fact(text, "Withheld", &format!("{tool} ({reason})"));
@@ -295,7 +295,7 @@ fn fact(text: &mut String, label: &str, value: &str) {
     if lines.len() < 2 {
         return line(text, "  ", &format!("{label}: {}", value.trim_end()));
     }
-    // Behind a bar no line of a server's can pass for a fact of ours.
+    // Behind a bar, no line of server text can look like a fact of ours.
     line(text, "  ", &format!("{label}:"));
     lines
         .iter()
@@ -442,7 +442,7 @@ mod tests {
         let text = plain(&view, Detail::default());
         let expected = "MCP Servers Status:\n\n📡 s1 (CONNECTED)  2 tools\n🔌 s2 (DISCONNECTED)\n  Error: exited\n📡 s3 (CONNECTED)  2 tools\n";
         assert!(text.starts_with(expected), "{text}");
-        let end = "📡 s8 (CONNECTED)  2 tools\n\n`switchboard -v status` shows all of each\n\n📡 s9 (CONNECTED)\n  Command: run\n  Tools: a, b\n\nDiscovery";
+        let end = "📡 s8 (CONNECTED)  2 tools\n\n`switchboard -v status` shows the details of each\n\n📡 s9 (CONNECTED)\n  Command: run\n  Tools: a, b\n\nDiscovery";
         assert!(text.contains(end), "{text}");
         let whole = plain(
             &view,

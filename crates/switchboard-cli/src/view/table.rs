@@ -1,5 +1,4 @@
-//! Columns that fit the screen: every column but the last at its full width, the last cut with an
-//! ellipsis.
+//! Tables that fit the screen: the last column is cut with an ellipsis, the others are not.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -33,8 +32,8 @@ pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
     text
 }
 
-/// Lines of at most `columns`, broken between words; every one but the first begins four columns
-/// in. A word longer than that stands alone.
+/// Wraps between words at `columns`; lines after the first are indented by four. A longer word is
+/// not split.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = text
@@ -57,7 +56,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// At most `width` columns, the last an ellipsis if something was cut.
+/// At most `width` columns, with an ellipsis if something was cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

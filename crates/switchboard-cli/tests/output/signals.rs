@@ -50,7 +50,7 @@ fn nohup_still_means_no_hangup() {
     let home = Home::with_demo("");
     let line = format!("trap '' HUP; exec {PROGRAM} watch demo://counter");
     let mut terminal = home.sit(&["bash", "-c", &line]);
-    terminal.wait_for("Ctrl-C ends it");
+    terminal.wait_for("Ctrl-C to stop");
     let pid = Pid::from_raw(terminal.pid());
     kill(pid, Signal::SIGHUP).unwrap();
     terminal.send("\x03");

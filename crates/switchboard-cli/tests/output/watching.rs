@@ -34,7 +34,7 @@ fn end_server(home: &Home) {
 fn p9_watch_says_that_its_server_was_given_up_and_exits_with_3() {
     let home = home();
     let terminal = home.sit_at(&["watch", "demo://counter"]);
-    terminal.wait_for("Ctrl-C ends it");
+    terminal.wait_for("Ctrl-C to stop");
     end_server(&home);
     terminal.wait_for("connection lost");
     let ended = terminal.end();
@@ -85,7 +85,7 @@ fn p9_watch_with_json_ends_with_one_json_line() {
 fn watch_ends_when_its_server_is_taken_out_of_the_configuration() {
     let home = home();
     let terminal = home.sit_at(&["watch", "demo://counter"]);
-    terminal.wait_for("Ctrl-C ends it");
+    terminal.wait_for("Ctrl-C to stop");
     home.user_file("[servers.other]\ncommand = \"true\"\nenabled = false\n");
     let ended = terminal.end();
     assert_eq!(ended.code, 3, "{}", ended.screen);

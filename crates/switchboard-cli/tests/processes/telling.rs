@@ -300,9 +300,9 @@ fn f2_doctor_shows_the_junk_of_a_server_that_failed_for_it() {
     let lines: Vec<_> = ran.stdout.lines().map(str::trim).collect();
     let junk = lines
         .iter()
-        .position(|line| line.starts_with("Junk: "))
+        .position(|line| line.starts_with("Invalid output: "))
         .unwrap();
-    let count: u64 = lines[junk].split(' ').nth(1).unwrap().parse().unwrap();
+    let count: u64 = lines[junk].split(' ').nth(2).unwrap().parse().unwrap();
     assert!((1_000..=1_501).contains(&count), "{}", lines[junk]);
     let samples: Vec<_> = lines[junk + 1..]
         .iter()

@@ -647,7 +647,7 @@ fn s2_41_the_four_choices_are_offered_and_each_does_what_it_says() {
     }
     assert_eq!(
         machine.run(&["permissions"]).stdout,
-        "no answer is remembered\n",
+        "no approval is remembered\n",
         "keys are in memory"
     );
 }

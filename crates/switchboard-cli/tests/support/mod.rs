@@ -236,7 +236,7 @@ impl Terminal {
                     .unwrap_or_default()
                     .to_owned()
             };
-            let is_page = |line: &str| line.ends_with("e the end)") && line != turned;
+            let is_page = |line: &str| line.ends_with("e skips to the end)") && line != turned;
             let screen = self.wait(question, |screen| {
                 last(screen).contains(question) || is_page(&last(screen))
             });

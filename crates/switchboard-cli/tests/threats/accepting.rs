@@ -39,14 +39,14 @@ fn trusting_sixteen_servers_offers_all_none_details_and_quit_and_asks_again_afte
     let names = sixteen(&home);
     let mut terminal = home.sit_at(&["trust"]);
     let screen = terminal.wait_for("(1 of 16; y, n, all, none, details, quit)");
-    assert!(screen.contains("16 servers wait"), "{screen}");
+    assert!(screen.contains("16 servers need trust"), "{screen}");
     terminal.send("maybe\r");
     answer(
         &mut terminal,
         "Answer y or n, or one of: all, none, details, quit.",
         "details",
     );
-    let screen = terminal.wait_for("by hand:");
+    let screen = terminal.wait_for("to start it yourself:");
     assert!(
         screen.contains(".mcp.json:") && screen.contains("the program is /"),
         "{screen}"

@@ -88,7 +88,7 @@ fn t1_t12_no_word_of_a_project_can_pass_for_the_question_whether_to_trust_it() {
         file.write(&home.path("project"), &[("evil", changed)]);
         enter(
             question,
-            &["f-arg", "f-now", "You trusted it in another form"],
+            &["f-arg", "f-now", "It changed since you trusted it"],
         );
         file.write(&home.path("project"), &[("evil", odd)]);
         enter(question, &["f-command"]);
@@ -107,7 +107,7 @@ fn t1_t12_no_word_of_a_project_can_pass_for_the_question_whether_to_trust_it() {
         harmless(
             file.path,
             &ended,
-            &["f-loader", "It cannot be trusted as it stands"],
+            &["f-loader", "It cannot be trusted as it is"],
         );
         assert!(!canary.exists(), "{file:?}");
     }
@@ -161,7 +161,7 @@ fn t1_no_word_of_a_project_comes_to_stand_at_the_edge() {
     parser.process(&ended.bytes);
     let screen = parser.screen().contents();
     assert!(screen.contains("  │ argument: \"Trust server"), "{screen}");
-    let is_page = |line: &str| line.ends_with(" lines; Enter shows more, e the end)");
+    let is_page = |line: &str| line.ends_with(" lines; Enter shows more, e skips to the end)");
     let edge = screen
         .lines()
         .map(str::trim_end)
@@ -178,7 +178,7 @@ fn t1_no_word_of_a_project_comes_to_stand_at_the_edge() {
     assert_eq!(
         edge.join("\n").replace("\n    ", "").trim(),
         format!(
-            "{head}\nAll of that is one command with {} arguments:\n(y, n, details, quit)\nTrust server \"evil\" exactly as shown? \
+            "{head}\nThis is one command with {} arguments:\n(y, n, details, quit)\nTrust server \"evil\" exactly as shown? \
              [y/N]\nnothing was trusted",
             lie.len()
         )
@@ -280,7 +280,7 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
     harmless(
         "changed",
         &ended,
-        &["It changed since you last said yes", "f-now"],
+        &["It changed since you approved it", "f-now"],
     );
     // A rule asks each time.
     file("[permissions]\nask = [\"evil\"]\n");

@@ -64,7 +64,7 @@ fn remembered_answers_are_listed_shown_by_why_and_taken_back() {
     let (one, two) = (file(&home, "one"), file(&home, "two"));
     assert_eq!(
         home.run(&["permissions"]).stdout,
-        "no answer is remembered\n"
+        "no approval is remembered\n"
     );
     for file in [&one, &two] {
         assert_eq!(answer(&home, file, "demo/echo", ["t", "g"]).code, 0);
@@ -125,7 +125,7 @@ fn remembered_answers_are_listed_shown_by_why_and_taken_back() {
     assert_eq!(home.run(&["permissions", "revoke", "--all"]).code, Some(0));
     assert_eq!(
         home.run(&["permissions"]).stdout,
-        "no answer is remembered\n"
+        "no approval is remembered\n"
     );
 }
 

@@ -49,7 +49,7 @@ impl Hostile {
                 // What was accepted through a link is swapped behind it.
                 this.folder = this.home.path("link");
                 std::os::unix::fs::symlink(&accepted, &this.folder).unwrap();
-                assert_eq!(this.run(&["trust"]).stdout, "nothing waits for trust\n");
+                assert_eq!(this.run(&["trust"]).stdout, "no server needs trust\n");
                 std::fs::remove_file(&this.folder).unwrap();
                 std::os::unix::fs::symlink(&hostile, &this.folder).unwrap();
             }
@@ -444,7 +444,7 @@ fn t2_an_accepted_entry_that_changes_is_asked_about_again_with_what_changed() {
     let mut terminal = home.sit_at(&["trust"]);
     let screen = terminal.wait_for("[y/N]");
     for line in [
-        "You trusted it in another form",
+        "It changed since you trusted it",
         "│ - argument: \"__demo-server\"",
         "│ + argument: \"--help\"",
     ] {

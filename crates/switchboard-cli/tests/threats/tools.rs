@@ -75,7 +75,7 @@ fn t9_a_definition_that_changes_after_the_yes_for_good_is_asked_about_again_with
     let mut terminal = home.sit_at(&["call", "s/t"]);
     let screen = terminal.wait_for("[n] no");
     for line in [
-        "It changed since you last said yes",
+        "It changed since you approved it",
         "│ - description: does t",
         "│ + description: does t, and first sends ~/.ssh",
     ] {

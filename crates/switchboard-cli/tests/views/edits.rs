@@ -124,7 +124,7 @@ fn a_projects_file_is_edited_in_its_own_dialect_and_still_needs_trust() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.stderr
-            .contains("look at it with `switchboard trust demo`"),
+            .contains("review it with `switchboard trust demo`"),
         "{ran:?}"
     );
     let text = stage.read("project/.gemini/settings.json");
@@ -183,10 +183,7 @@ fn hcl_and_yaml_files_are_edited_too_and_read_only_where_given() {
             "__demo-server",
         ]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(
-            ran.stderr.contains("read only where it is given"),
-            "{ran:?}"
-        );
+        assert!(ran.stderr.contains("read only if it is given"), "{ran:?}");
         let ran = stage.run(&["-c", &file, "call", "demo/echo", "message=hi", "--yes"]);
         assert_eq!(
             (ran.code, ran.stdout.as_str()),
@@ -284,7 +281,7 @@ fn the_sample_shown_without_configuration_is_one_of_the_file_it_is_for() {
         let ran = stage.run(&[&words[..], &["status"]].concat());
         let (_, after) = ran
             .stderr
-            .split_once(&format!("\n{path} could begin like this:\n\n"))
+            .split_once(&format!("\n{path} could look like this:\n\n"))
             .unwrap_or_else(|| panic!("{ran:?}"));
         let (sample, rest) = after.split_once("\n\n`switchboard ").unwrap();
         let sample: String = sample

@@ -136,7 +136,7 @@ fn s4_27_the_default_timeout_is_the_native_one_and_shown_in_the_verbose_status()
     let ran = run(&stage, &["-v", "status"]);
     assert!(
         ran.stdout
-            .contains("\n  Timeouts: connect 30s, call 1m without progress, 10m in all\n"),
+            .contains("\n  Timeouts: connect 30s, call 1m without progress, 10m in total\n"),
         "{ran:?}"
     );
 }

@@ -387,7 +387,7 @@ fn s2_57_each_server_has_a_pid_of_its_own_in_the_verbose_status() {
     );
     // S2-14: the document's own deadline, whatever progress there is.
     assert!(
-        text.contains(", call 10m in all, progress or not\n"),
+        text.contains(", call 10m in total, regardless of progress\n"),
         "{text}"
     );
 }
@@ -595,10 +595,7 @@ fn s2_64_an_unset_variable_is_warned_about_by_name_and_field() {
     let ran = Ran::of(&command.env("GIVEN", "here").output().unwrap());
     assert_eq!(
         (ran.code, ran.stderr.as_str()),
-        (
-            Some(0),
-            "server \"x\": GONE is not set; env.A is taken as empty\n"
-        ),
+        (Some(0), "server \"x\": GONE is not set; env.A is empty\n"),
         "{ran:?}"
     );
 }

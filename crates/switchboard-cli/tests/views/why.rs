@@ -37,15 +37,15 @@ fn why_tells_file_line_and_scope_of_each_value_and_what_it_shadows() {
         "git is the entry in {project}:3 (the project's file, gemini)
   command = \"npx\"    line 4
   args = [\"-y\", \"$PACKAGE\"]    line 5
-      PACKAGE is not set: taken as empty
+      PACKAGE is not set: it is empty
   timeout (call_timeout) = 5s    line 6
   timeout (connect_timeout) = 5s    line 6
   env.TOKEN = ${{SECRET}}    line 7
       SECRET is set
   env.MODE = ***    line 7
-  by default: start = eager, call_timeout_max = 5s, enabled = true, trust = false, inherit_env = true
+  defaults: start = eager, call_timeout_max = 5s, enabled = true, trust = false, inherit_env = true
 
-It shadows the entry in {user}:2 (your own file, native)
+It overrides the entry in {user}:2 (your own file, native)
   command = \"git-mcp\"    line 3
   cwd = \"/old\"    line 4
 "
@@ -80,7 +80,7 @@ fn why_of_one_field_takes_the_files_name_or_the_native_one_and_tells_of_defaults
         "  url = \"https://x.example/mcp\"    line 7"
     );
     let ran = stage.run(&["why", "only", "start"]);
-    let told = "error: server \"only\": its entry does not set `start`; what holds is the default of a native file: eager\n";
+    let told = "error: server \"only\": its entry does not set `start`; the default applies, of a native file: eager\n";
     assert_eq!(
         (
             ran.code,
@@ -95,7 +95,7 @@ fn why_of_one_field_takes_the_files_name_or_the_native_one_and_tells_of_defaults
     );
     let ran = stage.run(&["why", "nobody"]);
     assert!(
-        ran.code == Some(2) && ran.stderr.contains("configured are: git, only"),
+        ran.code == Some(2) && ran.stderr.contains("configured servers: git, only"),
         "{ran:?}"
     );
 }

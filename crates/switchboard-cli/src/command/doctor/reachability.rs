@@ -1,5 +1,5 @@
-//! How far the way to a URL server leads, where it does not lead to the server: its name, its port,
-//! and what to type to look closer.
+//! Where the connection to an unreachable URL server fails: name resolution or port; and a command
+//! to try by hand.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,17 +16,17 @@ use tokio::time::timeout;
 use crate::view::server::escaped;
 use crate::view::{mask, table};
 
-/// Each station of the way may take this long.
+/// The time limit of each probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// So many addresses of a name are shown.
+/// The most addresses of a name that are shown.
 const SHOWN_ADDRESSES: usize = 4;
 
-/// What was found on the way to each server that was looked at.
+/// What the probes of each server found.
 pub(super) type NetworkFacts = HashMap<ServerName, Vec<(&'static str, String)>>;
 
-/// Looks at the way to each URL server that could not be used. Only such as were contacted already:
-/// nothing untrusted is.
+/// Probes each URL server that could not be used. Only servers that were contacted before: never an
+/// untrusted one.
 pub(super) async fn probe_servers(
     host: &Host,
     server: Option<&str>,
@@ -61,8 +61,7 @@ fn is_unreachable(handle: &ServerHandle) -> bool {
     )
 }
 
-/// The stations up to the first that fails. TLS and what HTTP answers are in the server's own
-/// error.
+/// The steps up to the first that fails. TLS and HTTP faults are in the server's own error.
 async fn probe(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'static str, String)> {
     let Ok(resolved) = resolve_url(endpoint, environment) else {
         return Vec::new();
@@ -76,22 +75,24 @@ async fn probe(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'sta
     if let Some(variable) = proxy_variable(environment) {
         return vec![(
             "Proxy",
-            format!("{variable} is set; the way beyond it cannot be seen from here"),
+            format!(
+                "{variable} is set; the connection beyond the proxy cannot be checked from here"
+            ),
         )];
     }
-    // An IPv6 address stands in brackets in a URL.
+    // An IPv6 address is in brackets in a URL.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let started_at = Instant::now();
     let addresses: Vec<SocketAddr> = match timeout(PROBE_TIMEOUT, lookup_host((host, port))).await {
         Ok(Ok(addresses)) => addresses.collect(),
         Ok(Err(error)) => {
-            return vec![("Name", format!("{} has no address: {error}", escaped(host)))];
+            return vec![("Name", format!("cannot resolve {}: {error}", escaped(host)))];
         }
         Err(_) => {
             return vec![(
                 "Name",
                 format!(
-                    "no address for {} within {} s",
+                    "{} was not resolved within {} s",
                     escaped(host),
                     PROBE_TIMEOUT.as_secs()
                 ),
@@ -106,7 +107,7 @@ async fn probe(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'sta
     let mut facts = vec![(
         "Name",
         format!(
-            "{} is {} ({})",
+            "{} resolves to {} ({})",
             escaped(host),
             shown.join(", "),
             table::duration(started_at.elapsed())
@@ -127,7 +128,7 @@ async fn probe(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'sta
     facts
 }
 
-/// The variable that sends requests another way, if one does.
+/// The variable that sets a proxy, if one does.
 fn proxy_variable(environment: &Environment) -> Option<&'static str> {
     [
         "https_proxy",
@@ -145,12 +146,12 @@ fn proxy_variable(environment: &Environment) -> Option<&'static str> {
     })
 }
 
-/// A request that can be copied. A URL with something to hide in it cannot.
+/// A request to copy; `None` if the URL has something to hide.
 pub(super) fn curl_command(url: &str) -> Option<String> {
     let hides_nothing = mask::url(url) == url && !url.contains('$');
     hides_nothing.then(|| {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        // A server may refuse a request that does not accept both.
+        // A server may reject a request that does not accept both.
         let headers =
             "-H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream'";
         format!(
@@ -201,7 +202,8 @@ mod tests {
         let environment = Environment::new([("HTTPS_PROXY".to_owned(), "http://proxy".to_owned())]);
         let expected = vec![(
             "Proxy",
-            "HTTPS_PROXY is set; the way beyond it cannot be seen from here".to_owned(),
+            "HTTPS_PROXY is set; the connection beyond the proxy cannot be checked from here"
+                .to_owned(),
         )];
         assert_eq!(probe(&endpoint(open), &environment).await, expected);
     }

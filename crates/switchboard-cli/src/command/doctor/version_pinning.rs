@@ -1,6 +1,6 @@
-//! Launchers that fetch whatever is newest that day (T7): npx, uvx, docker and their kin.
+//! Package runners without a pinned version: npx, uvx, docker and similar.
 
-/// What to write instead, where a launcher is given no version.
+/// A warning with the pinned form, if a package runner is given no version.
 pub(super) fn warning(command: &str, args: &[String]) -> Option<String> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let program = command.rsplit('/').next().unwrap_or(command);
@@ -45,7 +45,7 @@ fn node(launcher: &str, words: &[&str]) -> Option<String> {
                     .trim_end_matches('@')
             });
             Some(format!(
-                "{launcher} takes whatever version \"{name}\" has that day; write {name}@VERSION"
+                "{launcher} is given no version of \"{name}\"; write {name}@VERSION"
             ))
         }
         Some(_) => None,
@@ -66,9 +66,8 @@ fn python(launcher: &str, words: &[&str]) -> Option<String> {
         .split(['=', '<', '>', '@', '~'])
         .next()
         .unwrap_or(package);
-    (!pinned && !is_local(package)).then(|| {
-        format!("{launcher} takes whatever version \"{name}\" has that day; write {name}==VERSION")
-    })
+    (!pinned && !is_local(package))
+        .then(|| format!("{launcher} is given no version of \"{name}\"; write {name}==VERSION"))
 }
 
 fn container(words: &[&str]) -> Option<String> {
@@ -107,15 +106,15 @@ fn container(words: &[&str]) -> Option<String> {
         Some("latest") | None => {
             let name = image.strip_suffix(":latest").unwrap_or(image);
             Some(format!(
-                "the image \"{image}\" is whatever it is that day; write {name}:TAG or {name}@sha256:DIGEST"
+                "the image \"{image}\" has no fixed version; write {name}:TAG or {name}@sha256:DIGEST"
             ))
         }
         Some(_) => None,
     }
 }
 
-/// The value of one of `naming`, or else the first word that is neither an option nor an option's
-/// value.
+/// The value of one of `package_options`, or the first word that is neither an option nor an
+/// option's value.
 fn package_word<'a>(
     words: &[&'a str],
     package_options: &[&str],

@@ -1,4 +1,4 @@
-//! `trust --list`, `--revoke` and `--folder`: what was accepted so far, and the current folder.
+//! `trust --list`, `--revoke` and `--folder`: what was accepted, and the current folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::paths::Paths;
 use crate::setup::{OutputScope, open_store};
 use crate::view::server::escaped;
 
-/// What is remembered. No file is read: what was accepted can be taken back whatever they contain
-/// now.
+/// What was accepted. No configuration file is read: acceptance can be revoked whatever the files
+/// contain now.
 struct AcceptedState {
     paths: Paths,
     store: Arc<dyn Store>,
@@ -80,7 +80,7 @@ pub(super) fn revoke(
 ) -> Result<u8, Failure> {
     let accepted = AcceptedState::read()?;
     if named.is_empty() && !current_folder {
-        return Err(Failure::new(Code::Usage, "nothing to revoke is named")
+        return Err(Failure::new(Code::Usage, "nothing to revoke was named")
             .hint("name a server, a file or a folder of `switchboard trust --list`, or give --folder for the current folder"));
     }
     let (mut entries, mut folders) = (Vec::new(), Vec::new());
@@ -134,7 +134,7 @@ pub(super) fn revoke(
 }
 
 impl AcceptedState {
-    /// The entry of a name: the one of this project where there are several.
+    /// The accepted entry of this name: the one of this project if there are several.
     fn entry(&self, name: &str) -> Result<&AcceptedEntry, Failure> {
         let of_name: Vec<_> = self
             .entries
@@ -151,17 +151,14 @@ impl AcceptedState {
         };
         found.ok_or_else(|| {
             let fact = match of_name.len() {
-                0 => format!("nothing of the name \"{}\" was accepted", escaped(name)),
-                many => format!(
-                    "{many} servers of the name \"{}\" were accepted",
-                    escaped(name)
-                ),
+                0 => format!("no server \"{}\" was accepted", escaped(name)),
+                many => format!("{many} servers named \"{}\" were accepted", escaped(name)),
             };
             let files: Vec<_> = of_name.iter().map(|entry| shown(&entry.file)).collect();
             let hint = match files.is_empty() {
-                true => "`switchboard trust --list` shows what was".to_owned(),
+                true => "`switchboard trust --list` shows what was accepted".to_owned(),
                 false => format!(
-                    "name the file instead, with all that was accepted of it: {}",
+                    "name the file instead, which revokes all its servers: {}",
                     files.join(", ")
                 ),
             };

@@ -1,26 +1,26 @@
-//! The questions of `trust` at a terminal: each server in turn, or all at once.
+//! The prompts of `trust` at a terminal: one server after the other, or all at once.
 
 use crate::setup::Setup;
 use crate::terminal::tty::Tty;
 
 use super::{UntrustedServer, show};
 
-/// What a person may answer about one server.
+/// An answer about one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Yes,
     No,
-    /// This one and all that follow.
+    /// This server and all that follow.
     All,
-    /// Neither this one nor any that follows.
+    /// Neither this server nor any that follows.
     None,
     Details,
-    /// As if nothing had been answered.
+    /// Discards all answers.
     Quit,
 }
 
 impl Choice {
-    /// Enter is no. Whoever has one server before them cannot mean the rest.
+    /// Enter is no. With one server, "all" and "none" are not answers.
     fn parse(line: &str, several: bool) -> Option<Self> {
         match line.trim().to_lowercase().as_str() {
             "y" | "yes" => Some(Self::Yes),
@@ -42,7 +42,7 @@ impl Choice {
     }
 }
 
-/// The servers that were accepted, by index. Nothing is recorded here.
+/// The indexes of the accepted servers. Nothing is recorded here.
 pub(super) async fn each(
     terminal: &Tty,
     setup: &Setup,
@@ -55,7 +55,7 @@ pub(super) async fn each(
             .map(|(_, _, disclosure)| format!("{:?}", disclosure.name))
             .collect();
         terminal.write_lines(&format!(
-            "{} servers wait: {}\n",
+            "{} servers need trust: {}\n",
             names.len(),
             names.join(", ")
         ));
@@ -106,8 +106,8 @@ pub(super) async fn each(
     accepted
 }
 
-/// Asks until the answer is one; a terminal that went away says no. What stands before the question
-/// is shown with it the first time.
+/// Asks until the answer is valid; a closed terminal means quit. `before` is shown with the first
+/// question.
 async fn choice(terminal: &Tty, before: &str, question: &str, several: bool) -> Choice {
     let mut text = format!("{before}{question}");
     loop {
@@ -124,7 +124,7 @@ async fn choice(terminal: &Tty, before: &str, question: &str, several: bool) -> 
     }
 }
 
-/// The others are shown as well before all of them are accepted.
+/// Shows the other servers before all of them are accepted.
 async fn all(terminal: &Tty, rest: &[UntrustedServer<'_>]) -> bool {
     let others = rest.iter().skip(1);
     let text: String = others

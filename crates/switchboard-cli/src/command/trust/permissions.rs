@@ -1,5 +1,5 @@
-//! The second question of `trust`: what a project's file would let run without asking. The default
-//! is no.
+//! The second prompt of `trust`: what a project's file would let run without asking. The default is
+//! no.
 
 use switchboard::config::ProjectPermissions;
 use switchboard::trust::{self, TrustState};
@@ -9,8 +9,7 @@ use crate::failure::Failure;
 use crate::setup::Setup;
 use crate::terminal::tty::Tty;
 
-/// Files whose permissions were not accepted as they stand now: all of them, or those of the
-/// servers named.
+/// Files whose current permissions are not accepted: all, or those of the named servers.
 pub(super) fn not_accepted<'a>(
     setup: &'a Setup,
     servers: &[String],
@@ -57,7 +56,7 @@ pub(super) async fn ask(
     Ok(is_yes)
 }
 
-/// All of it, escaped: the file's words cannot leave their bar.
+/// All permissions of the file, escaped and behind a bar.
 pub(super) fn shown(project: &ProjectPermissions, trust_state: &TrustState) -> String {
     let line = |text: &str| Untrusted::new(text).for_terminal_line().to_string();
     let mut text = format!(
@@ -69,12 +68,12 @@ pub(super) fn shown(project: &ProjectPermissions, trust_state: &TrustState) -> S
         .iter()
         .for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
     if let TrustState::Changed { diff } = trust_state {
-        text.push_str("You accepted it in another form. What changed (- then, + now):\n");
+        text.push_str("It changed since you accepted it (- then, + now):\n");
         diff.iter()
             .for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
     }
     text.push_str(
-        "With no, its servers' tools are asked about as if it did not say so. Deny rules of your own files hold in any case.\n",
+        "If you decline, calls of its servers' tools are asked about as usual. Deny rules of your own files apply either way.\n",
     );
     text
 }

@@ -1,5 +1,5 @@
-//! What a person sees of an entry before accepting it: all of it, untruncated and escaped, so that
-//! the file's words cannot leave their bar.
+//! The text of an entry before it is accepted: complete and escaped, with the file's text behind a
+//! bar.
 
 use switchboard::config::{self, Endpoint, ServerConfig};
 use switchboard::trust::{Disclosure, TrustState};
@@ -8,10 +8,10 @@ use crate::setup::Setup;
 use crate::view::mask;
 use crate::view::server::escaped;
 
-/// With more arguments than these, their number is told, and the command again behind them.
+/// With more arguments than this, their number and the command are repeated at the end.
 const FEW_ARGUMENTS: usize = 12;
 
-/// An entry, whole.
+/// The whole entry.
 pub(crate) fn entry(
     server: &ServerConfig,
     trust_state: &TrustState,
@@ -22,7 +22,7 @@ pub(crate) fn entry(
         Endpoint::Http(_) => "would be reached with",
         Endpoint::Invalid(_) => "cannot be read",
     };
-    // A name of another program's file may have quotes in it, and must not get out of its own.
+    // Quoted, because a name from another program's file may contain quotes.
     let mut text = format!(
         "\nServer {:?} in {} {would}:\n",
         disclosure.name,
@@ -37,13 +37,13 @@ pub(crate) fn entry(
         ));
     }
     if let TrustState::Changed { diff } = trust_state {
-        text.push_str("You trusted it in another form. What changed (- then, + now):\n");
+        text.push_str("It changed since you trusted it (- then, + now):\n");
         diff.iter()
             .for_each(|words| text.push_str(&format!("  │ {}\n", escaped(words))));
     }
     for why in &disclosure.refused {
         text.push_str(&format!(
-            "It cannot be trusted as it stands: {}\n",
+            "It cannot be trusted as it is: {}\n",
             escaped(why)
         ));
     }
@@ -51,7 +51,7 @@ pub(crate) fn entry(
         let is_said_again =
             |line: &&String| line.starts_with("command: ") || line.starts_with("working folder: ");
         text.push_str(&format!(
-            "All of that is one command with {arguments} arguments:\n"
+            "This is one command with {arguments} arguments:\n"
         ));
         let again = disclosure.lines.iter().filter(is_said_again);
         again.for_each(|words| text.push_str(&format!("  │ {}\n", escaped(words))));
@@ -66,12 +66,12 @@ fn many_arguments(server: &ServerConfig) -> Option<usize> {
     (stdio.args.len() > FEW_ARGUMENTS).then_some(stdio.args.len())
 }
 
-/// What else there is to know: where the entry stands, which program it means here, and what to
-/// type to start it by hand.
+/// Further details: the position of the entry, the program that it resolves to, and the command to
+/// start it by hand.
 pub(super) fn details(setup: &Setup, server: &ServerConfig) -> String {
     let source = &server.source;
     let mut lines = vec![format!(
-        "it stands in {}:{}, a file of the kind {}",
+        "defined in {}:{} ({} file)",
         source.file.display(),
         source.line,
         server.dialect.profile().name
@@ -93,7 +93,7 @@ pub(super) fn details(setup: &Setup, server: &ServerConfig) -> String {
             ..stdio.clone()
         };
         lines.push(format!(
-            "by hand: {}",
+            "to start it yourself: {}",
             config::shell_command(&shown, &source.folder)
         ));
     }

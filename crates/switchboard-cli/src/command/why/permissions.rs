@@ -1,5 +1,5 @@
-//! Which permissions concern a server, where each stands, whether it counts, and which answers are
-//! remembered.
+//! The permissions that concern a server: where each is set, whether it applies, and the remembered
+//! approvals.
 
 use serde_json::{Value, json};
 use switchboard::config::{Mode, ProjectPermissions, ServerConfig};
@@ -11,23 +11,23 @@ use crate::command::permissions::{grant_json, grant_line};
 use crate::setup::Setup;
 use crate::view::server::escaped;
 
-/// What is said about the calls of one server.
+/// The permissions of one server's calls.
 pub(super) struct ServerPermissions {
     lines: Vec<PermissionLine>,
     remembered: Vec<Grant>,
 }
 
-/// One thing that some file says, escaped.
+/// One permission of some file, escaped.
 struct PermissionLine {
     what: String,
-    /// File and line, where it is a rule or a mode.
+    /// File and line of a rule or mode.
     place: Option<String>,
-    /// Why it does not count.
+    /// Why it does not apply.
     ignored_because: Option<&'static str>,
 }
 
 const NOT_ACCEPTED: &str =
-    "the project's own permissions were not accepted; `switchboard trust` asks";
+    "the project's permissions were not accepted; accept them with `switchboard trust`";
 const SKIPPED: &str = "mode \"yolo\" of its file skips it";
 
 impl ServerPermissions {
@@ -79,22 +79,22 @@ impl ServerPermissions {
             }
             if project.file == server.source.file && project.trusted.contains(&server.name) {
                 lines.push(line(
-                    "trust: every tool of it runs without asking".to_owned(),
+                    "trust: all its tools run without asking".to_owned(),
                     ignored(project),
                 ));
             }
             if project.file == server.source.file && project.ungated.contains(&server.name) {
                 lines.push(line(
-                    "no permissions in its file: every tool of it runs without asking".to_owned(),
+                    "no permissions in its file: all its tools run without asking".to_owned(),
                     ignored(project),
                 ));
             }
         }
-        // With all that any project would allow, to show that too; a rule that cannot be read
-        // leaves what does count.
+        // With everything that any project would allow, to show that too; if a rule is invalid,
+        // only with what applies.
         let gate = Gate::compile_with(config, &[], &|_| true)
             .or_else(|_| Gate::compile_with(config, &[], &is_accepted));
-        // Whether a deny is skipped depends on what counts.
+        // Whether a deny rule is skipped depends on the permissions that apply.
         let in_force = Gate::compile_with(config, &[], &is_accepted);
         for (list, rule) in gate.iter().flat_map(|gate| gate.rules_for(&server.name)) {
             let of_project = config
@@ -127,7 +127,7 @@ impl ServerPermissions {
     pub(super) fn as_text(&self) -> String {
         let mut text = String::new();
         if !self.lines.is_empty() {
-            text.push_str("\nWhat is said about its calls:\n");
+            text.push_str("\nPermissions of its calls:\n");
         }
         for line in &self.lines {
             let place = line
@@ -136,14 +136,14 @@ impl ServerPermissions {
                 .map(|place| format!(" ({place})"))
                 .unwrap_or_default();
             let counts = match line.ignored_because {
-                None => "counts".to_owned(),
-                Some(why) => format!("does not count: {why}"),
+                None => "applies".to_owned(),
+                Some(why) => format!("ignored: {why}"),
             };
             text.push_str(&format!("  {}{place}: {counts}\n", line.what));
         }
         if !self.remembered.is_empty() {
             text.push_str(
-                "\nYour remembered answers (`switchboard permissions revoke` takes them back):\n",
+                "\nYour remembered approvals (`switchboard permissions revoke` revokes them):\n",
             );
             self.remembered
                 .iter()

@@ -126,8 +126,8 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
     check(Key::Char('n'), Approval::No { reason: None });
     check(Key::Enter, Approval::No { reason: None });
     let shown = screen(&ApprovalDialog::new(&request));
-    let expected = "Cancel\n[o] Proceed once: this call only\n[t] Always allow this tool: for this run, while it is\n    defined as now\n\
-                    [s] Always allow this server: for this run, every tool of it\n[n] Cancel: the call is not made";
+    let expected = "Cancel\n[o] Proceed once: this call only\n[t] Always allow this tool: for this run, while its\n    definition stays the same\n\
+                    [s] Always allow this server: for this run, all its tools\n[n] Cancel: the call is not made";
     assert!(shown.ends_with(expected), "{shown}");
 
     let each_time = ApprovalRequest {
@@ -177,10 +177,10 @@ fn t13_the_whole_question_is_on_the_screen() {
 What the server says it does:
 │ Reads a file.
 
-↑ ↓ space scroll · a shows every value whole · Enter is no
+↑ ↓ space scroll · a shows full values · Enter is no
 [o] once: this call only
-[t] always this tool: while it is defined as now
-[s] always this server: every tool that it offers today
+[t] always this tool: while its definition stays the same
+[s] always this server: every tool that it offers now
 [n] no: the call is not made"#;
     let shown = screen(&ApprovalDialog::new(&request));
     let lines: Vec<_> = shown.lines().map(str::trim_end).collect();
@@ -274,7 +274,7 @@ fn a_changed_definition_is_shown_before_all_else() {
     assert_eq!(
         lines,
         [
-            "It changed since you last said yes (- then, + now):",
+            "It changed since you approved it (- then, + now):",
             "│ - reads",
             "│ + reads and sends"
         ]
@@ -301,7 +301,7 @@ fn t32_a_question_to_the_model_is_told_as_one() {
     let mut question = ApprovalDialog::new(&request);
     let shown = screen(&question);
     for told in [
-        "have an answer of your model?",
+        "send a prompt to your model?",
         "What it would ask your model (",
         "hello model",
         "[t] always for this server",
@@ -317,7 +317,7 @@ fn t32_a_question_to_the_model_is_told_as_one() {
     let mut question = ApprovalDialog::new(&request);
     question.press(Key::Char('t'), SIZE);
     assert!(
-        screen(&question).contains("Remember yes for whatever this server asks your model"),
+        screen(&question).contains("Remember yes for every prompt of this server to your model"),
         "{}",
         screen(&question)
     );

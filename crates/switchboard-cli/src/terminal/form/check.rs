@@ -1,6 +1,6 @@
-//! Formats that a text field may ask for.
+//! Formats that a text field may require.
 
-/// What a text must look like.
+/// The format of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Email,
@@ -10,7 +10,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// A schema's `format`; unknown ones ask for nothing.
+    /// Parses a schema's `format`; unknown ones are ignored.
     pub(super) fn of(text: &str) -> Option<Self> {
         Some(match text {
             "email" => Self::Email,
@@ -31,7 +31,7 @@ impl Format {
     }
 }
 
-/// Whether a text looks like that. The error says what was expected.
+/// Checks a text. The error says what was expected.
 pub(super) fn format(format: Format, text: &str) -> Result<(), String> {
     let (good, expected) = match format {
         Format::Email => (is_email(text), "an e-mail address, such as ada@example.com"),

@@ -1,4 +1,4 @@
-//! One field: what it holds, which keys change it, what it accepts.
+//! One field: its value, the keys that change it, and its constraints.
 
 use serde_json::{Number, Value};
 
@@ -16,11 +16,11 @@ pub(super) struct Field {
     pub(super) description: Option<String>,
     pub(super) required: bool,
     pub(super) kind: Kind,
-    /// What is wrong with its value, once it was looked at.
+    /// Why its value is invalid, after it was checked.
     pub(super) fault: Option<String>,
 }
 
-/// What a field holds and accepts. Lengths are in characters, bounds inclusive.
+/// The type of a field with its value and constraints. Lengths are in characters, bounds inclusive.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
     Text {
@@ -53,8 +53,8 @@ pub(super) enum Kind {
 }
 
 impl Field {
-    /// Looks at the value: `Some(None)` leaves it out of the answer; `None` is a fault, which is
-    /// remembered.
+    /// Checks the value: `Some(None)` leaves it out of the answer; `None` is an error, kept in
+    /// `fault`.
     pub(super) fn check(&mut self) -> Option<Option<Value>> {
         match self.value() {
             Ok(value) => {
@@ -68,7 +68,7 @@ impl Field {
         }
     }
 
-    /// T31: a form must not ask for secrets.
+    /// Whether the field seems to ask for a secret, which a form must not.
     pub(super) fn looks_secret(&self) -> bool {
         if !matches!(self.kind, Kind::Text { .. }) {
             return false;
@@ -244,7 +244,7 @@ impl Field {
 }
 
 impl Kind {
-    /// What it accepts, in words of ours.
+    /// The constraints, as text.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Text {
@@ -318,7 +318,7 @@ fn number(
     Ok(number)
 }
 
-/// Options with titles where the schema gives them.
+/// Options with their titles, if the schema has them.
 pub(super) fn titled(values: &[Value], titles: &[Value]) -> Vec<(Value, String)> {
     values
         .iter()

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::terminal::frame::{Key, safe};
 
-/// Text and where the cursor stands, counted in characters.
+/// A text and the position of the cursor, in characters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Input {
     characters: Vec<char>,
@@ -46,7 +46,7 @@ impl Input {
         }
     }
 
-    /// What of it fits, around the cursor. Escaped: a default is a server's text.
+    /// The part that fits, around the cursor. Escaped, because a default is server text.
     pub(super) fn shown(&self, with_cursor: bool, room: usize) -> String {
         let before: String = self.characters[..self.cursor].iter().collect();
         let after: String = self.characters[self.cursor..].iter().collect();

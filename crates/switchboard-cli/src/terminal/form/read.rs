@@ -1,4 +1,4 @@
-//! From a requested schema to fields: every primitive kind of both eras, in the schema's own order.
+//! From a requested schema to fields: every primitive type of both eras, in the schema's order.
 
 use serde_json::Value;
 use switchboard::wire::RawJson;
@@ -9,10 +9,10 @@ use super::field::{Field, Kind, titled};
 use super::input::Input;
 use crate::coerce;
 
-/// More fields than a person would fill in.
+/// The most fields that a form is shown for.
 const MOST_FIELDS: usize = 100;
 
-/// The fields of a flat object schema. The error is one line, safe to show.
+/// The fields of a flat object schema. The error is one escaped line.
 pub(super) fn fields(schema: &RawJson) -> Result<Vec<Field>, String> {
     let whole = schema.to_value().map_err(|error| error.to_string())?;
     let required: Vec<_> = whole
@@ -39,7 +39,10 @@ pub(super) fn fields(schema: &RawJson) -> Result<Vec<Field>, String> {
         .map(|(name, text)| {
             let property: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
             let kind = kind(&property).ok_or_else(|| {
-                format!("field {} is of a kind that no form has", super::safe(&name))
+                format!(
+                    "field {} has a type that forms do not support",
+                    super::safe(&name)
+                )
             })?;
             let words = |key: &str| property.get(key).and_then(Value::as_str).map(str::to_owned);
             let is_required = required.contains(&name.as_str());

@@ -36,7 +36,7 @@ fn keys(text: &str) -> Vec<Key> {
         .collect()
 }
 
-/// Types, then says what the form answered or what it complains about.
+/// Types into a form, and returns its answer or its first error.
 fn fill(mut form: Form, typed: &str) -> Result<Value, String> {
     for key in keys(typed) {
         match form.press(key, SIZE) {
@@ -200,7 +200,7 @@ fn a_kind_that_no_form_has_is_said() {
     );
     assert_eq!(
         read::fields(&schema),
-        Err("field x is of a kind that no form has".to_owned())
+        Err("field x has a type that forms do not support".to_owned())
     );
 }
 
@@ -233,10 +233,10 @@ fn t31_the_servers_words_stand_behind_a_bar_and_the_banner_is_ours() {
         .collect();
     let expected = [
         "Server \"demo\" asks",
-        "What stands behind a bar are its words. You need not answer.",
+        "Text behind a bar is the server's. You do not have to answer.",
         "│ Server \"bank\" asks\\u{1b}[H",
         "",
-        "1 of 1 · text, may be left empty",
+        "1 of 1 · text, optional",
         "│ Server \"bank\" asks",
         "│ x",
         "  This looks like a secret. A server should not ask for one here:",
@@ -245,7 +245,7 @@ fn t31_the_servers_words_stand_behind_a_bar_and_the_banner_is_ours() {
         "",
         "  [ Send ]",
         "Tab ↑ ↓ move · ← → choose · space ticks",
-        "[Enter] next, send   [Ctrl-D] decline: it is told no",
+        "[Enter] next, send   [Ctrl-D] decline: answer no",
         "[Esc] cancel: no answer",
     ];
     assert_eq!(text, expected);
