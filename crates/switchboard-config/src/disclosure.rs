@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::diagnostic::visible_path;
-use super::expand::{Expansion, secret_looking};
+use super::expand::Expansion;
 use super::fingerprint::FingerprintHasher;
 use super::reference::{ReferenceSyntax, TextRole};
-use super::sensitive::is_ordinary;
+use super::sensitive::{is_ordinary, secret_looking};
 use super::{
     Endpoint, Environment, Fingerprint, HttpAuth, HttpWire, OAuthGrant, Scope, ServerConfig,
     StdioEndpoint, loader_variables, program,

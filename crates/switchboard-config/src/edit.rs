@@ -5,10 +5,8 @@
 //! put into the words of its dialect, the outcome is read back before it is written, and the file
 //! is replaced whole or not at all.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use super::diagnostic::visible_path;
 use super::format::Format;
@@ -23,6 +21,7 @@ mod json;
 #[cfg(any(feature = "hcl", feature = "yaml"))]
 mod lines;
 mod toml;
+mod write;
 #[cfg(feature = "yaml")]
 mod yaml;
 
@@ -214,7 +213,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
     )
     .map_err(|errors| EditFault::WouldNotLoad(ConfigErrors(errors)))?;
     let line = check(change, &before, &after).map_err(unwilling)?;
-    write(&path, edited.as_bytes(), exists).map_err(|fault| EditFault::Disk {
+    write::write(&path, edited.as_bytes(), exists).map_err(|fault| EditFault::Disk {
         file: path.clone(),
         fault,
     })?;
@@ -393,52 +392,6 @@ fn without_lines(server: &ServerConfig) -> ServerConfig {
         (fault.line, fault.column) = (0, 0);
     }
     server
-}
-
-/// Replaces a file whole or not at all; its permissions stay.
-fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    if !exists {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
-    }
-    let mode = if exists {
-        path.metadata()?.permissions().mode() & 0o7777
-    } else {
-        0o600
-    };
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let new = folder.join(format!(".{name}.{}.new", std::process::id()));
-    let written = write_new(&new, bytes, mode).and_then(|()| std::fs::rename(&new, path));
-    if let Err(fault) = written {
-        let _ = std::fs::remove_file(&new);
-        return Err(fault);
-    }
-    // The rename itself lasts only once the folder is on disk.
-    File::open(folder)?.sync_all()
-}
-
-fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(bytes)?;
-    file.set_permissions(Permissions::from_mode(mode))?;
-    file.sync_all()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::diagnostic::Diagnostics;
-use super::expand::Environment;
+use super::environment::Environment;
 use super::raw::{AtOffset, FieldTable, FieldValue};
 use super::reference::{ReferenceSyntax, Segment, TextRole};
 use super::tree::Node;

@@ -6,19 +6,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use indexmap::map::Entry;
 use nix::fcntl::OFlag;
 
 use super::diagnostic::Diagnostics;
 use super::dialects::recognise;
 use super::entry_values::{self, EntryValue};
-use super::fields::SERVERS;
 use super::format::Format;
-use super::policy::{Policy, WithLocation, policy};
+use super::policy::{Policy, policy};
 use super::server_entry::{self, FileContext};
-use super::{
-    Config, ConfigErrors, Diagnostic, Dialect, Location, Mode, ProjectPermissions, ServerConfig,
-};
+use super::{Config, ConfigErrors, Diagnostic, Dialect, ProjectPermissions, ServerConfig};
+use merge::{merge_policies, merge_servers};
+
+mod merge;
 
 /// Whose file it is: decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -349,105 +348,4 @@ fn in_own_folder(located: &Path, dialect: Dialect) -> bool {
         .profile()
         .own_folder
         .is_some_and(|name| folder.is_some_and(|folder| folder == name))
-}
-
-/// A higher file's entry replaces one of the same name, whole.
-fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<EntryValue>)>) {
-    for (server, values) in servers {
-        match config.servers.entry(server.name.clone()) {
-            Entry::Vacant(free) => {
-                let named = |value: &EntryValue| {
-                    (
-                        format!("{}.{}.{}", SERVERS.name, server.name, value.field),
-                        value.location.clone(),
-                    )
-                };
-                config
-                    .locations
-                    .extend(values.iter().filter(|value| !value.is_part).map(named));
-                config.values.insert(server.name.clone(), values);
-                free.insert(Arc::new(server));
-            }
-            Entry::Occupied(mut taken) => {
-                let higher = Arc::make_mut(taken.get_mut());
-                // With three files, the nearest one below is the one that would have held.
-                higher
-                    .source
-                    .shadows
-                    .get_or_insert_with(|| server.source.file.clone());
-                config.shadowed.push((Arc::new(server), values));
-            }
-        }
-    }
-}
-
-/// The highest of the user's files that sets a value decides; denials add up; a project's file only
-/// tightens the outcome here.
-fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
-    let mut mode = None;
-    let mut projects_mode = None;
-    let mut naming = None;
-    let mut allow_servers = None;
-    let mut deny_servers = Vec::new();
-    let mut locked = None;
-    for (scope, policy) in policies {
-        if scope == Scope::Project {
-            projects_mode = strictest(projects_mode, policy.mode);
-        } else {
-            mode = mode.or(policy.mode);
-        }
-        naming = naming.or(policy.naming);
-        allow_servers = allow_servers.or(policy.allow_servers);
-        deny_servers.extend(policy.deny_servers);
-        locked = locked.or(policy.locked);
-        config.permissions.configured |= policy.configured;
-        config.permissions.allow.extend(policy.allow);
-        config.permissions.ask.extend(policy.ask);
-        config.permissions.deny.extend(policy.deny);
-    }
-    let mut projects = std::mem::take(&mut config.project_permissions);
-    projects
-        .iter_mut()
-        .for_each(|project| project.settle(config, projects_mode.is_some()));
-    projects.retain(|project| !project.is_empty());
-    config.project_permissions = projects;
-    let locations = &mut config.locations;
-    let mut decided = |field: &str, location: Location| {
-        locations.entry(field.to_owned()).or_insert(location);
-    };
-    // A project's `yolo` is held back, so where the user's files say nothing its mode is the
-    // default or stricter.
-    if let Some((mode, location)) = strictest(mode, projects_mode) {
-        config.permissions.mode = mode;
-        decided("permissions.mode", location);
-    }
-    if let Some((style, location)) = naming {
-        config.naming = style;
-        decided("naming.style", location);
-    }
-    if let Some((names, location)) = allow_servers {
-        config.security.allow_servers = names;
-        decided("security.allow_servers", location);
-    }
-    for (names, location) in deny_servers {
-        config.security.deny_servers.extend(names);
-        decided("security.deny_servers", location);
-    }
-    if let Some((_, location)) = locked {
-        config.security.locked = true;
-        decided("security.locked", location);
-    }
-}
-
-/// The stricter of two; the first, where they are alike.
-fn strictest(
-    one: Option<WithLocation<Mode>>,
-    other: Option<WithLocation<Mode>>,
-) -> Option<WithLocation<Mode>> {
-    let rank = |with_location: &WithLocation<Mode>| match with_location.0 {
-        Mode::Yolo => 0,
-        Mode::Ask => 1,
-        Mode::Deny => 2,
-    };
-    other.into_iter().chain(one).max_by_key(rank)
 }

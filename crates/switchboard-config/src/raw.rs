@@ -1,7 +1,6 @@
 //! A document as written: every known field with its place, every value of the right kind; nothing
 //! about what fields mean together.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::diagnostic::{Diagnostics, visible_key};
@@ -10,6 +9,10 @@ use super::quantity;
 use super::reference::{ReferenceSyntax, TextRole};
 use super::tree::{Node, TableEntry, Tree};
 use crate::secret::Secret;
+
+pub(super) use field_table::{AtOffset, FieldTable, FieldValue};
+
+mod field_table;
 
 /// One file.
 #[derive(Debug, Default)]
@@ -37,189 +40,6 @@ pub(super) struct RawServer {
 /// Variables that a child must not get, though it inherits all others: no field of the native file,
 /// but what a dialect may mean.
 pub(super) const UNSET: &str = "unset_env";
-
-/// The fields of one table, by name; and how the file spells those of them that it spells in its
-/// own way.
-#[derive(Debug, Default)]
-pub(super) struct FieldTable(
-    pub(super) BTreeMap<&'static str, AtOffset<FieldValue>>,
-    BTreeMap<&'static str, &'static str>,
-);
-
-/// A value and where it stands.
-#[derive(Debug, Clone)]
-pub(super) struct AtOffset<T> {
-    pub(super) at: usize,
-    pub(super) value: T,
-}
-
-/// A value of a known kind.
-#[derive(Debug)]
-pub(super) enum FieldValue {
-    Text(String),
-    Texts(Vec<AtOffset<String>>),
-    Secrets(Vec<AtOffset<(String, Secret)>>),
-    Secret(Secret),
-    Port(u16),
-    Flag(bool),
-    Duration(Duration),
-    Bytes(usize),
-    Choice(&'static str),
-    /// There, and already reported.
-    Wrong,
-}
-
-impl FieldTable {
-    /// Where a field stands, whatever its value.
-    pub(super) fn at(&self, name: &str) -> Option<usize> {
-        self.0.get(name).map(|found| found.at)
-    }
-
-    /// How the file spells a field.
-    pub(super) fn spelt<'n>(&self, name: &'n str) -> &'n str {
-        self.1.get(name).copied().unwrap_or(name)
-    }
-
-    /// Gives a field of a dialect its native name. Messages go on to spell it as the file does.
-    pub(super) fn rename(&mut self, own: &'static str, native: &'static str) {
-        if let Some(found) = self.0.remove(own) {
-            self.0.insert(native, found);
-            self.spell(native, own);
-        }
-    }
-
-    /// The same, where the file may have both: then the native one holds, and the other is told.
-    pub(super) fn rename_once(
-        &mut self,
-        own: &'static str,
-        native: &'static str,
-        path: &str,
-        diagnostics: &mut Diagnostics<'_>,
-    ) {
-        if self.at(native).is_none() {
-            self.rename(own, native);
-        } else if let Some(more) = self.0.remove(own) {
-            let message = format!(
-                "ignored: `{}` says it already; remove one of them",
-                self.spelt(native)
-            );
-            diagnostics.warn(more.at, format!("{path}.{own}"), message);
-        }
-    }
-
-    /// Says how the file spells a field.
-    pub(super) fn spell(&mut self, native: &'static str, own: &'static str) {
-        self.1.insert(native, own);
-    }
-
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
-        if let Some(AtOffset {
-            value: FieldValue::Text(text),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(text)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn texts(&self, name: &str) -> Option<&[AtOffset<String>]> {
-        if let Some(AtOffset {
-            value: FieldValue::Texts(texts),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(texts)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn secrets(&self, name: &str) -> &[AtOffset<(String, Secret)>] {
-        if let Some(AtOffset {
-            value: FieldValue::Secrets(secrets),
-            ..
-        }) = self.0.get(name)
-        {
-            secrets
-        } else {
-            &[]
-        }
-    }
-
-    pub(super) fn secret(&self, name: &str) -> Option<&Secret> {
-        if let Some(AtOffset {
-            value: FieldValue::Secret(secret),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(secret)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn port(&self, name: &str) -> Option<u16> {
-        if let Some(AtOffset {
-            value: FieldValue::Port(port),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(*port)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn flag(&self, name: &str) -> Option<bool> {
-        if let Some(AtOffset {
-            value: FieldValue::Flag(flag),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(*flag)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn duration(&self, name: &str) -> Option<Duration> {
-        if let Some(AtOffset {
-            value: FieldValue::Duration(duration),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(*duration)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn bytes(&self, name: &str) -> Option<usize> {
-        if let Some(AtOffset {
-            value: FieldValue::Bytes(bytes),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(*bytes)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
-        if let Some(AtOffset {
-            value: FieldValue::Choice(choice),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(choice)
-        } else {
-            None
-        }
-    }
-}
 
 /// Reads a native document. What is wrong is collected, never the first thing only.
 pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {

@@ -131,6 +131,31 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
+/// Values of arguments whose name says that they are secret: `--token=x`, `--api-key x`, `-e
+/// API_KEY=x`, `-H "Authorization: x"`; and the passwords of addresses.
+pub(crate) fn secret_looking(args: &[String]) -> Vec<Secret> {
+    let mut found = Vec::new();
+    for (index, arg) in args.iter().enumerate() {
+        // A header in an argument of its own: `Authorization: Bearer x`.
+        let (flag, value) = match arg.split_once('=').or_else(|| arg.split_once(": ")) {
+            Some((flag, value)) => (flag, Some(value)),
+            None if arg.starts_with('-') => (arg.as_str(), args.get(index + 1).map(String::as_str)),
+            None => (arg.as_str(), None),
+        };
+        if let Some(value) = value.filter(|value| !value.starts_with('-'))
+            && says_secret(flag)
+        {
+            found.extend(secrets_of(flag, value));
+        }
+        found.extend(
+            url::Url::parse(arg)
+                .ok()
+                .and_then(|url| url.password().map(Secret::new)),
+        );
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,25 +1,27 @@
 //! One server's entry as meant: the fields together make one endpoint, or an error that names them.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::diagnostic::{Diagnostics, visible_key};
+use super::diagnostic::Diagnostics;
 use super::fields::{FieldTransport, SERVERS};
 use super::load::Scope;
-use super::loader_variables;
 use super::package_runner::FIRST_START;
-use super::raw::{AtOffset, FieldTable, RawServer, UNSET};
-use super::reference::{ReferenceSyntax, TextRole};
+use super::raw::{AtOffset, FieldTable, RawServer};
+use super::reference::TextRole;
 use super::{
-    Asks, Diagnostic, Dialect, DialectProfile, Endpoint, HttpAuth, HttpEndpoint, HttpWire,
-    MAX_MESSAGE_BYTES, OAuthGrant, Protocol, ServerConfig, Sharing, Source, Start, StdioEndpoint,
-    Timeouts,
+    Asks, Diagnostic, Dialect, DialectProfile, Endpoint, MAX_MESSAGE_BYTES, Protocol, ServerConfig,
+    Sharing, Source, Start, Timeouts,
 };
 use crate::name::{BadName, Glob, ServerName};
 use crate::secret::Secret;
+
+pub(super) use http::{check_header, check_url};
+
+mod http;
+mod stdio;
 
 /// The file an entry stands in.
 pub(super) struct FileContext {
@@ -265,222 +267,6 @@ impl ServerEntry<'_> {
         fits
     }
 
-    fn stdio(&self, scope: Scope, diagnostics: &mut Diagnostics<'_>) -> Option<Endpoint> {
-        let command = self.fields.text("command");
-        if command.is_some_and(|command| command.trim().is_empty()) {
-            self.error(
-                "command",
-                "empty; expected the program to start, such as \"npx\" or \"./server\"",
-                diagnostics,
-            );
-            return None;
-        }
-        let args = self.fields.texts("args").unwrap_or_default();
-        let env = self.fields.secrets("env");
-        let mut sound = true;
-        for field in ["command", "cwd"] {
-            if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
-                sound &= self.check_text(text, at, field, diagnostics);
-                if text == "~" || text.starts_with("~/") {
-                    self.warn(
-                        field,
-                        "\"~\" is taken as it is; write \"${HOME}\" for your home folder",
-                        diagnostics,
-                    );
-                }
-            }
-        }
-        if self.fields.text("cwd").is_some_and(str::is_empty) {
-            self.error(
-                "cwd",
-                "empty; expected a folder, or no `cwd` at all",
-                diagnostics,
-            );
-            sound = false;
-        }
-        for (index, arg) in args.iter().enumerate() {
-            sound &= self.check_text(&arg.value, arg.at, &format!("args[{index}]"), diagnostics);
-        }
-        for AtOffset {
-            at,
-            value: (name, value),
-        } in env
-        {
-            sound &= self.check_variable(name, value, *at, scope, diagnostics);
-        }
-        let endpoint = StdioEndpoint {
-            command: command?.to_owned(),
-            args: plain(args),
-            env: by_name(env),
-            unset: self.fields.texts(UNSET).map(plain).unwrap_or_default(),
-            inherit_env: self
-                .fields
-                .flag("inherit_env")
-                .unwrap_or(self.rules.inherits_environment),
-            cwd: self.fields.text("cwd").map(str::to_owned),
-            syntax: self.rules.syntax,
-        };
-        sound.then_some(Endpoint::Stdio(endpoint))
-    }
-
-    fn http(&self, transport: Option<&str>, diagnostics: &mut Diagnostics<'_>) -> Option<Endpoint> {
-        let url = self.fields.text("url")?;
-        let at = self.fields.at("url")?;
-        let headers = self.fields.secrets("headers");
-        let mut sound = self.check_text(url, at, "url", diagnostics);
-        // A reference may hold any part of a URL, so one with references is looked at when it is
-        // expanded.
-        if sound
-            && !self.rules.syntax.reads(TextRole::Launch, url)
-            && let Err(message) = check_url(url)
-        {
-            self.error("url", message, diagnostics);
-            sound = false;
-        }
-        let mut seen = HashSet::new();
-        for AtOffset {
-            at,
-            value: (name, value),
-        } in headers
-        {
-            let path = self.path_of(&format!("headers.{}", visible_key(name)));
-            let lower = name.to_ascii_lowercase();
-            if let Err(message) = check_header(name, value) {
-                diagnostics.error(*at, path, message);
-                sound = false;
-            } else if !seen.insert(lower) {
-                diagnostics.error(
-                    *at,
-                    path,
-                    "set twice; header names do not tell upper from lower case: remove one of them",
-                );
-                sound = false;
-            } else if matches!(
-                self.rules.syntax,
-                ReferenceSyntax::Native | ReferenceSyntax::Braced
-            ) && looks_like_a_bare_reference(value)
-            {
-                diagnostics.warn(*at, path, BARE_REFERENCE);
-            }
-        }
-        let wire = match transport {
-            Some("http") => HttpWire::Streamable,
-            Some("sse") => HttpWire::Sse,
-            _ => self.rules.wire,
-        };
-        let auth = self.auth(diagnostics);
-        let syntax = self.rules.syntax;
-        let endpoint = HttpEndpoint {
-            url: url.to_owned(),
-            headers: by_name(headers),
-            wire,
-            auth: auth?,
-            syntax,
-        };
-        sound.then_some(Endpoint::Http(endpoint))
-    }
-
-    /// What to authorize with; fields that contradict each other are told, since one of them would
-    /// be ignored.
-    fn auth(&self, diagnostics: &mut Diagnostics<'_>) -> Option<HttpAuth> {
-        let text = |field: &str| self.fields.text(field).map(str::to_owned);
-        let auth = HttpAuth {
-            bearer_token: self.fields.secret("bearer_token").cloned(),
-            grant: match self.fields.choice("oauth_grant") {
-                Some("client_credentials") => OAuthGrant::ClientCredentials,
-                _ => OAuthGrant::AuthorizationCode,
-            },
-            issuer: text("oauth_issuer"),
-            client_id: text("oauth_client_id"),
-            client_secret: self.fields.secret("oauth_client_secret").cloned(),
-            client_key: text("oauth_client_key"),
-            client_metadata_url: text("oauth_client_metadata_url"),
-            scopes: self
-                .fields
-                .texts("oauth_scopes")
-                .map(plain)
-                .unwrap_or_default(),
-            callback_port: self.fields.port("oauth_callback_port"),
-        };
-        let mut sound = true;
-        for field in [
-            "oauth_issuer",
-            "oauth_client_id",
-            "oauth_client_key",
-            "oauth_client_metadata_url",
-        ] {
-            if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
-                sound &= self.check_text(text, at, field, diagnostics);
-            }
-        }
-        for field in ["bearer_token", "oauth_client_secret"] {
-            if self
-                .fields
-                .secret(field)
-                .is_some_and(looks_like_a_bare_reference)
-            {
-                self.warn(field, BARE_REFERENCE, diagnostics);
-            }
-        }
-        let headers = self.fields.secrets("headers");
-        let own = headers
-            .iter()
-            .any(|header| header.value.0.eq_ignore_ascii_case("authorization"));
-        let mut clash = |is: bool, field: &str, message: &str| {
-            if is {
-                self.error(field, message, diagnostics);
-                sound = false;
-            }
-        };
-        clash(
-            own && auth.bearer_token.is_some(),
-            "bearer_token",
-            "`headers` has an Authorization already: remove one of them",
-        );
-        let lone = "says nothing without `oauth_client_id`: give the id that it belongs to";
-        clash(
-            auth.client_secret.is_some() && auth.client_id.is_none(),
-            "oauth_client_secret",
-            lone,
-        );
-        clash(
-            auth.client_key.is_some() && auth.client_id.is_none(),
-            "oauth_client_key",
-            lone,
-        );
-        let both =
-            "`oauth_client_secret` is set as well; one of them proves who asks: remove the other";
-        clash(
-            auth.client_secret.is_some() && auth.client_key.is_some(),
-            "oauth_client_key",
-            both,
-        );
-        let alone = auth.grant == OAuthGrant::ClientCredentials
-            && (auth.client_id.is_none()
-                || (auth.client_secret.is_none() && auth.client_key.is_none()));
-        let needs = "\"client_credentials\" needs `oauth_client_id`, and `oauth_client_secret` or `oauth_client_key`";
-        clash(alone, "oauth_grant", needs);
-        let person = auth.grant == OAuthGrant::AuthorizationCode && auth.client_key.is_some();
-        clash(
-            person,
-            "oauth_client_key",
-            "is used with `oauth_grant = \"client_credentials\"` only",
-        );
-        let url = auth
-            .client_metadata_url
-            .as_deref()
-            .filter(|url| !self.rules.syntax.reads(TextRole::Launch, url));
-        let bad = url.is_some_and(|url| {
-            !url::Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/")
-        });
-        clash(
-            bad,
-            "oauth_client_metadata_url",
-            "expected an https address with a path, such as \"https://example.com/client.json\"",
-        );
-        sound.then_some(auth)
-    }
-
     fn timeouts(&self, diagnostics: &mut Diagnostics<'_>) -> Timeouts {
         let default = Timeouts::default();
         let connect = self
@@ -563,48 +349,6 @@ impl ServerEntry<'_> {
         false
     }
 
-    fn check_variable(
-        &self,
-        name: &str,
-        value: &Secret,
-        at: usize,
-        scope: Scope,
-        diagnostics: &mut Diagnostics<'_>,
-    ) -> bool {
-        let path = self.path_of(&format!("env.{}", visible_key(name)));
-        if name.is_empty() || name.contains(['=', '\0']) {
-            diagnostics.error(
-                at,
-                path,
-                "not the name of a variable; expected a name without \"=\"",
-            );
-            return false;
-        }
-        if value.expose().contains('\0') {
-            diagnostics.error(at, path, "holds a zero byte, which no program can be given");
-            return false;
-        }
-        if matches!(
-            self.rules.syntax,
-            ReferenceSyntax::Native | ReferenceSyntax::Braced
-        ) && looks_like_a_bare_reference(value)
-        {
-            diagnostics.warn(at, &path, BARE_REFERENCE);
-        }
-        if let Some(what) = loader_variables::effect(name) {
-            let then = match scope {
-                // Refused where trust is decided; no error, since it must not take the person's
-                // other servers down.
-                Scope::Project => {
-                    "a project's file may not set it, and this server cannot be trusted while it does"
-                }
-                Scope::User | Scope::Given => "keep it only if you mean it",
-            };
-            diagnostics.warn(at, path, format!("{what}; {then}"));
-        }
-        true
-    }
-
     fn error(&self, field: &str, message: impl Into<String>, diagnostics: &mut Diagnostics<'_>) {
         diagnostics.error(
             self.fields.at(field).unwrap_or(self.at),
@@ -643,29 +387,6 @@ fn looks_like_a_bare_reference(value: &Secret) -> bool {
                 .bytes()
                 .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
     })
-}
-
-/// Whether a URL can be reached at all; the message does not repeat it, since it may hold a key.
-pub(super) fn check_url(text: &str) -> Result<url::Url, String> {
-    let expected = "expected one such as \"https://example.com/mcp\"";
-    let url = url::Url::parse(text).map_err(|fault| format!("not a URL: {fault}; {expected}"))?;
-    match url.scheme() {
-        "http" | "https" => Ok(url),
-        other => Err(format!(
-            "{other:?} is no wire of an MCP server; expected http or https"
-        )),
-    }
-}
-
-pub(super) fn check_header(name: &str, value: &Secret) -> Result<(), &'static str> {
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(token) {
-        Err("not the name of a header; expected letters, digits and -")
-    } else if value.expose().contains(['\r', '\n', '\0']) {
-        Err("holds a line break or a zero byte, which no header can carry")
-    } else {
-        Ok(())
-    }
 }
 
 fn plain(texts: &[AtOffset<String>]) -> Vec<String> {

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use super::StdioEndpoint;
 use super::program::absolute;
 use super::reference::{ReferenceSyntax, Segment, TextRole, is_name};
-use super::{Secret, StdioEndpoint};
+use crate::secret::Secret;
 use crate::shell;
 
 /// What a person types to start this program in the same way: references in the entry's own syntax

@@ -1,8 +1,15 @@
 //! What reading a configuration promises, from files on disk.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
 
 use super::*;
+use crate::name::{ServerName, Style};
+use crate::secret::Secret;
 
 mod a3s;
 mod agent_apps;

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 use super::*;
 use crate::{Scope, load};

@@ -1,0 +1,165 @@
+//! How a server is reached, as its file says it: a program to start, or a URL.
+
+use indexmap::IndexMap;
+
+use super::{Diagnostic, ReferenceSyntax, package_runner};
+use crate::secret::Secret;
+
+/// How to reach a server. Texts are as written: references are expanded by [`resolve_launch`] when
+/// the server starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A child process that speaks over its standard streams.
+    Stdio(StdioEndpoint),
+    /// A URL.
+    Http(HttpEndpoint),
+    /// An entry that says neither: what is wrong with it, in a dialect in which a wrong entry keeps
+    /// no other from running.
+    Invalid(Diagnostic),
+}
+
+impl Endpoint {
+    /// How its texts refer to variables.
+    pub fn syntax(&self) -> ReferenceSyntax {
+        match self {
+            Self::Stdio(stdio) => stdio.syntax,
+            Self::Http(http) => http.syntax,
+            Self::Invalid(_) => ReferenceSyntax::Literal,
+        }
+    }
+
+    /// The program that may have to install the server before it starts.
+    pub fn package_runner(&self) -> Option<&'static str> {
+        match self {
+            Self::Stdio(stdio) => package_runner::package_runner(&stdio.command, &stdio.args),
+            Self::Http(_) | Self::Invalid(_) => None,
+        }
+    }
+
+    /// Whether the entry itself says what to authorize with, so that there is nothing that a person
+    /// could log in to.
+    pub fn has_own_token(&self) -> bool {
+        let Self::Http(http) = self else { return false };
+        http.auth.bearer_token.is_some()
+            || http.auth.grant == OAuthGrant::ClientCredentials
+            || http
+                .headers
+                .keys()
+                .any(|name| name.eq_ignore_ascii_case("authorization"))
+    }
+}
+
+/// A child process, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StdioEndpoint {
+    /// The program: a name looked up in the child's PATH, or a path (`./x` is relative to the
+    /// file's folder).
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its own variables; values are secret.
+    pub env: IndexMap<String, Secret>,
+    /// Variables it must not get, whatever it inherits.
+    pub unset: Vec<String>,
+    /// Pass the whole environment instead of the short list.
+    pub inherit_env: bool,
+    /// Its working folder (relative to the file's folder); the host's own where absent.
+    pub cwd: Option<String>,
+    /// How these texts refer to variables.
+    pub syntax: ReferenceSyntax,
+}
+
+impl StdioEndpoint {
+    /// A program and its arguments, as written: with the short list of variables, in the host's
+    /// folder.
+    pub fn new(
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self {
+            command: command.into(),
+            args,
+            env: IndexMap::new(),
+            unset: Vec::new(),
+            inherit_env: false,
+            cwd: None,
+            syntax: ReferenceSyntax::default(),
+        }
+    }
+}
+
+/// A URL, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpEndpoint {
+    /// The endpoint.
+    pub url: String,
+    /// Sent with each request; values are secret.
+    pub headers: IndexMap<String, Secret>,
+    /// Which wire.
+    pub wire: HttpWire,
+    /// What to authorize with, beside the headers.
+    pub auth: HttpAuth,
+    /// How these texts refer to variables.
+    pub syntax: ReferenceSyntax,
+}
+
+impl HttpEndpoint {
+    /// An address, as written, and nothing else.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            headers: IndexMap::new(),
+            wire: HttpWire::default(),
+            auth: HttpAuth::default(),
+            syntax: ReferenceSyntax::default(),
+        }
+    }
+}
+
+/// What to authorize with: a token, or who to log in as. Texts are as written in an
+/// [`HttpEndpoint`], expanded in a [`ResolvedUrl`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HttpAuth {
+    /// Sent with each request, instead of a login.
+    pub bearer_token: Option<Secret>,
+    /// How a token is obtained.
+    pub grant: OAuthGrant,
+    /// The authorization server that everything below is for, and no other; where absent, the
+    /// first one that it is used with.
+    pub issuer: Option<String>,
+    /// The id that was registered beforehand.
+    pub client_id: Option<String>,
+    /// What goes with the id.
+    pub client_secret: Option<Secret>,
+    /// The PEM file that goes with the id (relative to the file's folder).
+    pub client_key: Option<String>,
+    /// The https address of a client ID metadata document.
+    pub client_metadata_url: Option<String>,
+    /// What to ask for; empty asks for what the server names.
+    pub scopes: Vec<String>,
+    /// Where the browser returns to; a free port where absent.
+    pub callback_port: Option<u16>,
+}
+
+/// How a token is obtained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OAuthGrant {
+    /// A person logs in.
+    #[default]
+    AuthorizationCode,
+    /// The program logs in by itself.
+    ClientCredentials,
+}
+
+/// Which HTTP transport to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HttpWire {
+    /// Streamable HTTP, then HTTP+SSE as the specification says.
+    #[default]
+    Auto,
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP+SSE.
+    Sse,
+}

@@ -1,0 +1,54 @@
+//! The variables that a host was handed, and which of them every child gets.
+
+use std::collections::BTreeMap;
+
+use crate::secret::Secret;
+
+/// The variables a host was handed. The library never reads the process's own.
+#[derive(Debug, Clone, Default)]
+pub struct Environment(BTreeMap<String, Secret>);
+
+impl Environment {
+    /// Takes the variables, as from `std::env::vars()`.
+    pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(
+            variables
+                .into_iter()
+                .map(|(name, value)| (name, Secret::new(value)))
+                .collect(),
+        )
+    }
+
+    /// One variable.
+    pub fn get(&self, name: &str) -> Option<&Secret> {
+        self.0.get(name)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+/// C9: what a child gets of our own environment.
+pub(super) fn is_passed_on(name: &str) -> bool {
+    matches!(
+        name,
+        "HOME" | "PATH" | "LANG" | "TERM" | "TMPDIR" | "TZ" | "USER" | "SHELL" | "LOGNAME"
+    ) || name.starts_with("LC_")
+        || is_proxy(name)
+}
+
+pub(super) fn is_proxy(name: &str) -> bool {
+    matches!(
+        name,
+        "http_proxy"
+            | "https_proxy"
+            | "no_proxy"
+            | "all_proxy"
+            | "HTTP_PROXY"
+            | "HTTPS_PROXY"
+            | "NO_PROXY"
+            | "ALL_PROXY"
+    )
+}

@@ -1,0 +1,190 @@
+//! The known fields of one table, each with its value and its offset in the file.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::diagnostic::Diagnostics;
+use crate::secret::Secret;
+
+/// The fields of one table, by name; and how the file spells those of them that it spells in its
+/// own way.
+#[derive(Debug, Default)]
+pub(crate) struct FieldTable(
+    pub(crate) BTreeMap<&'static str, AtOffset<FieldValue>>,
+    BTreeMap<&'static str, &'static str>,
+);
+
+impl FieldTable {
+    /// Where a field stands, whatever its value.
+    pub(crate) fn at(&self, name: &str) -> Option<usize> {
+        self.0.get(name).map(|found| found.at)
+    }
+
+    /// How the file spells a field.
+    pub(crate) fn spelt<'n>(&self, name: &'n str) -> &'n str {
+        self.1.get(name).copied().unwrap_or(name)
+    }
+
+    /// Gives a field of a dialect its native name. Messages go on to spell it as the file does.
+    pub(crate) fn rename(&mut self, own: &'static str, native: &'static str) {
+        if let Some(found) = self.0.remove(own) {
+            self.0.insert(native, found);
+            self.spell(native, own);
+        }
+    }
+
+    /// The same, where the file may have both: then the native one holds, and the other is told.
+    pub(crate) fn rename_once(
+        &mut self,
+        own: &'static str,
+        native: &'static str,
+        path: &str,
+        diagnostics: &mut Diagnostics<'_>,
+    ) {
+        if self.at(native).is_none() {
+            self.rename(own, native);
+        } else if let Some(more) = self.0.remove(own) {
+            let message = format!(
+                "ignored: `{}` says it already; remove one of them",
+                self.spelt(native)
+            );
+            diagnostics.warn(more.at, format!("{path}.{own}"), message);
+        }
+    }
+
+    /// Says how the file spells a field.
+    pub(crate) fn spell(&mut self, native: &'static str, own: &'static str) {
+        self.1.insert(native, own);
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        if let Some(AtOffset {
+            value: FieldValue::Text(text),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(text)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn texts(&self, name: &str) -> Option<&[AtOffset<String>]> {
+        if let Some(AtOffset {
+            value: FieldValue::Texts(texts),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(texts)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn secrets(&self, name: &str) -> &[AtOffset<(String, Secret)>] {
+        if let Some(AtOffset {
+            value: FieldValue::Secrets(secrets),
+            ..
+        }) = self.0.get(name)
+        {
+            secrets
+        } else {
+            &[]
+        }
+    }
+
+    pub(crate) fn secret(&self, name: &str) -> Option<&Secret> {
+        if let Some(AtOffset {
+            value: FieldValue::Secret(secret),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(secret)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn port(&self, name: &str) -> Option<u16> {
+        if let Some(AtOffset {
+            value: FieldValue::Port(port),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(*port)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        if let Some(AtOffset {
+            value: FieldValue::Flag(flag),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(*flag)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn duration(&self, name: &str) -> Option<Duration> {
+        if let Some(AtOffset {
+            value: FieldValue::Duration(duration),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(*duration)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Option<usize> {
+        if let Some(AtOffset {
+            value: FieldValue::Bytes(bytes),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(*bytes)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn choice(&self, name: &str) -> Option<&'static str> {
+        if let Some(AtOffset {
+            value: FieldValue::Choice(choice),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(choice)
+        } else {
+            None
+        }
+    }
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct AtOffset<T> {
+    pub(crate) at: usize,
+    pub(crate) value: T,
+}
+
+/// A value of a known kind.
+#[derive(Debug)]
+pub(crate) enum FieldValue {
+    Text(String),
+    Texts(Vec<AtOffset<String>>),
+    Secrets(Vec<AtOffset<(String, Secret)>>),
+    Secret(Secret),
+    Port(u16),
+    Flag(bool),
+    Duration(Duration),
+    Bytes(usize),
+    Choice(&'static str),
+    /// There, and already reported.
+    Wrong,
+}
