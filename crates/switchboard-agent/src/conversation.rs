@@ -135,6 +135,13 @@ impl Conversation {
         self.entries.push(HistoryEntry::Note(note));
     }
 
+    /// A conversation of the first `count` entries alone.
+    pub fn first_entries(&self, count: usize) -> Self {
+        let count = count.min(self.entries.len());
+        let entries = self.entries[..count].to_vec();
+        Self { entries }
+    }
+
     /// Replaces the first `count` entries by a summary.
     pub fn replace_by_summary(&mut self, count: usize, summary: String) {
         let count = count.min(self.entries.len());

@@ -50,7 +50,8 @@
 //!
 //! [`json`] and [`sse`] are the formats, [`usage`] and [`price`] count, [`conversation`] is the
 //! history, [`tools`] the list of tools, [`wire`] the four vendors' APIs, [`fault`] and
-//! [`refusal`] what goes wrong, [`driver`] the HTTP requests, and [`model`] what they are asked with.
+//! [`refusal`] what goes wrong, [`driver`] the HTTP requests, [`model`] what they are asked with,
+//! [`session`] the file of a conversation, and [`compact`] makes a long one short.
 
 pub use conversation::{
     AwaitingResults, CallArguments, CallOutcome, ContentPart, Conversation, HistoryEntry,
@@ -80,3 +81,6 @@ pub mod refusal;
 
 pub mod driver;
 pub mod model;
+
+pub mod compact;
+pub mod session;

@@ -46,8 +46,8 @@ pub trait TurnReader: Send {
     /// Whether the answer said that it is complete: nothing more needs to be read.
     fn has_ended(&self) -> bool;
 
-    /// The stream ended: the complete turn, or why there is none.
-    fn finish(self: Box<Self>) -> Result<ModelTurn, ModelFault>;
+    /// The complete turn if the stream ends here, or why there is none.
+    fn finish(&self) -> Result<ModelTurn, ModelFault>;
 }
 
 /// A request, ready to be sent. The key is not in it.

@@ -28,7 +28,7 @@ impl ModelWire for GeminiWire {
     }
 
     fn read_document(&self, origin: TurnOrigin, body: &str) -> Result<ModelTurn, ModelFault> {
-        let mut reader = Box::new(read::GeminiReader::new(origin));
+        let mut reader = read::GeminiReader::new(origin);
         reader.event("", body, &mut Vec::new())?;
         reader.finish()
     }

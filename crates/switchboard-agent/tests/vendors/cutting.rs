@@ -1,53 +1,53 @@
 //! A stream that ends anywhere is a fault or a complete turn, never a part of a call that runs.
 
 use fastrand::Rng;
-use switchboard_agent::ModelVendor;
+use serde_json::Value;
+use switchboard_agent::sse::SseFrames;
+use switchboard_agent::wire::wire_of;
+use switchboard_agent::{ModelFault, ModelTurn, ModelVendor};
 
 use crate::fixtures::STREAMS;
 use crate::independent::{Reading, read, reading_of};
-use crate::reading::read_stream;
+use crate::reading::{origin, read_stream};
 use crate::recordings::load;
 
-/// Cuts one stream at `at` and checks what comes of it.
-fn check(place: &str, vendor: ModelVendor, body: &str, whole: &Reading, at: usize) -> bool {
-    let Ok(turn) = read_stream(vendor, "m", &body.as_bytes()[..at], 1024) else {
+/// Checks what comes of a stream that was cut. Returns whether it is a complete turn.
+fn check(place: &str, body: &str, whole: &Reading, cut: Result<ModelTurn, ModelFault>) -> bool {
+    let Ok(turn) = cut else {
         return false;
     };
     let found = reading_of(&turn);
     // The calls that can run are those of the whole answer. The counts may be missing.
-    let runnable = |calls: &[(String, serde_json::Value)]| {
+    let runnable = |calls: &[(String, Value)]| {
         let calls = calls.iter().filter(|call| call.1.is_object());
         calls.cloned().collect::<Vec<_>>()
     };
-    let expected = runnable(&whole.calls);
-    assert_eq!(runnable(&found.calls), expected, "{place} cut at {at}");
+    assert_eq!(runnable(&found.calls), runnable(&whole.calls), "{place}");
     // Gemini may send several reasons to stop, each after a part of the text.
     let has_several_ends = body.matches("\"finishReason\"").count() > 1;
     match has_several_ends {
-        true => assert!(whole.text.starts_with(&found.text), "{place} cut at {at}"),
-        false => assert_eq!(found.text, whole.text, "{place} cut at {at}"),
+        true => assert!(whole.text.starts_with(&found.text), "{place}"),
+        false => assert_eq!(found.text, whole.text, "{place}"),
     }
     true
 }
 
-fn check_everywhere(place: &str, vendor: ModelVendor, body: &str, random: &mut Rng) {
-    let whole = read(vendor, true, body);
-    // Events end with an empty line.
-    let ends = ["\n\n", "\n\r\n"].into_iter();
-    let ends = ends.flat_map(|end| body.match_indices(end));
-    let ends = ends.map(|(at, end)| at + end.len());
+/// Ends the stream after each of its events. Returns how many ends there were.
+fn check_each_event(place: &str, vendor: ModelVendor, body: &str, whole: &Reading) -> usize {
+    let mut events = Vec::new();
+    let mut frames = SseFrames::new(1 << 24);
+    frames.read(body.as_bytes(), &mut events).expect("events");
+    let mut reader = wire_of(vendor).expect("a wire").reader(origin(vendor, "m"));
+    assert!(reader.finish().is_err(), "{place}: nothing is a turn");
     let mut complete = 0;
-    for at in ends {
-        complete += usize::from(check(place, vendor, body, &whole, at));
-    }
-    for _ in 0..20 {
-        check(place, vendor, body, &whole, random.usize(..body.len()));
+    for (number, event) in events.iter().enumerate() {
+        let read = reader.event(&event.name, &event.data, &mut Vec::new());
+        read.expect("a recorded event");
+        let place = format!("{place} after event {number}");
+        complete += usize::from(check(&place, body, whole, reader.finish()));
     }
     assert!(complete >= 1, "{place} is never complete");
-    assert!(
-        !check(place, vendor, body, &whole, 0),
-        "{place}: nothing is a turn"
-    );
+    events.len()
 }
 
 #[test]
@@ -57,15 +57,22 @@ fn a_recorded_stream_that_is_cut_anywhere_is_a_fault_or_complete() {
     };
     // The same positions in every run.
     let mut random = Rng::with_seed(12);
-    let mut streams = 0;
+    let (mut streams, mut events) = (0, 0);
     for one in interactions
         .iter()
         .filter(|one| one.is_stream && one.status == 200)
     {
-        check_everywhere(&one.place, one.vendor, &one.body, &mut random);
+        let whole = read(one.vendor, true, &one.body);
+        events += check_each_event(&one.place, one.vendor, &one.body, &whole);
+        for _ in 0..4 {
+            let at = random.usize(..one.body.len());
+            let place = format!("{} cut at byte {at}", one.place);
+            let cut = read_stream(one.vendor, "m", &one.body.as_bytes()[..at], 1024);
+            check(&place, &one.body, &whole, cut);
+        }
         streams += 1;
     }
-    eprintln!("{streams} streams were cut at every event and at 20 random bytes each");
+    eprintln!("{streams} streams, cut after each of {events} events and at 4 random bytes each");
 }
 
 #[test]
@@ -73,7 +80,9 @@ fn a_fixture_that_is_cut_at_any_byte_is_a_fault_or_complete() {
     for (name, vendor, body) in STREAMS {
         let whole = read(*vendor, true, body);
         for at in 0..body.len() {
-            check(name, *vendor, body, &whole, at);
+            let place = format!("{name} cut at byte {at}");
+            let cut = read_stream(*vendor, "m", &body.as_bytes()[..at], 1024);
+            check(&place, body, &whole, cut);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! `fixtures.rs` are always read.
 
 mod cutting;
+mod driving;
 mod fixtures;
 mod independent;
 mod projecting;
@@ -13,3 +14,4 @@ mod reading;
 mod rebuilding;
 mod recordings;
 mod rules;
+mod server;

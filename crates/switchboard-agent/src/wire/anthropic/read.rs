@@ -14,7 +14,7 @@ use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
 
 /// Reads a streamed answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct AnthropicReader {
     origin: TurnOrigin,
     blocks: Vec<AnthropicBlockBuilder>,
@@ -24,7 +24,7 @@ pub(super) struct AnthropicReader {
 }
 
 /// A content block that is being received.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct AnthropicBlockBuilder {
     index: u64,
     kind: String,
@@ -193,6 +193,20 @@ impl AnthropicReader {
             _ => {}
         }
     }
+
+    fn into_turn(self) -> Result<ModelTurn, ModelFault> {
+        let Some(stop_reason) = self.stop_reason else {
+            return Err(ModelFault::cut_off(
+                "the connection ended before the model said why it stopped",
+            ));
+        };
+        let mut items = Vec::new();
+        let mut parts = Vec::new();
+        for block in self.blocks {
+            block.end(&mut items, &mut parts);
+        }
+        Ok(turn(self.origin, items, parts, stop_reason, self.usage))
+    }
 }
 
 impl TurnReader for AnthropicReader {
@@ -251,18 +265,8 @@ impl TurnReader for AnthropicReader {
         self.has_ended
     }
 
-    fn finish(self: Box<Self>) -> Result<ModelTurn, ModelFault> {
-        let Some(stop_reason) = self.stop_reason else {
-            return Err(ModelFault::cut_off(
-                "the connection ended before the model said why it stopped",
-            ));
-        };
-        let mut items = Vec::new();
-        let mut parts = Vec::new();
-        for block in self.blocks {
-            block.end(&mut items, &mut parts);
-        }
-        Ok(turn(self.origin, items, parts, stop_reason, self.usage))
+    fn finish(&self) -> Result<ModelTurn, ModelFault> {
+        self.clone().into_turn()
     }
 }
 

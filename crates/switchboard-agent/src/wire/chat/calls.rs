@@ -26,12 +26,12 @@ struct ChatFunctionDelta<'a> {
 }
 
 /// The calls of an answer.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct ChatCalls {
     calls: Vec<ChatCallBuilder>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct ChatCallBuilder {
     index: Option<u64>,
     id: String,

@@ -15,7 +15,7 @@ use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
 
 /// Reads a streamed answer, and puts the assistant's message together as it is sent back.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ChatReader {
     origin: TurnOrigin,
     content: String,
@@ -225,30 +225,8 @@ impl ChatReader {
         }
         message.end()
     }
-}
 
-impl TurnReader for ChatReader {
-    fn event(
-        &mut self,
-        _name: &str,
-        data: &str,
-        deltas: &mut Vec<TurnDelta>,
-    ) -> Result<(), ModelFault> {
-        if self.is_done {
-            return Ok(());
-        }
-        if data.trim() == "[DONE]" {
-            self.is_done = true;
-            return Ok(());
-        }
-        self.read_chunk(data, deltas)
-    }
-
-    fn has_ended(&self) -> bool {
-        self.is_done
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<ModelTurn, ModelFault> {
+    fn into_turn(mut self) -> Result<ModelTurn, ModelFault> {
         let is_empty = self.parts.is_empty() && self.calls.is_empty();
         let word = self.finish_word.clone();
         if word.is_none() && (!self.is_done || is_empty) {
@@ -289,9 +267,35 @@ impl TurnReader for ChatReader {
     }
 }
 
+impl TurnReader for ChatReader {
+    fn event(
+        &mut self,
+        _name: &str,
+        data: &str,
+        deltas: &mut Vec<TurnDelta>,
+    ) -> Result<(), ModelFault> {
+        if self.is_done {
+            return Ok(());
+        }
+        if data.trim() == "[DONE]" {
+            self.is_done = true;
+            return Ok(());
+        }
+        self.read_chunk(data, deltas)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.is_done
+    }
+
+    fn finish(&self) -> Result<ModelTurn, ModelFault> {
+        self.clone().into_turn()
+    }
+}
+
 /// Reads an answer that came as one document.
 pub(super) fn read_document(origin: TurnOrigin, body: &str) -> Result<ModelTurn, ModelFault> {
-    let mut reader = Box::new(ChatReader::new(origin));
+    let mut reader = ChatReader::new(origin);
     reader.read_chunk(body, &mut Vec::new())?;
     reader.finish()
 }

@@ -14,7 +14,7 @@ use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
 
 /// Reads an answer: each event is a response object with the next parts, complete ones.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GeminiReader {
     origin: TurnOrigin,
     items: Vec<VendorItem>,
@@ -150,6 +150,36 @@ impl GeminiReader {
         }
         Ok(())
     }
+
+    fn into_turn(self) -> Result<ModelTurn, ModelFault> {
+        let Some(word) = self.finish_word.or(self.block_reason.clone()) else {
+            return Err(ModelFault::cut_off(
+                "the connection ended before the model said why it stopped",
+            ));
+        };
+        let finish = match word.as_str() {
+            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
+                let message = self.finish_message.unwrap_or(word);
+                return Err(ModelFault::new(FaultKind::MalformedCall, message));
+            }
+            _ if self.block_reason.is_some() => FinishReason::Refused,
+            "MAX_TOKENS" => FinishReason::Length,
+            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
+                FinishReason::Refused
+            }
+            _ if has_calls(&self.parts) => FinishReason::Calls,
+            "STOP" => FinishReason::Done,
+            _ => FinishReason::Other,
+        };
+        Ok(ModelTurn {
+            origin: self.origin,
+            items: self.items,
+            parts: self.parts,
+            finish,
+            finish_word: Some(word),
+            usage: self.usage,
+        })
+    }
 }
 
 impl TurnReader for GeminiReader {
@@ -190,33 +220,7 @@ impl TurnReader for GeminiReader {
         false
     }
 
-    fn finish(self: Box<Self>) -> Result<ModelTurn, ModelFault> {
-        let Some(word) = self.finish_word.or(self.block_reason.clone()) else {
-            return Err(ModelFault::cut_off(
-                "the connection ended before the model said why it stopped",
-            ));
-        };
-        let finish = match word.as_str() {
-            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
-                let message = self.finish_message.unwrap_or(word);
-                return Err(ModelFault::new(FaultKind::MalformedCall, message));
-            }
-            _ if self.block_reason.is_some() => FinishReason::Refused,
-            "MAX_TOKENS" => FinishReason::Length,
-            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
-                FinishReason::Refused
-            }
-            _ if has_calls(&self.parts) => FinishReason::Calls,
-            "STOP" => FinishReason::Done,
-            _ => FinishReason::Other,
-        };
-        Ok(ModelTurn {
-            origin: self.origin,
-            items: self.items,
-            parts: self.parts,
-            finish,
-            finish_word: Some(word),
-            usage: self.usage,
-        })
+    fn finish(&self) -> Result<ModelTurn, ModelFault> {
+        self.clone().into_turn()
     }
 }

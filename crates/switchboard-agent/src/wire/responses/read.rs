@@ -14,7 +14,7 @@ use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
 
 /// Reads a streamed answer. Items are taken whole when they are done; deltas are for display.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ResponsesReader {
     origin: TurnOrigin,
     /// Complete items by `output_index`: ids are not stable with every server.
@@ -101,6 +101,26 @@ impl ResponsesReader {
             end: None,
         }
     }
+
+    fn into_turn(self) -> Result<ModelTurn, ModelFault> {
+        let Some(end) = self.end else {
+            return Err(ModelFault::cut_off(
+                "the connection ended before the response was completed",
+            ));
+        };
+        let response: ResponseObject<'_> =
+            serde_json::from_str(end.as_str()).map_err(ModelFault::unreadable)?;
+        // A server that sends no event for a complete item has the items in the last event.
+        let items = match self.items.is_empty() {
+            true => response
+                .output
+                .iter()
+                .map(|raw| JsonText::from_raw(raw))
+                .collect(),
+            false => self.items.into_values().collect(),
+        };
+        turn(self.origin, items, &response)
+    }
 }
 
 impl TurnReader for ResponsesReader {
@@ -155,24 +175,8 @@ impl TurnReader for ResponsesReader {
         self.end.is_some()
     }
 
-    fn finish(self: Box<Self>) -> Result<ModelTurn, ModelFault> {
-        let Some(end) = self.end else {
-            return Err(ModelFault::cut_off(
-                "the connection ended before the response was completed",
-            ));
-        };
-        let response: ResponseObject<'_> =
-            serde_json::from_str(end.as_str()).map_err(ModelFault::unreadable)?;
-        // A server that sends no event for a complete item has the items in the last event.
-        let items = match self.items.is_empty() {
-            true => response
-                .output
-                .iter()
-                .map(|raw| JsonText::from_raw(raw))
-                .collect(),
-            false => self.items.into_values().collect(),
-        };
-        turn(self.origin, items, &response)
+    fn finish(&self) -> Result<ModelTurn, ModelFault> {
+        self.clone().into_turn()
     }
 }
 

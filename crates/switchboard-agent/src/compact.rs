@@ -1,0 +1,162 @@
+//! Making a long conversation short: when, and which entries a summary replaces. Pure; whoever runs
+//! the conversation asks the model for the summary.
+
+use crate::conversation::{ContentPart, Conversation, HistoryEntry, UserMessage};
+use crate::usage::TokenUsage;
+
+/// What the model is asked for.
+const SUMMARY_REQUEST: &str = "Summarise this conversation so that it can be continued from the \
+    summary alone. Keep: what the person wants and decided, what was done and found out, names of \
+    files, servers and tools with exact values that are still needed, what failed and why, and \
+    what is to be done next. Call no tool. Write nothing but the summary.";
+
+/// How many bytes of a request are one token. Vendors count differently, so it is corrected by
+/// what they report.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenEstimate {
+    bytes_per_token: f64,
+}
+
+impl Default for TokenEstimate {
+    fn default() -> Self {
+        Self {
+            bytes_per_token: 4.0,
+        }
+    }
+}
+
+impl TokenEstimate {
+    /// Corrects the estimate by a request of which the vendor told the tokens.
+    pub fn calibrate(&mut self, request_bytes: usize, usage: &TokenUsage) {
+        if let Some(tokens) = usage.total_input().filter(|tokens| *tokens >= 100) {
+            let measured = request_bytes as f64 / tokens as f64;
+            // Images and system prompts of the vendor's own would lead far off.
+            self.bytes_per_token = measured.clamp(1.5, 8.0);
+        }
+    }
+
+    /// The tokens of so many bytes.
+    pub fn tokens(&self, bytes: usize) -> u64 {
+        (bytes as f64 / self.bytes_per_token).ceil() as u64
+    }
+}
+
+/// Whether the conversation fills so much of the context that it should be made short: `used`
+/// tokens of `context` are beyond four fifths.
+pub fn is_due(used: u64, context: u64) -> bool {
+    used.saturating_mul(5) > context.saturating_mul(4)
+}
+
+/// How many of the oldest entries a summary should replace so that what stays has at most
+/// `keep_tokens`. The last message of the person stays, with what follows, if it fits. `None`
+/// where there is nothing to gain.
+pub fn choose(
+    conversation: &Conversation,
+    keep_tokens: u64,
+    estimate: &TokenEstimate,
+) -> Option<usize> {
+    let entries = conversation.entries();
+    let mut kept = 0;
+    let mut earliest = entries.len();
+    for (index, entry) in entries.iter().enumerate().rev() {
+        kept += estimate.tokens(entry_bytes(entry));
+        if kept > keep_tokens {
+            break;
+        }
+        earliest = index;
+    }
+    // A message of the person is the best beginning. Any entry is a valid one, since each turn
+    // holds the results of its calls.
+    let is_user = |index: &usize| matches!(entries[*index], HistoryEntry::User(_));
+    let at = (earliest..entries.len()).find(is_user).unwrap_or(earliest);
+    let is_gain = at > 1 || (at == 1 && !matches!(entries[0], HistoryEntry::Summary(_)));
+    is_gain.then_some(at)
+}
+
+/// The conversation that asks the model for a summary of the first `count` entries.
+pub fn summary_request(conversation: &Conversation, count: usize) -> Conversation {
+    let mut request = conversation.first_entries(count);
+    request.add_user_message(UserMessage::text(SUMMARY_REQUEST));
+    request
+}
+
+/// About how many bytes an entry has in a request.
+pub fn entry_bytes(entry: &HistoryEntry) -> usize {
+    let parts_bytes = |parts: &[ContentPart]| -> usize {
+        let bytes = parts.iter().map(|part| match part {
+            ContentPart::Text(text) => text.len(),
+            // Vendors count an image by its size in pixels, at most some thousand tokens.
+            ContentPart::Image(image) => image.base64.len().min(6000),
+        });
+        bytes.sum()
+    };
+    match entry {
+        HistoryEntry::User(message) => parts_bytes(&message.parts),
+        HistoryEntry::Note(text) | HistoryEntry::Summary(text) => text.len(),
+        HistoryEntry::ToolsLoaded(names) => names.iter().map(String::len).sum(),
+        HistoryEntry::Model(answered) => {
+            let turn = answered.turn();
+            let items: usize = turn.items.iter().map(|item| item.as_str().len()).sum();
+            let results = answered.calls();
+            let results = results.map(|(_, outcome)| parts_bytes(&outcome.parts()));
+            items.max(turn.text().len()) + results.sum::<usize>()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conversation(lengths: &[usize]) -> Conversation {
+        let mut conversation = Conversation::new();
+        for length in lengths {
+            conversation.add_user_message(UserMessage::text("x".repeat(*length)));
+        }
+        conversation
+    }
+
+    #[test]
+    fn the_oldest_entries_are_chosen_so_that_the_rest_fits() {
+        let estimate = TokenEstimate::default();
+        for (lengths, keep, expected) in [
+            (&[400, 400, 400][..], 200, Some(1)),
+            (&[400, 400, 400], 100, Some(2)),
+            (&[400, 400, 400], 1000, None),
+            // Not even the last one fits: all are summarised.
+            (&[400, 4000], 100, Some(2)),
+            (&[], 100, None),
+        ] {
+            let found = choose(&conversation(lengths), keep, &estimate);
+            assert_eq!(found, expected, "{lengths:?} {keep}");
+        }
+        let mut summarised = conversation(&[400, 400]);
+        summarised.replace_by_summary(1, "s".repeat(4000));
+        assert_eq!(choose(&summarised, 100, &estimate), None);
+    }
+
+    #[test]
+    fn the_request_for_a_summary_ends_with_the_question() {
+        let request = summary_request(&conversation(&[1, 2, 3]), 2);
+        assert_eq!(request.entries().len(), 3);
+        let last = HistoryEntry::User(UserMessage::text(SUMMARY_REQUEST));
+        assert_eq!(request.entries().last(), Some(&last));
+    }
+
+    #[test]
+    fn the_estimate_follows_what_the_vendor_counts() {
+        let mut estimate = TokenEstimate::default();
+        assert_eq!(estimate.tokens(400), 100);
+        let usage = |input| TokenUsage {
+            input,
+            ..TokenUsage::default()
+        };
+        estimate.calibrate(3000, &usage(Some(1000)));
+        assert_eq!(estimate.tokens(300), 100);
+        estimate.calibrate(1_000_000, &usage(Some(1000)));
+        assert_eq!(estimate.tokens(800), 100);
+        estimate.calibrate(1, &usage(None));
+        assert_eq!(estimate.tokens(800), 100);
+        assert!(is_due(81, 100) && !is_due(80, 100));
+    }
+}

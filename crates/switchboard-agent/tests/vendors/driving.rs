@@ -1,0 +1,398 @@
+//! The driver against scripted vendor servers over real sockets, on four wires.
+
+use std::time::Duration;
+
+use switchboard_agent::driver::DriverLimits;
+use switchboard_agent::json::JsonText;
+use switchboard_agent::refusal::ToolTreatment;
+use switchboard_agent::{
+    CallOutcome, Conversation, FaultKind, HttpModel, Model, ModelFault, ModelSettings, ModelTurn,
+    ModelVendor, ToolList, ToolSpec, TurnContext, TurnDelta, TurnEvent, UserMessage,
+};
+
+use crate::fixtures::STREAMS;
+use crate::rebuilding::VENDORS;
+use crate::server::{KEY, Reply, Strictness, VendorServer, error_body, text_stream};
+
+const PLAIN: &str = r#"{"type":"object","properties":{}}"#;
+const PATTERN: &str =
+    r#"{"type":"object","properties":{"p":{"type":"string","pattern":"^(?=a)b$"}}}"#;
+
+fn tools(schemas: &[(&str, &str)]) -> ToolList {
+    let specs = schemas.iter().map(|(name, schema)| ToolSpec {
+        name: (*name).to_owned(),
+        server: "srv".to_owned(),
+        description: "does something".to_owned(),
+        schema: JsonText::parse(schema).expect("JSON"),
+    });
+    let mut tools = ToolList::new(None);
+    tools.update(specs.collect(), |_| false);
+    tools
+}
+
+fn usual_tools() -> ToolList {
+    tools(&[("weather", PLAIN), ("now", PLAIN)])
+}
+
+fn question() -> Conversation {
+    let mut conversation = Conversation::new();
+    conversation.add_user_message(UserMessage::text("What is the weather?"));
+    conversation
+}
+
+async fn ask(
+    model: &HttpModel,
+    conversation: &Conversation,
+    tools: &ToolList,
+) -> (Result<ModelTurn, ModelFault>, Vec<TurnEvent>) {
+    let context = TurnContext {
+        conversation,
+        system: "Be brief.",
+        tools,
+        cache_key: "key",
+    };
+    let mut events = Vec::new();
+    let mut sink = |event| events.push(event);
+    let turn = model.turn(context, &mut sink).await;
+    (turn, events)
+}
+
+fn calls_stream(vendor: ModelVendor) -> String {
+    let fixture = STREAMS.iter().find(|(_, one, _)| *one == vendor);
+    fixture.expect("a fixture").2.to_owned()
+}
+
+fn retries(events: &[TurnEvent]) -> Vec<(FaultKind, Duration)> {
+    let retries = events.iter().filter_map(|event| match event {
+        TurnEvent::Retrying { wait, fault, .. } => Some((fault.kind, *wait)),
+        _ => None,
+    });
+    retries.collect()
+}
+
+#[tokio::test]
+async fn a_conversation_with_parallel_calls_runs_to_its_end() {
+    for vendor in VENDORS {
+        let replies = vec![
+            Reply::Stream(calls_stream(vendor)),
+            Reply::Stream(text_stream(vendor, "Sunny.")),
+            Reply::Stream(text_stream(vendor, "You are welcome.")),
+        ];
+        let server = VendorServer::start(vendor, replies).await;
+        let model = server.model();
+        let tools = usual_tools();
+        let conversation = question();
+        let (turn, events) = ask(&model, &conversation, &tools).await;
+        let turn = turn.unwrap_or_else(|fault| panic!("{vendor:?}: {fault}"));
+        let started = events
+            .iter()
+            .filter(|event| matches!(event, TurnEvent::Delta(TurnDelta::CallStarted { .. })));
+        assert!(started.count() >= 1, "{vendor:?}");
+        let mut waiting = conversation.reply(turn);
+        assert_eq!(waiting.open_calls().count(), 2, "{vendor:?}");
+        // Results may come in any order.
+        waiting
+            .answer(1, CallOutcome::failed("no clock"))
+            .expect("open");
+        waiting
+            .answer(0, CallOutcome::answered("22 degrees"))
+            .expect("open");
+        let conversation = waiting.close();
+        let (turn, events) = ask(&model, &conversation, &tools).await;
+        let turn = turn.unwrap_or_else(|fault| panic!("{vendor:?}: {fault}"));
+        assert_eq!(turn.text(), "Sunny.", "{vendor:?}");
+        let text = TurnEvent::Delta(TurnDelta::Text("Sunny.".to_owned()));
+        assert!(events.contains(&text), "{vendor:?}: {events:?}");
+        let mut conversation = conversation.reply(turn).close();
+        conversation.add_user_message(UserMessage::text("Thank you."));
+        let (turn, _) = ask(&model, &conversation, &tools).await;
+        assert_eq!(turn.expect("a turn").text(), "You are welcome.");
+        assert_eq!(server.requests().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn what_may_work_later_is_sent_again_after_the_vendors_pause() {
+    for vendor in VENDORS {
+        let error = |status, words| error_body(vendor, status, words).to_string();
+        let replies = vec![
+            Reply::Status(
+                429,
+                vec![("retry-after-ms", "30".to_owned())],
+                error(429, "slow down"),
+            ),
+            Reply::Status(
+                529,
+                vec![("retry-after", "0.02".to_owned())],
+                error(529, "Overloaded"),
+            ),
+            Reply::Status(
+                503,
+                Vec::new(),
+                "<html><title>Bad gateway</title></html>".to_owned(),
+            ),
+            Reply::Broken(String::new()),
+            Reply::Stream(text_stream(vendor, "At last.")),
+        ];
+        let server = VendorServer::start(vendor, replies).await;
+        let (turn, events) = ask(&server.model(), &question(), &usual_tools()).await;
+        assert_eq!(turn.expect("a turn").text(), "At last.", "{vendor:?}");
+        let retries = retries(&events);
+        let kinds: Vec<FaultKind> = retries.iter().map(|retry| retry.0).collect();
+        let expected = [
+            FaultKind::RateLimited,
+            FaultKind::Overloaded,
+            FaultKind::Overloaded,
+            FaultKind::Network,
+        ];
+        assert_eq!(kinds, expected, "{vendor:?}");
+        assert_eq!(retries[0].1, Duration::from_millis(30));
+        assert_eq!(retries[1].1, Duration::from_millis(20));
+        assert!(server.requests().windows(2).all(|pair| pair[0] == pair[1]));
+    }
+}
+
+/// A stream without the events that say why the model stopped.
+fn without_end(vendor: ModelVendor, stream: &str) -> String {
+    let end = match vendor {
+        ModelVendor::Anthropic => "stop_reason",
+        ModelVendor::OpenAi => "response.completed",
+        ModelVendor::OpenAiChat => "\"finish_reason\":\"",
+        _ => "finishReason",
+    };
+    let end = stream.find(end).expect("an end");
+    stream[..stream[..end].rfind("data:").expect("an event")].to_owned()
+}
+
+#[tokio::test]
+async fn a_cut_answer_is_asked_for_again_only_before_a_call_was_begun() {
+    for vendor in VENDORS {
+        let cut = without_end(vendor, &text_stream(vendor, "Sunny."));
+        let replies = vec![
+            Reply::Broken(cut.clone()),
+            Reply::Stream(cut),
+            Reply::Stream(text_stream(vendor, "Sunny.")),
+        ];
+        let server = VendorServer::start(vendor, replies).await;
+        let (turn, events) = ask(&server.model(), &question(), &usual_tools()).await;
+        assert_eq!(turn.expect("a turn").text(), "Sunny.", "{vendor:?}");
+        let kinds: Vec<FaultKind> = retries(&events).iter().map(|retry| retry.0).collect();
+        assert_eq!(kinds, [FaultKind::Network, FaultKind::CutOff], "{vendor:?}");
+
+        let cut = without_end(vendor, &calls_stream(vendor));
+        let server = VendorServer::start(vendor, vec![Reply::Stream(cut)]).await;
+        let (turn, events) = ask(&server.model(), &question(), &usual_tools()).await;
+        let fault = turn.expect_err("a fault");
+        assert_eq!(fault.kind, FaultKind::CutOff, "{vendor:?}");
+        assert_eq!(
+            (fault.exit_status(), retries(&events).len()),
+            (75, 0),
+            "{vendor:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_help_is_sent_once_and_said_in_a_sentence() {
+    for vendor in VENDORS {
+        let quota = "You exceeded your current quota, please check your plan and billing details.";
+        for (status, headers, words, kind, exit_status) in [
+            (401, Vec::new(), "bad key", FaultKind::Authentication, 4),
+            (429, Vec::new(), quota, FaultKind::QuotaExceeded, 1),
+            (404, Vec::new(), "no such model", FaultKind::UnknownModel, 2),
+            (400, Vec::new(), "nonsense", FaultKind::InvalidRequest, 1),
+            (
+                400,
+                Vec::new(),
+                "prompt is too long: 3 > 2",
+                FaultKind::ContextOverflow { limit: None },
+                1,
+            ),
+            (
+                500,
+                vec![("x-should-retry", "false".to_owned())],
+                "oops",
+                FaultKind::Overloaded,
+                75,
+            ),
+            (
+                429,
+                vec![("retry-after", "90".to_owned())],
+                "later",
+                FaultKind::RateLimited,
+                75,
+            ),
+        ] {
+            let body = error_body(vendor, status, words).to_string();
+            let reply = Reply::Status(status, headers, body);
+            let server = VendorServer::start(vendor, vec![reply]).await;
+            let (turn, events) = ask(&server.model(), &question(), &usual_tools()).await;
+            let fault = turn.expect_err("a fault");
+            assert_eq!(
+                (fault.kind, fault.exit_status()),
+                (kind, exit_status),
+                "{fault}"
+            );
+            assert!(
+                events.is_empty() && server.requests().len() == 1,
+                "{vendor:?} {words}"
+            );
+            let sentence = fault.to_string();
+            assert!(
+                sentence.starts_with("model \"gemini-3-x\" at 127.0.0.1: "),
+                "{sentence}"
+            );
+            assert!(
+                sentence.contains(words) && !sentence.contains(KEY),
+                "{sentence}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refused_tool_is_simplified_and_the_turn_goes_on() {
+    for vendor in VENDORS {
+        for strictness in [Strictness::NamesPatterns, Strictness::HidesPatterns] {
+            let mut schemas = vec![
+                ("weather", PLAIN),
+                ("now", PLAIN),
+                ("c", PLAIN),
+                ("d", PLAIN),
+            ];
+            schemas.push(("culprit", PATTERN));
+            schemas.push(("f", PLAIN));
+            let tools = tools(&schemas);
+            // Probes of a search are answered, too, and cancelled by the client.
+            let replies = vec![Reply::Stream(text_stream(vendor, "Sunny.")); 12];
+            let server = VendorServer::start_strict(vendor, replies, strictness).await;
+            let model = server.model();
+            let (turn, events) = ask(&model, &question(), &tools).await;
+            let turn = turn.unwrap_or_else(|fault| panic!("{vendor:?}: {fault}"));
+            assert_eq!(turn.text(), "Sunny.");
+            let refused: Vec<&str> = events
+                .iter()
+                .filter_map(|event| match event {
+                    TurnEvent::ToolRefused {
+                        name,
+                        treatment: ToolTreatment::Loosened { words },
+                    } if !words.is_empty() => Some(name.as_str()),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(refused, ["culprit"], "{vendor:?} {strictness:?}");
+            let requests = server.requests();
+            let last = requests.last().expect("a request").to_string();
+            assert!(
+                last.contains("culprit") && !last.contains("(?=a)"),
+                "{last}"
+            );
+            // It is remembered: the next turn needs one request.
+            let before = requests.len();
+            let (turn, _) = ask(&model, &question(), &tools).await;
+            assert!(turn.is_ok());
+            assert_eq!(
+                server.requests().len(),
+                before + 1,
+                "{vendor:?} {strictness:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_at_the_idle_timeout_and_dropping_a_turn_closes_its_connection() {
+    let vendor = ModelVendor::Anthropic;
+    let server = VendorServer::start(vendor, vec![Reply::Silence]).await;
+    let mut settings = server.model().settings().clone();
+    let limits = DriverLimits {
+        idle_timeout: Duration::from_millis(50),
+        max_retries: 0,
+        ..DriverLimits::default()
+    };
+    let impatient = HttpModel::with_limits(settings.clone(), limits).expect("a model");
+    let (turn, _) = ask(&impatient, &question(), &usual_tools()).await;
+    let fault = turn.expect_err("a fault");
+    assert_eq!((fault.kind, fault.exit_status()), (FaultKind::TimedOut, 75));
+
+    let server = VendorServer::start(vendor, vec![Reply::Silence]).await;
+    let model = server.model();
+    let (conversation, tools) = (question(), usual_tools());
+    let asking = ask(&model, &conversation, &tools);
+    let dropped = tokio::time::timeout(Duration::from_millis(200), asking).await;
+    assert!(dropped.is_err());
+    tokio::time::timeout(Duration::from_secs(5), async {
+        while server.gone() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the connection is closed");
+
+    // Nobody listens there.
+    settings.base_url = Some("http://127.0.0.1:1".to_owned());
+    let limits = DriverLimits {
+        max_retries: 1,
+        first_pause: Duration::from_millis(1),
+        ..DriverLimits::default()
+    };
+    let model = HttpModel::with_limits(settings, limits).expect("a model");
+    let (turn, events) = ask(&model, &question(), &usual_tools()).await;
+    let fault = turn.expect_err("a fault");
+    assert_eq!(
+        (fault.kind, retries(&events).len()),
+        (FaultKind::Network, 1)
+    );
+}
+
+#[tokio::test]
+async fn documents_are_read_and_what_is_too_large_or_foreign_is_not() {
+    let vendor = ModelVendor::OpenAiChat;
+    let document =
+        r#"{"choices":[{"index":0,"message":{"content":"Whole."},"finish_reason":"stop"}]}"#;
+    let huge = format!("data: {}\n\n", "x".repeat(70 * 1024));
+    let redirect = vec![("location", "http://elsewhere/".to_owned())];
+    for (reply, expected) in [
+        (Reply::Document(document.to_owned()), Ok("Whole.")),
+        (
+            Reply::Document("{\"a\":".to_owned()),
+            Err(FaultKind::Unreadable),
+        ),
+        (
+            Reply::Document(format!("\"{}\"", "x".repeat(70 * 1024))),
+            Err(FaultKind::Unreadable),
+        ),
+        (Reply::Stream(huge), Err(FaultKind::Unreadable)),
+        (
+            Reply::Status(307, redirect, String::new()),
+            Err(FaultKind::InvalidRequest),
+        ),
+    ] {
+        let server = VendorServer::start(vendor, vec![reply]).await;
+        let (turn, _) = ask(&server.model(), &question(), &usual_tools()).await;
+        let found = turn
+            .as_ref()
+            .map(ModelTurn::text)
+            .map_err(|fault| fault.kind);
+        assert_eq!(found, expected.map(str::to_owned));
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_missing_key_names_the_variable_and_no_key_prints() {
+    let vendor = ModelVendor::Anthropic;
+    let server = VendorServer::start(vendor, Vec::new()).await;
+    let model = server.model();
+    assert!(!format!("{model:?} {}", model.description()).contains(KEY));
+    let mut settings: ModelSettings = model.settings().clone();
+    settings.api_key = None;
+    let model = HttpModel::new(settings).expect("a model");
+    let (turn, _) = ask(&model, &question(), &usual_tools()).await;
+    let fault = turn.expect_err("a fault");
+    assert_eq!(
+        (fault.kind, fault.exit_status()),
+        (FaultKind::Authentication, 4)
+    );
+    assert!(fault.to_string().contains("ANTHROPIC_API_KEY"), "{fault}");
+}
