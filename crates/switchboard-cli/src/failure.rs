@@ -212,15 +212,15 @@ fn code_of_fault(fault: &RequestFault) -> Code {
         | RequestFault::HeaderMismatch { .. }
         | RequestFault::TooLarge { .. }
         | RequestFault::Invalid(_)
-        | RequestFault::Unwilling(_)
+        | RequestFault::NotSupported(_)
         | RequestFault::Task(_) => Code::Answered,
         RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
         RequestFault::Timeout { .. }
-        | RequestFault::NoTurn { .. }
+        | RequestFault::QueueTimeout { .. }
         | RequestFault::Closed(_)
         | RequestFault::Wire(_) => Code::Unreachable,
-        RequestFault::Moved | RequestFault::Declined(_) => Code::Denied,
-        RequestFault::NotAsked(_) => Code::Usage,
+        RequestFault::DefinitionChanged | RequestFault::Declined(_) => Code::Denied,
+        RequestFault::NotSent(_) => Code::Usage,
     }
 }
 

@@ -10,14 +10,14 @@ use tokio::time::{Instant, timeout};
 
 use crate::advice::Advice;
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
-use crate::catalog::{Catalog, Tool, Unresolved, can_name};
+use crate::catalog::{Catalog, Tool, ToolDefinition, Unresolved, can_name};
 use crate::config::ApprovalChoices;
 use crate::gate::{Decision, DecisionRequest, Permit};
 use crate::host::{Host, HostState, MAX_RELOADS, ServerLease};
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::server::{EraRefusal, ServerHandle};
-use crate::session::{RequestFault, Terms};
+use crate::session::{CallOptions, RequestFault};
 use crate::transport::WireFault;
 use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
@@ -425,16 +425,22 @@ impl HostState {
             Ok(session) => session,
             Err(not_ready) => return (Err(not_ready.into()), None),
         };
-        let still = || self.confirms(tool, server) && session.offers(&tool.definition);
-        let terms = Terms {
+        let approved = self.approved_definition(tool, server);
+        let (Some(definition), Ok(own_definition)) =
+            (approved, session.own_definition(&tool.definition))
+        else {
+            return (Err(moved(tool)), None);
+        };
+        let options = CallOptions {
             timeouts: deadline.timeouts(tool),
             since: deadline.since,
-            still: &still,
+            definition,
+            own_definition,
         };
         tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
         let sent = Instant::now();
-        match session.session().call(permit, terms).await {
-            Err(RequestFault::Moved) => (Err(moved(tool)), None),
+        match session.session().call(permit, options).await {
+            Err(RequestFault::DefinitionChanged) => (Err(moved(tool)), None),
             answer => {
                 let outcome = if answer.is_ok() { "answered" } else { "failed" };
                 let after = sent.elapsed().as_millis();
@@ -482,10 +488,20 @@ impl HostState {
         Some(misfit)
     }
 
-    /// Is the tool still the one that was approved?
-    fn confirms(&self, tool: &Arc<Tool>, server: &ServerLease) -> bool {
-        self.catalog_for(tool).still_offers(tool)
-            || self.was_replaced(server) && server.launch == tool.launch && server.offers(tool)
+    /// The definition that was approved, if it is still the tool's. The session compares it again
+    /// right before each sending.
+    fn approved_definition(
+        &self,
+        tool: &Arc<Tool>,
+        server: &ServerLease,
+    ) -> Option<Arc<ToolDefinition>> {
+        if let Some(now) = self.catalog_for(tool).same_tool(tool) {
+            return Some(now.definition.clone());
+        }
+        let is_same_launch = self.was_replaced(server) && server.launch == tool.launch;
+        is_same_launch
+            .then(|| server.definition(&tool.definition))
+            .flatten()
     }
 
     /// Whether a reload has put another in the place of this one, which ends with the calls that it
@@ -559,7 +575,7 @@ async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError 
         RequestFault::Timeout { total, .. } => {
             advice = Some(Advice::AllowTime(server.config.time_field(*total)))
         }
-        RequestFault::NoTurn { .. } | RequestFault::Wire(_) => advice = Some(Advice::Examine),
+        RequestFault::QueueTimeout { .. } | RequestFault::Wire(_) => advice = Some(Advice::Examine),
         _ => {}
     }
     CallError::Request {

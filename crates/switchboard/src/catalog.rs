@@ -86,6 +86,32 @@ pub struct Offerings {
     pub faults: Vec<(&'static str, String)>,
 }
 
+impl Offerings {
+    /// Takes the place of `before`: tools whose definition is the same stay offered, the others are
+    /// withdrawn, so that no call that was approved by them is sent.
+    pub(crate) fn replace(mut self, before: &Self) -> Self {
+        let key = |tool: &ToolDefinition| (tool.name.clone(), tool.hash);
+        let known: HashMap<_, _> = (before.tools.iter().rev())
+            .map(|tool| (key(tool), tool))
+            .collect();
+        let mut same = HashSet::new();
+        for tool in &mut self.tools {
+            if let Some(before) = known.get(&key(tool)) {
+                Arc::make_mut(tool).offer = before.offer.clone();
+                same.insert(key(tool));
+            }
+        }
+        for tool in before
+            .tools
+            .iter()
+            .filter(|tool| !same.contains(&key(tool)))
+        {
+            tool.offer.withdraw();
+        }
+        self
+    }
+}
+
 /// One server, as far as a catalog is built from it.
 #[derive(Debug, Clone)]
 pub struct CatalogSource {
@@ -429,20 +455,38 @@ impl Catalog {
             .collect()
     }
 
-    /// Whether this very tool, or one of the same pair and definition, is on offer.
-    pub(crate) fn still_offers(&self, tool: &Arc<Tool>) -> bool {
-        let same = self
-            .tools
-            .get(tool.place)
-            .is_some_and(|now| Arc::ptr_eq(now, tool));
-        same || self.by_id(&tool.id).is_some_and(|now| {
-            now.definition.hash == tool.definition.hash && now.launch == tool.launch
-        })
+    /// The tool of the same pair, definition and launch, if it is offered now.
+    pub(crate) fn same_tool<'a>(&'a self, tool: &'a Arc<Tool>) -> Option<&'a Arc<Tool>> {
+        match self.tools.get(tool.place) {
+            Some(now) if Arc::ptr_eq(now, tool) => Some(now),
+            _ => self.by_id(&tool.id).filter(|now| {
+                now.definition.hash == tool.definition.hash && now.launch == tool.launch
+            }),
+        }
+    }
+
+    /// Notes which of the definitions that it was built from are exposed, for calls that wait to be
+    /// sent.
+    pub(crate) fn mark_exposed(&self, sources: &[CatalogSource]) {
+        for source in sources {
+            let tools = self.by_pair.get(&source.config.name);
+            for definition in &source.offerings.tools {
+                let index = tools.and_then(|tools| tools.get(&definition.name));
+                let exposed = index.and_then(|index| self.at(index));
+                definition
+                    .offer
+                    .hide(exposed.is_none_or(|tool| tool.definition.hash != definition.hash));
+            }
+        }
     }
 
     /// Looks a pair up.
     pub fn by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
-        match self.by_pair.get(&id.server)?.get(&id.tool)? {
+        self.at(self.by_pair.get(&id.server)?.get(&id.tool)?)
+    }
+
+    fn at(&self, index: &ToolIndex) -> Option<&Arc<Tool>> {
+        match index {
             ToolIndex::Tool(index) => Some(&self.tools[*index]),
             ToolIndex::Nameless(index) => Some(&self.nameless[*index]),
             ToolIndex::Withheld(_) => None,

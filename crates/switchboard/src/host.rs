@@ -294,6 +294,7 @@ impl HostState {
         let parts: Vec<_> = roster.servers.iter().map(part).collect();
         let mut new = Catalog::build(&old, roster.config.naming, &self.own, &parts);
         new.roster = roster.number;
+        new.mark_exposed(&parts);
         self.pin(&new, &roster.gate);
         let event = Event::Catalog {
             generation: new.generation,

@@ -65,6 +65,11 @@ impl Revision {
             .find(|revision| revision.as_str() == name)
     }
 
+    /// The revision of this name, if it is of this era and we speak it.
+    pub fn parse_in(era: Era, name: &str) -> Option<Self> {
+        Self::parse(name).filter(|revision| revision.era() == era)
+    }
+
     /// Its name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {

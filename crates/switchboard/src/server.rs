@@ -11,13 +11,13 @@ use tokio::time::timeout;
 use crate::advice::Advice;
 use crate::auth::AuthContext;
 use crate::caller::{BoxFuture, Offers};
-use crate::catalog::Tool;
+use crate::catalog::ToolDefinition;
 use crate::config::{Environment, Fingerprint, ServerConfig, Start};
 use crate::event::Event;
 use crate::launch::Launcher;
 use crate::panics::catch_panic;
 use crate::secret::Redactor;
-use crate::session::{Cache, Noticed, OpenOptions, Overseer, Roots, Session, Wishes};
+use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Session, Subscriptions};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
@@ -174,18 +174,18 @@ impl ServerHandle {
         let log = open_log(&config, &resources, &initial);
         let stderr = ServerStderr::new(log.clone(), config.dialect.profile().drops_info_lines);
         let endpoint = endpoint::endpoint_for(&config, &resources, &stderr);
-        let wishes = Wishes::default();
+        let subscriptions = Subscriptions::default();
         let factory = ConnectionFactory {
             config: config.clone(),
             resources: resources.clone(),
             connector: None,
             log: log.clone(),
-            wishes: wishes.clone(),
+            subscriptions: subscriptions.clone(),
         };
         let server = TaskSetup {
             log,
             stderr,
-            wishes,
+            subscriptions,
             after,
             ..TaskSetup::new(config, &resources, endpoint)
         };
@@ -205,18 +205,18 @@ impl ServerHandle {
         connector: Arc<dyn Connector>,
     ) -> Self {
         let log = open_log(&config, &resources, &initial);
-        let wishes = Wishes::default();
+        let subscriptions = Subscriptions::default();
         let factory = ConnectionFactory {
             config: config.clone(),
             resources: resources.clone(),
             connector: Some(connector.clone()),
             log: log.clone(),
-            wishes: wishes.clone(),
+            subscriptions: subscriptions.clone(),
         };
         let endpoint = Arc::new(ConnectorEndpoint(connector));
         let server = TaskSetup {
             log,
-            wishes,
+            subscriptions,
             after,
             ..TaskSetup::new(config, &resources, endpoint)
         };
@@ -240,7 +240,7 @@ impl ServerHandle {
             overseer,
             events,
             changed,
-            wishes,
+            subscriptions,
             is_further_connection,
             after,
         } = server;
@@ -287,9 +287,9 @@ impl ServerHandle {
             connect_timeout: config.timeouts.connect,
             max_message_bytes: config.max_message_bytes,
             events: Some(logs),
-            noticed: Noticed::default(),
+            oddities: OddityLog::default(),
             log,
-            wishes,
+            subscriptions,
             cache: Cache::default(),
             // Known once the launch is resolved.
             redactor: Redactor::default(),
@@ -428,13 +428,14 @@ impl ServerHandle {
         .await;
     }
 
-    /// Whether it offers this very tool, whatever the catalog makes of it.
-    pub(crate) fn offers(&self, tool: &Tool) -> bool {
+    /// The same definition as it offers it now, whatever the catalog exposes.
+    pub(crate) fn definition(&self, tool: &ToolDefinition) -> Option<Arc<ToolDefinition>> {
         let offerings = &self.snapshot.borrow().offerings;
         offerings
             .tools
             .iter()
-            .any(|offered| offered.name == tool.id.tool && offered.hash == tool.definition.hash)
+            .find(|offered| offered.name == tool.name && offered.hash == tool.hash)
+            .cloned()
     }
 
     /// Tells the task that the server did useful work: the count of failures starts anew. Costs
@@ -562,7 +563,7 @@ struct TaskSetup {
     events: broadcast::Sender<Event>,
     changed: Arc<Notify>,
     /// What is wanted of the server: of the shared connection, and of each caller's own.
-    wishes: Wishes,
+    subscriptions: Subscriptions,
     /// It is a caller's own.
     is_further_connection: bool,
     /// Those that must have left before it starts.
@@ -588,7 +589,7 @@ impl TaskSetup {
             overseer: resources.overseer.clone(),
             events: resources.events.clone(),
             changed: resources.changed.clone(),
-            wishes: Wishes::default(),
+            subscriptions: Subscriptions::default(),
             is_further_connection: false,
             after: None,
         }

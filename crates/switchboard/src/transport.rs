@@ -150,12 +150,12 @@ impl Drop for Delivery {
     }
 }
 
-/// Where a message came from.
+/// Which stream a message of the server came on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// From the stream that answers this request of ours.
-    Answer(u64),
-    /// From a stream that belongs to no request.
+pub enum MessageOrigin {
+    /// The stream of the response to this request of ours.
+    Response(u64),
+    /// A stream that belongs to no request.
     Shared,
 }
 
@@ -220,7 +220,7 @@ pub struct Closed;
 /// The receiving half: implemented by the session.
 pub trait Inbound: Send + Sync {
     /// One message arrived.
-    fn message(&self, message: Incoming, origin: Origin);
+    fn message(&self, message: Incoming, origin: MessageOrigin);
 
     /// How many answers have come so far that a request waited for. Everything else is read at a
     /// limited rate.

@@ -13,7 +13,7 @@ use switchboard::event::{Event, Events, LogLevel, NextEvent};
 use switchboard::launch::Launcher;
 use switchboard::name::ServerName;
 use switchboard::result::CallResult;
-use switchboard::session::Reference;
+use switchboard::session::CompletionTarget;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::script::{Era, Flip};
@@ -204,8 +204,8 @@ async fn arguments_of_prompts_and_templates_are_completed() {
     for era in ERAS {
         let stage = Stage::demo(era).await;
         let (review, greeting) = (
-            Reference::Prompt("review".to_owned()),
-            Reference::Resource("demo://greeting/{name}".to_owned()),
+            CompletionTarget::Prompt("review".to_owned()),
+            CompletionTarget::Resource("demo://greeting/{name}".to_owned()),
         );
         for (of, argument, value, expected) in [
             (&review, "language", "ru", json!(["ruby", "rust"])),
@@ -224,7 +224,7 @@ async fn arguments_of_prompts_and_templates_are_completed() {
                 "{era}: {of:?} {argument}"
             );
         }
-        let unknown = Reference::Prompt("none".to_owned());
+        let unknown = CompletionTarget::Prompt("none".to_owned());
         let refused = stage
             .host
             .complete(&stage.it, &unknown, "a", "", &Map::new())
@@ -308,7 +308,7 @@ async fn a_server_that_does_not_offer_something_is_named_in_the_refusal() {
         .unwrap_err()
         .to_string();
     assert_eq!(refused, "server \"it\": the server does not offer logging");
-    let of = Reference::Prompt("p".to_owned());
+    let of = CompletionTarget::Prompt("p".to_owned());
     let refused = stage
         .host
         .complete(&stage.it, &of, "a", "", &Map::new())

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use switchboard::Host;
 use switchboard::catalog::Offerings;
 use switchboard::name::ServerName;
-use switchboard::session::Reference;
+use switchboard::session::CompletionTarget;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
@@ -58,7 +58,10 @@ pub(crate) fn run(options: &Options, args: &CompleteArgs) -> Result<u8, Failure>
 }
 
 /// The server that offers a prompt of this name; otherwise the one that offers this template.
-fn find_reference(host: &Host, args: &CompleteArgs) -> Result<(ServerName, Reference), Failure> {
+fn find_reference(
+    host: &Host,
+    args: &CompleteArgs,
+) -> Result<(ServerName, CompletionTarget), Failure> {
     let offerings = super::offerings(host, args.server.as_deref());
     let of = &args.of;
     let prompts = super::servers_offering(&offerings, |offered| {
@@ -73,10 +76,10 @@ fn find_reference(host: &Host, args: &CompleteArgs) -> Result<(ServerName, Refer
         };
         (
             super::servers_offering(&offerings, has),
-            Reference::Resource(of.clone()),
+            CompletionTarget::Resource(of.clone()),
         )
     } else {
-        (prompts, Reference::Prompt(of.clone()))
+        (prompts, CompletionTarget::Prompt(of.clone()))
     };
     let server = super::single_server(&found, &format!("\"{}\"", escaped(of)), || {
         let names = offerings.iter().flat_map(|(_, offered)| {

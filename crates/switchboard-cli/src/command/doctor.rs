@@ -173,7 +173,7 @@ fn examine_server(
     if config.session == Sharing::PerCaller {
         facts.push(("Sessions", session_count(handle)));
     }
-    let oddities = snapshot.noticed.oddities();
+    let oddities = snapshot.oddities.oddities();
     if oddities.unattributed > 0 {
         facts.push((
             "Questions",

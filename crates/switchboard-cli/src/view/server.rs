@@ -329,7 +329,7 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
             format!("{} (in {})", escaped(variable), escaped(field)),
         ));
     }
-    let oddities = snapshot.noticed.oddities();
+    let oddities = snapshot.oddities.oddities();
     let mut counted = |count: u64, what: &str| {
         if count > 0 {
             facts.push(("Anomaly", format!("{count} {what}")));

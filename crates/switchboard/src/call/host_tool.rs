@@ -32,7 +32,7 @@ impl HostState {
         let Some(doer) = tool
             .host_tool
             .as_ref()
-            .filter(|_| self.catalog().still_offers(tool))
+            .filter(|_| self.catalog().same_tool(tool).is_some())
         else {
             return Err(moved(tool));
         };

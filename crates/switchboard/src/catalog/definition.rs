@@ -2,6 +2,8 @@
 //! hash that approval is bound to.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -45,9 +47,34 @@ pub struct ToolDefinition {
     pub raw: RawJson,
     /// What grants are bound to.
     pub hash: DefinitionHash,
+    /// Whether a call that was approved by this definition may still be sent.
+    pub(crate) offer: Offer,
     /// What a person should look at twice: a name that imitates another, hidden characters. Lines
     /// safe to show.
     pub warnings: Vec<String>,
+}
+
+/// Whether a definition is still offered. A definition shares it with the same one in later lists.
+/// Compared right before each call is sent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Offer(Arc<OfferState>);
+
+#[derive(Debug, Default)]
+struct OfferState {
+    /// Set for good by the server's task, when a list no longer has it.
+    is_withdrawn: AtomicBool,
+    /// Set and cleared by the host: the configuration does not expose it.
+    is_hidden: AtomicBool,
+}
+
+impl Offer {
+    pub(crate) fn withdraw(&self) {
+        self.0.is_withdrawn.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn hide(&self, is_hidden: bool) {
+        self.0.is_hidden.store(is_hidden, Ordering::Release);
+    }
 }
 
 /// The fields that a person approves, in the order that they are hashed and shown.
@@ -69,6 +96,15 @@ struct Approved<'a> {
 }
 
 impl ToolDefinition {
+    /// Whether its server still lists it like this, and the configuration exposes it.
+    pub(crate) fn is_offered(&self) -> bool {
+        let OfferState {
+            is_withdrawn,
+            is_hidden,
+        } = &*self.offer.0;
+        !is_withdrawn.load(Ordering::Acquire) && !is_hidden.load(Ordering::Acquire)
+    }
+
     /// Reads one element of a `tools/list` answer. The error is one line, safe to show, with the
     /// name as far as there is one.
     pub fn parse(raw: &RawJson) -> Result<Self, (ToolName, String)> {
@@ -116,6 +152,7 @@ impl ToolDefinition {
             warnings: name_warnings(name.as_wire()),
             name_json: raw.part(approved.name.ok_or("it has no name")?),
             hash: DefinitionHash(*blake3::hash(&digest.0).as_bytes()),
+            offer: Offer::default(),
             output_schema: output
                 .and(approved.output_schema)
                 .map(|schema| raw.part(schema)),

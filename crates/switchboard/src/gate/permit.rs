@@ -43,8 +43,8 @@ use crate::wire::RawJson;
 /// `Session::call` takes one by value, so a call without a permit does not compile:
 ///
 /// ```compile_fail,E0061
-/// # async fn call(session: &switchboard::session::Session, terms: switchboard::session::Terms<'_>) {
-/// session.call(terms).await;
+/// # async fn call(session: &switchboard::session::Session, options: switchboard::session::CallOptions) {
+/// session.call(options).await;
 /// # }
 /// ```
 #[must_use = "a permit is for one call"]

@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::event::LogLevel;
 use crate::name::ServerName;
 use crate::server::{CallerSession, ServerHandle};
-use crate::session::{Reference, RequestFault, Session};
+use crate::session::{CompletionTarget, RequestFault, Session};
 use crate::wire::RawJson;
 
 impl Host {
@@ -58,7 +58,7 @@ impl Host {
     pub async fn complete(
         &self,
         server: &ServerName,
-        of: &Reference,
+        of: &CompletionTarget,
         argument: &str,
         value: &str,
         given: &Map<String, Value>,

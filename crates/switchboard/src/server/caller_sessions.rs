@@ -88,13 +88,19 @@ impl CallerSession {
 
     /// Whether the tool is the same here as in the shared list.
     pub(crate) fn offers(&self, tool: &ToolDefinition) -> bool {
-        self.not_shared().is_none_or(|handle| {
-            let offerings = handle.snapshot().offerings.clone();
-            offerings
-                .tools
-                .iter()
-                .any(|offered| offered.name == tool.name && offered.hash == tool.hash)
-        })
+        self.own_definition(tool).is_ok()
+    }
+
+    /// The same definition as this connection lists it, where it is not the shared one. The error is
+    /// that it lists no such tool.
+    pub(crate) fn own_definition(
+        &self,
+        tool: &ToolDefinition,
+    ) -> Result<Option<Arc<ToolDefinition>>, ()> {
+        match self.not_shared() {
+            None => Ok(None),
+            Some(handle) => handle.definition(tool).map(Some).ok_or(()),
+        }
     }
 
     /// Whose connection it is: the caller's own, the one of the other era, or the shared one.

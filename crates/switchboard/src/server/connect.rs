@@ -24,7 +24,7 @@ use crate::config::{Asks, Protocol, ServerConfig};
 use crate::launch::Exit;
 use crate::name::ToolName;
 use crate::secret::Redactor;
-use crate::session::{Era, Noticed, OpenFault, OpenOptions, RequestFault};
+use crate::session::{Era, OddityLog, OpenFault, OpenOptions, RequestFault};
 use crate::transport::WireFault;
 
 /// How long the end of a process and the end of its channel may lie apart and still be told as one.
@@ -221,7 +221,7 @@ impl ConnectAttempt {
             self.enter("handshake");
             let options = self.options_for(approach, deadline);
             self.status
-                .update_quietly(|snapshot| snapshot.noticed = options.noticed.clone());
+                .update_quietly(|snapshot| snapshot.oddities = options.oddities.clone());
             let opened = unless_it_exits(&mut self.process, started.opener.open(options)).await;
             drop(started.opener);
             let fault = match opened {
@@ -266,7 +266,7 @@ impl ConnectAttempt {
         let mut options = self.options.clone();
         options.protocol = approach.protocol;
         options.known_era = approach.known_era;
-        options.noticed = Noticed::default();
+        options.oddities = OddityLog::default();
         options.redactor = self.redactor.clone().unwrap_or_default();
         options.connect_timeout = deadline.saturating_duration_since(Instant::now());
         if options.asks == Asks::Auto && self.profile.asks {
@@ -283,7 +283,9 @@ impl ConnectAttempt {
         let fact = match fault {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
             OpenFault::Timeout(_) => messages::timed_out(self.step, self.options.connect_timeout),
-            OpenFault::Misconduct(reason) => messages::ended_during(self.step, &reason, None),
+            OpenFault::ProtocolViolation(reason) => {
+                messages::ended_during(self.step, &reason, None)
+            }
             OpenFault::NeedsLogin(needed) => return self.needs_login(needed),
             OpenFault::Wire(fault) => messages::handshake_fault(&fault),
             OpenFault::WrongWire(said) => format!("answered the handshake with {said}"),
@@ -477,7 +479,7 @@ mod tests {
         check(
             Auto,
             None,
-            OpenFault::Misconduct("prints junk".to_owned()),
+            OpenFault::ProtocolViolation("prints junk".to_owned()),
             None,
         );
         check(

@@ -9,7 +9,7 @@ use super::launch_store::LaunchStore;
 use super::stderr::ServerStderr;
 use super::{ServerHandle, ServerResources, TaskSetup, connecting_now, endpoint};
 use crate::config::{Protocol, ServerConfig};
-use crate::session::Wishes;
+use crate::session::Subscriptions;
 use crate::store::{LogFile, MemoryStore};
 use crate::transport::Connector;
 
@@ -21,7 +21,7 @@ pub(super) struct ConnectionFactory {
     pub(super) connector: Option<Arc<dyn Connector>>,
     pub(super) log: Option<LogFile>,
     /// Shared with the shared session.
-    pub(super) wishes: Wishes,
+    pub(super) subscriptions: Subscriptions,
 }
 
 impl ConnectionFactory {
@@ -67,7 +67,7 @@ impl ConnectionFactory {
             log: self.log.clone(),
             stderr,
             changed: Arc::new(Notify::new()),
-            wishes: self.wishes.clone(),
+            subscriptions: self.subscriptions.clone(),
             is_further_connection: true,
             ..TaskSetup::new(self.config.clone(), &self.resources, endpoint)
         }

@@ -206,7 +206,7 @@ impl LiveSession for Session {
     }
 
     fn farewell(&self) -> BoxFuture<'static, ()> {
-        self.farewell()
+        self.close_gracefully()
     }
 
     fn asks(&self) -> bool {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::catalog::Offerings;
 use crate::name::ToolName;
-use crate::session::{Era, Noticed, Session};
+use crate::session::{Era, OddityLog, Session};
 
 /// Where a server stands, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub struct Snapshot {
     pub history: Vec<(SystemTime, String)>,
     /// What was odd about the present connection, or the last one: it tells why a server failed
     /// before it had a session.
-    pub noticed: Noticed,
+    pub oddities: OddityLog,
     /// How the last connection ended: exit status and the last of stderr, safe to show.
     pub last_exit: Option<String>,
     /// A package runner may be installing the server, for the first time.
@@ -154,7 +154,7 @@ impl Snapshot {
             unset: Vec::new(),
             steps: Vec::new(),
             history: Vec::new(),
-            noticed: Noticed::default(),
+            oddities: OddityLog::default(),
             last_exit: None,
             is_first_start: false,
             failure: None,

@@ -154,7 +154,7 @@ impl ServerTask {
         }
         self.backoff.reset();
         // Whoever restarts a server wants to see what it offers now.
-        self.options.cache.forget();
+        self.options.cache.clear();
         self.restarting.push(done);
         self.connect_now("restarted on request");
     }
@@ -341,7 +341,7 @@ impl ServerTask {
         for (method, fault) in &offerings.faults {
             self.status.notice(format!("{method} failed: {fault}"));
         }
-        let offerings = Arc::new(offerings);
+        let offerings = Arc::new(offerings.replace(&self.status.snapshot().offerings));
         self.store_writes.add(
             self.launch_store
                 .clone()
@@ -441,7 +441,7 @@ impl ServerTask {
                         retry,
                     });
                 }
-                let offerings = Arc::new(offerings);
+                let offerings = Arc::new(offerings.replace(&before));
                 let redactor = if let Phase::Live(live) = &self.phase {
                     live.redactor()
                 } else {
@@ -614,6 +614,6 @@ fn disconnected(snapshot: &mut Snapshot) {
 
 /// A server that no call can wake has nothing on offer.
 fn withdrawn(snapshot: &mut Snapshot) {
-    snapshot.offerings = Arc::default();
+    snapshot.offerings = Arc::new(Offerings::default().replace(&snapshot.offerings));
     snapshot.cached = false;
 }

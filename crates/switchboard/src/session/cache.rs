@@ -1,80 +1,80 @@
-//! What a modern server let us keep: lists and resources, for as long as it said and as long as
+//! Lists and resources that a server allowed us to cache, for as long as it said and as long as
 //! nothing changed.
 //!
-//! Belongs to the server and outlives its sessions. A hint is no promise and no interval: nothing
-//! is asked again before it is needed.
+//! Belongs to the server and outlives its sessions. Nothing is requested again before it is needed.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::caller::CallerId;
+use crate::sync::lock;
 use crate::wire::RawJson;
 
-/// No hint is followed for longer.
+/// The longest lifetime.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many resources are kept, how large one may be, and all of them together.
+/// How many resources are cached, how large one may be, and all of them together.
 const MAX_READS: usize = 256;
 const MAX_READ_BYTES: usize = 1024 * 1024;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// What is kept of one server. Clones share it.
+/// The cache of one server. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Cache(Arc<Mutex<Kept>>);
+pub struct Cache(Arc<Mutex<CacheState>>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    /// Grows with everything that makes something stale: what was asked before and answered after
-    /// is not kept.
+struct CacheState {
+    /// Grows with each change: what was requested before a change and answered after it is not
+    /// cached.
     changes: u64,
-    lists: HashMap<&'static str, List>,
-    reads: HashMap<Key, Read>,
+    lists: HashMap<&'static str, CachedList>,
+    reads: HashMap<CachedReadKey, CachedRead>,
     /// Keys of `reads`, the oldest first.
-    order: VecDeque<Key>,
+    order: VecDeque<CachedReadKey>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct List {
+struct CachedList {
     items: Vec<RawJson>,
     until: Instant,
-    /// The server says when it changes, and this session would have heard.
+    /// The server reports changes, and this session would have received them.
     is_watched: bool,
 }
 
-/// Which answer: the address, and for whom; `None` is for everybody.
-type Key = (String, Option<CallerId>);
+/// The address, and for whom; `None` is for everybody.
+type CachedReadKey = (String, Option<CallerId>);
 
 #[derive(Debug)]
-struct Read {
+struct CachedRead {
     result: RawJson,
     until: Instant,
 }
 
-/// The moment before a question was asked.
+/// The moment before a request was sent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct CacheTicket {
     at: Instant,
     changes: u64,
 }
 
-/// What a result says of how long and for whom it may be kept.
+/// What a result says of how long and for whom it may be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Hint {
+pub(super) struct CacheHint {
     pub(super) ttl: Duration,
     is_public: bool,
 }
 
-impl Hint {
-    /// Absent, negative or odd means: not at all.
+impl CacheHint {
+    /// Absent, negative or malformed means: not at all.
     pub(super) fn of(result: &RawJson) -> Self {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Wire<'a> {
+        struct CacheFields<'a> {
             #[serde(default)]
             ttl_ms: Option<f64>,
             #[serde(borrow, default)]
@@ -84,68 +84,66 @@ impl Hint {
         if memchr::memmem::find(result.as_bytes(), b"\"ttlMs\"").is_none() {
             return Self::default();
         }
-        let Ok(wire) = result.decode::<Wire<'_>>() else {
+        let Ok(read) = result.decode::<CacheFields<'_>>() else {
             return Self::default();
         };
-        let ttl_ms = wire
+        let ttl_ms = read
             .ttl_ms
             .filter(|ttl| *ttl > 0.0)
             .unwrap_or_default()
             .min(LONGEST.as_millis() as f64);
         Self {
             ttl: Duration::from_millis(ttl_ms as u64),
-            is_public: wire.cache_scope.as_deref() == Some("public"),
+            is_public: read.cache_scope.as_deref() == Some("public"),
         }
     }
 }
 
 impl Cache {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Each change is whole before anything in it could panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, CacheState> {
+        lock(&self.0)
     }
 
-    /// To be taken before asking, and given back with the answer.
-    pub(super) fn asking(&self) -> Asked {
-        Asked {
+    /// To be taken before the request, and given back with the result.
+    pub(super) fn ticket(&self) -> CacheTicket {
+        CacheTicket {
             at: Instant::now(),
-            changes: self.kept().changes,
+            changes: self.state().changes,
         }
     }
 
-    /// A list that need not be asked for again.
+    /// A list that need not be requested again.
     pub(super) fn list(&self, method: &'static str) -> Option<Vec<RawJson>> {
-        let kept = self.kept();
-        let list = kept.lists.get(method)?;
+        let state = self.state();
+        let list = state.lists.get(method)?;
         (list.is_watched || Instant::now() < list.until).then(|| list.items.clone())
     }
 
-    /// Keeps a list: for as long as its shortest-lived page, or until its server says that it
-    /// changed.
+    /// Caches a list: for as long as its shortest-lived page, or until the server reports a change.
     pub(super) fn keep_list(
         &self,
-        asked: Asked,
+        ticket: CacheTicket,
         method: &'static str,
         items: &[RawJson],
         ttl: Duration,
         is_watched: bool,
     ) {
-        let mut kept = self.kept();
-        if kept.changes == asked.changes && (is_watched || !ttl.is_zero()) {
-            kept.lists.insert(
+        let mut state = self.state();
+        if state.changes == ticket.changes && (is_watched || !ttl.is_zero()) {
+            state.lists.insert(
                 method,
-                List {
+                CachedList {
                     items: items.to_vec(),
-                    until: asked.at + ttl,
+                    until: ticket.at + ttl,
                     is_watched,
                 },
             );
         }
     }
 
-    /// A new session has not heard of what changed before it.
+    /// A new session has missed the changes before it.
     pub(super) fn session_began(&self) {
-        self.kept()
+        self.state()
             .lists
             .values_mut()
             .for_each(|list| list.is_watched = false);
@@ -153,20 +151,20 @@ impl Cache {
 
     /// These lists have changed, or may have.
     pub(super) fn lists_changed(&self, methods: &[&str]) {
-        let mut kept = self.kept();
-        kept.changes += 1;
+        let mut state = self.state();
+        state.changes += 1;
         methods
             .iter()
-            .for_each(|method| drop(kept.lists.remove(*method)));
+            .for_each(|method| drop(state.lists.remove(*method)));
         if methods.contains(&"resources/list") {
-            kept.forget_reads(|_| true);
+            state.forget_reads(|_| true);
         }
     }
 
-    /// The answer to reading this address, for this caller.
+    /// The cached result of reading this address, for this caller.
     pub(super) fn read(&self, uri: &str, caller: &CallerId) -> Option<RawJson> {
-        let mut kept = self.kept();
-        if kept.reads.is_empty() {
+        let mut state = self.state();
+        if state.reads.is_empty() {
             return None;
         }
         let now = Instant::now();
@@ -174,66 +172,72 @@ impl Cache {
             (uri.to_owned(), None),
             (uri.to_owned(), Some(caller.clone())),
         ] {
-            match kept.reads.get(&key) {
+            match state.reads.get(&key) {
                 Some(read) if now < read.until => return Some(read.result.clone()),
-                Some(_) => kept.forget_reads(|(known, _)| known == uri),
+                Some(_) => state.forget_reads(|(known, _)| known == uri),
                 None => {}
             }
         }
         None
     }
 
-    /// Keeps the answer to a reading that took no input.
-    pub(super) fn keep_read(&self, asked: Asked, uri: &str, caller: &CallerId, result: &RawJson) {
-        let hint = Hint::of(result);
+    /// Caches the result of a read that took no input.
+    pub(super) fn keep_read(
+        &self,
+        ticket: CacheTicket,
+        uri: &str,
+        caller: &CallerId,
+        result: &RawJson,
+    ) {
+        let hint = CacheHint::of(result);
         let bytes = result.as_bytes().len();
         if hint.ttl.is_zero() || bytes > MAX_READ_BYTES {
             return;
         }
-        let mut kept = self.kept();
-        if kept.changes != asked.changes {
+        let mut state = self.state();
+        if state.changes != ticket.changes {
             return;
         }
         let key = (uri.to_owned(), (!hint.is_public).then(|| caller.clone()));
-        kept.forget_reads(|known| *known == key);
-        while kept.order.len() >= MAX_READS || kept.bytes + bytes > MAX_BYTES {
-            let Some(oldest) = kept.order.front().cloned() else {
+        state.forget_reads(|known| *known == key);
+        while state.order.len() >= MAX_READS || state.bytes + bytes > MAX_BYTES {
+            let Some(oldest) = state.order.front().cloned() else {
                 break;
             };
-            kept.forget_reads(|known| *known == oldest);
+            state.forget_reads(|known| *known == oldest);
         }
-        kept.bytes += bytes;
-        kept.order.push_back(key.clone());
+        state.bytes += bytes;
+        state.order.push_back(key.clone());
         // A copy: the result may be a small part of a large message.
         let result = RawJson::keep(result.as_str());
-        kept.reads.insert(
+        state.reads.insert(
             key,
-            Read {
+            CachedRead {
                 result,
-                until: asked.at + hint.ttl,
+                until: ticket.at + hint.ttl,
             },
         );
     }
 
     /// A resource has changed; so have those that it is a part of, or that are parts of it.
     pub(super) fn resource_changed(&self, uri: &str) {
-        let mut kept = self.kept();
-        kept.changes += 1;
-        kept.forget_reads(|(known, _)| known.starts_with(uri) || uri.starts_with(known.as_str()));
+        let mut state = self.state();
+        state.changes += 1;
+        state.forget_reads(|(known, _)| known.starts_with(uri) || uri.starts_with(known.as_str()));
     }
 
-    /// Nothing holds any more: another login, a restart that a person asked for.
-    pub(crate) fn forget(&self) {
-        let mut kept = self.kept();
-        *kept = Kept {
-            changes: kept.changes + 1,
-            ..Kept::default()
+    /// Empties the cache: another login, or a restart that a person ticket for.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state();
+        *state = CacheState {
+            changes: state.changes + 1,
+            ..CacheState::default()
         };
     }
 }
 
-impl Kept {
-    fn forget_reads(&mut self, is_stale: impl Fn(&Key) -> bool) {
+impl CacheState {
+    fn forget_reads(&mut self, is_stale: impl Fn(&CachedReadKey) -> bool) {
         let Self {
             reads,
             order,
@@ -267,15 +271,15 @@ mod tests {
     }
 
     fn keep(cache: &Cache, uri: &str, of: &str, result: &str) {
-        cache.keep_read(cache.asking(), uri, &caller(of), &raw(result));
+        cache.keep_read(cache.ticket(), uri, &caller(of), &raw(result));
     }
 
     #[test]
     fn a_hint_is_read_as_the_specification_says() {
         let check = |result: &str, ttl_ms: u64, is_public: bool| {
             assert_eq!(
-                Hint::of(&raw(result)),
-                Hint {
+                CacheHint::of(&raw(result)),
+                CacheHint {
                     ttl: Duration::from_millis(ttl_ms),
                     is_public
                 },
@@ -327,9 +331,9 @@ mod tests {
         let result = r#"{"ttlMs":1000,"cacheScope":"public"}"#;
         keep(&cache, "file:///a", "one", result);
         keep(&cache, "file:///b", "one", result);
-        let asked = cache.asking();
+        let ticket = cache.ticket();
         cache.resource_changed("file:///a");
-        cache.keep_read(asked, "file:///a", &caller("one"), &raw(result));
+        cache.keep_read(ticket, "file:///a", &caller("one"), &raw(result));
         assert_eq!(
             (
                 cache.read("file:///a", &caller("one")),
@@ -352,17 +356,21 @@ mod tests {
                 r#"{"ttlMs":1000,"cacheScope":"public"}"#,
             );
         }
-        let kept = cache.kept();
-        assert_eq!((kept.reads.len(), kept.order.len()), (MAX_READS, MAX_READS));
+        let state = cache.state();
         assert_eq!(
-            kept.bytes,
-            kept.reads
+            (state.reads.len(), state.order.len()),
+            (MAX_READS, MAX_READS)
+        );
+        assert_eq!(
+            state.bytes,
+            state
+                .reads
                 .values()
                 .map(|read| read.result.as_bytes().len())
                 .sum::<usize>()
         );
-        assert_eq!(kept.order.front(), Some(&("r:10".to_owned(), None)));
-        drop(kept);
+        assert_eq!(state.order.front(), Some(&("r:10".to_owned(), None)));
+        drop(state);
         let large = format!(
             r#"{{"ttlMs":1000,"text":"{}"}}"#,
             "x".repeat(MAX_READ_BYTES)
@@ -377,7 +385,7 @@ mod tests {
         let items = [raw("1"), raw("2")];
         let keep = |ttl: u64, is_watched: bool| {
             cache.keep_list(
-                cache.asking(),
+                cache.ticket(),
                 "tools/list",
                 &items,
                 Duration::from_millis(ttl),
@@ -402,7 +410,7 @@ mod tests {
         cache.lists_changed(&["tools/list"]);
         assert_eq!(cache.list("tools/list"), None);
         keep(1000, true);
-        cache.forget();
+        cache.clear();
         assert_eq!(cache.list("tools/list"), None);
     }
 }

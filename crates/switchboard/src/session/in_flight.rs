@@ -1,25 +1,295 @@
-//! Counts the requests of callers that are under way on a session, so that a server can be
-//! restarted when there are none.
+//! A caller's request while it is in flight: who made it, for which tool, and its deadlines.
+//!
+//! One request to the caller may be several to the server (retries, input that the server requires,
+//! polls of a task). All of them share the deadlines kept here.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-/// How many there are.
+use super::{CallOptions, RequestFault};
+use crate::caller::{Caller, CallerId, LogLine, Progress};
+use crate::catalog::{Tool, ToolDefinition};
+use crate::config::Timeouts;
+use crate::event::LogLevel;
+use crate::name::{ServerName, ToolId};
+use crate::secret::Redacted;
+use crate::sync::lock;
+
+/// While a person is being asked, deadlines are checked this often.
+const CHECK_WHILE_PAUSED: Duration = Duration::from_millis(250);
+
+/// A tool call, a read or a prompt, from its first request to the server to its final result.
+pub(super) struct InFlightCall {
+    pub(super) server: ServerName,
+    /// `None` for a resource or a prompt.
+    pub(super) tool: Option<Arc<Tool>>,
+    /// The definitions that must still be offered when the tool is called: the approved one, and
+    /// the one that the caller's own session lists, if it has one.
+    definitions: [Option<Arc<ToolDefinition>>; 2],
+    pub(super) caller: Arc<dyn Caller>,
+    pub(super) caller_id: CallerId,
+    pub(super) deadlines: Deadlines,
+    /// The server was given input on the way to the result.
+    pub(super) gave_input: AtomicBool,
+    /// Answers of a model that the server has requested so far.
+    pub(super) samplings: AtomicUsize,
+}
+
+impl std::fmt::Debug for InFlightCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InFlightCall")
+            .field("tool", &self.tool_id())
+            .field("caller", &self.caller_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl InFlightCall {
+    /// Of a tool.
+    pub(super) fn of_tool(
+        tool: &Arc<Tool>,
+        caller: &Arc<dyn Caller>,
+        options: CallOptions,
+    ) -> Arc<Self> {
+        let CallOptions {
+            timeouts,
+            since,
+            definition,
+            own_definition,
+        } = options;
+        let definitions = [Some(definition), own_definition];
+        Self::start(
+            &tool.id.server,
+            Some(tool),
+            definitions,
+            caller,
+            timeouts,
+            since,
+        )
+    }
+
+    /// Of a resource or a prompt.
+    pub(super) fn of_other(
+        server: &ServerName,
+        caller: &Arc<dyn Caller>,
+        timeouts: Timeouts,
+    ) -> Arc<Self> {
+        Self::start(server, None, [None, None], caller, timeouts, None)
+    }
+
+    fn start(
+        server: &ServerName,
+        tool: Option<&Arc<Tool>>,
+        definitions: [Option<Arc<ToolDefinition>>; 2],
+        caller: &Arc<dyn Caller>,
+        timeouts: Timeouts,
+        since: Option<Instant>,
+    ) -> Arc<Self> {
+        let now = Instant::now();
+        Arc::new(Self {
+            server: server.clone(),
+            tool: tool.cloned(),
+            definitions,
+            caller: caller.clone(),
+            caller_id: caller.id(),
+            deadlines: Deadlines::start(timeouts, since.unwrap_or(now), now),
+            gave_input: AtomicBool::new(false),
+            samplings: AtomicUsize::new(0),
+        })
+    }
+
+    /// The tool that is called.
+    pub(super) fn tool_id(&self) -> Option<ToolId> {
+        self.tool.as_ref().map(|tool| tool.id.clone())
+    }
+
+    /// Whether the tool is still offered as it was approved.
+    pub(super) fn is_still_approved(&self) -> bool {
+        let mut definitions = self.definitions.iter().flatten();
+        definitions.all(|definition| definition.is_offered())
+    }
+
+    /// Passes progress on, and restarts the idle deadline.
+    pub(super) fn progress(&self, progress: f64, total: Option<f64>, message: Option<Redacted>) {
+        self.deadlines.restart_idle(Instant::now());
+        if let Some(id) = self.tool_id() {
+            self.caller.progress(&Progress {
+                id,
+                progress,
+                total,
+                message,
+            });
+        }
+    }
+
+    /// Passes on what the server logs. `is_certain`: the server logs for this request, and not for
+    /// another of the same caller.
+    pub(super) fn log(
+        &self,
+        level: Option<LogLevel>,
+        logger: Option<Redacted>,
+        text: Redacted,
+        is_certain: bool,
+    ) {
+        let tool = if is_certain { self.tool_id() } else { None };
+        self.caller.log(&LogLine {
+            server: self.server.clone(),
+            tool,
+            level,
+            logger,
+            text,
+        });
+    }
+
+    /// While the guard lives, time does not count against the deadlines.
+    pub(super) fn pause_deadlines(&self) -> DeadlinePause<'_> {
+        self.deadlines.pause(Instant::now());
+        DeadlinePause(&self.deadlines)
+    }
+}
+
+/// When a request is late: by idle time and by total time. The time that a person takes to answer
+/// counts against neither.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    timeouts: Timeouts,
+    started: Instant,
+    times: Mutex<DeadlineTimes>,
+}
+
+#[derive(Debug)]
+struct DeadlineTimes {
+    /// The start, or the last progress.
+    last_activity: Instant,
+    /// How many questions a person has open now.
+    pauses: u32,
+    /// When the first of them was asked.
+    paused_at: Instant,
+    /// The sum of the pauses that are over.
+    paused_for: Duration,
+}
+
+/// What a check of the deadlines found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum DeadlineCheck {
+    /// In time; check again then.
+    Wait(Instant),
+    /// Late.
+    Late(RequestFault),
+}
+
+impl Deadlines {
+    /// The total is counted from `started`, which may lie before `now`.
+    pub(super) fn start(timeouts: Timeouts, started: Instant, now: Instant) -> Self {
+        let times = DeadlineTimes {
+            last_activity: now,
+            pauses: 0,
+            paused_at: now,
+            paused_for: Duration::ZERO,
+        };
+        Self {
+            timeouts,
+            started,
+            times: Mutex::new(times),
+        }
+    }
+
+    fn times(&self) -> MutexGuard<'_, DeadlineTimes> {
+        lock(&self.times)
+    }
+
+    /// The first moment at which the request can be late.
+    pub(super) fn first(&self) -> Instant {
+        (self.times().last_activity + self.timeouts.call).min(self.started + self.timeouts.call_max)
+    }
+
+    /// The shorter of the two limits.
+    pub(super) fn shortest(&self) -> Duration {
+        self.timeouts.call.min(self.timeouts.call_max)
+    }
+
+    /// The limit of the total time.
+    pub(super) fn total(&self) -> Duration {
+        self.timeouts.call_max
+    }
+
+    /// Progress was reported.
+    pub(super) fn restart_idle(&self, now: Instant) {
+        self.times().last_activity = now;
+    }
+
+    /// A question goes to the caller.
+    pub(super) fn pause(&self, now: Instant) {
+        let mut times = self.times();
+        if times.pauses == 0 {
+            times.paused_at = now;
+        }
+        times.pauses += 1;
+    }
+
+    /// A question was answered.
+    pub(super) fn resume(&self, now: Instant) {
+        let mut times = self.times();
+        times.pauses = times.pauses.saturating_sub(1);
+        if times.pauses == 0 {
+            let pause = now - times.paused_at;
+            times.paused_for += pause;
+            times.last_activity = now;
+        }
+    }
+
+    pub(super) fn check(&self, now: Instant) -> DeadlineCheck {
+        let times = self.times();
+        if times.pauses > 0 {
+            return DeadlineCheck::Wait(now + CHECK_WHILE_PAUSED);
+        }
+        let idle_end = times.last_activity + self.timeouts.call;
+        let total_end = self.started + self.timeouts.call_max + times.paused_for;
+        if now >= total_end {
+            return DeadlineCheck::Late(RequestFault::Timeout {
+                after: self.timeouts.call_max,
+                total: true,
+            });
+        }
+        if now >= idle_end {
+            return DeadlineCheck::Late(RequestFault::Timeout {
+                after: self.timeouts.call,
+                total: false,
+            });
+        }
+        DeadlineCheck::Wait(idle_end.min(total_end))
+    }
+}
+
+/// Ends the pause when the question is answered or withdrawn.
+pub(super) struct DeadlinePause<'a>(&'a Deadlines);
+
+impl Drop for DeadlinePause<'_> {
+    fn drop(&mut self) {
+        self.0.resume(Instant::now());
+    }
+}
+
+/// How many callers' requests are in flight on a session, so that its server can be restarted when
+/// there are none.
 #[derive(Debug, Default)]
-pub(super) struct InFlight {
+pub(super) struct InFlightCount {
     count: AtomicUsize,
-    /// Rung when the last one ends.
+    /// Notified when the last one ends.
     idle: Notify,
 }
 
 /// One request; it is counted until this is dropped.
-pub(super) struct InFlightRequest<'a>(&'a InFlight);
+pub(super) struct InFlightGuard<'a>(&'a InFlightCount);
 
-impl InFlight {
-    pub(super) fn begin(&self) -> InFlightRequest<'_> {
+impl InFlightCount {
+    pub(super) fn begin(&self) -> InFlightGuard<'_> {
         self.count.fetch_add(1, Ordering::AcqRel);
-        InFlightRequest(self)
+        InFlightGuard(self)
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -31,7 +301,7 @@ impl InFlight {
         loop {
             let ended = self.idle.notified();
             tokio::pin!(ended);
-            // Before the look, so that an end between the look and the wait is not missed.
+            // Before the check, so that an end between the check and the wait is not missed.
             ended.as_mut().enable();
             if self.is_idle() {
                 return;
@@ -41,7 +311,7 @@ impl InFlight {
     }
 }
 
-impl Drop for InFlightRequest<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.idle.notify_waiters();

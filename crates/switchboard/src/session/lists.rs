@@ -1,4 +1,4 @@
-//! Lists with pages and caps: a list that does not end, repeats itself or answers nonsense is a
+//! Lists, page by page and with bounds: one that does not end, repeats itself or is invalid is a
 //! fault of that list alone.
 
 use std::collections::HashSet;
@@ -9,9 +9,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::cache::Hint;
-use super::link::{Link, Request};
-use super::{Era, Hello, RequestFault, envelope};
+use super::request::{ParamField, string};
+use super::{RequestFault, Session};
 use crate::catalog::{
     Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition,
 };
@@ -25,7 +24,7 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// Lists everything that the server declared, all lists at once. Only a lost connection or a
 /// missing login is an error.
-pub(super) async fn offerings(link: &Link, hello: &Hello) -> Result<Offerings, RequestFault> {
+pub(super) async fn offerings(session: &Session) -> Result<Offerings, RequestFault> {
     #[derive(Deserialize, Default)]
     struct Declared<'a> {
         #[serde(borrow)]
@@ -35,8 +34,8 @@ pub(super) async fn offerings(link: &Link, hello: &Hello) -> Result<Offerings, R
         #[serde(borrow)]
         resources: Option<&'a RawValue>,
     }
-    let declared: Declared<'_> = hello.capabilities.decode().unwrap_or_default();
-    let lister = Lister { link, hello };
+    let declared: Declared<'_> = session.hello.capabilities.decode().unwrap_or_default();
+    let lister = Lister(session);
     let (tools, prompts, resources, templates) = tokio::join!(
         lister.list_if(declared.tools.is_some(), "tools", "tools/list", "tools"),
         lister.list_if(
@@ -58,17 +57,16 @@ pub(super) async fn offerings(link: &Link, hello: &Hello) -> Result<Offerings, R
             "resourceTemplates"
         ),
     );
-    let says_headers = hello.era() == Era::Modern && link.transport.properties().sends_headers;
+    let sends_headers = session.era.sends_headers(&session.peer);
     let mut offerings = Offerings::default();
     for raw in offerings.take("tools/list", tools)? {
         match ToolDefinition::parse(&raw) {
-            // The server could not be told what it wants to see in headers, so it would refuse each
-            // call (T15).
+            // Its headers could not be sent, so the server would refuse each call.
             Ok(ToolDefinition {
                 name,
                 mirrored: Err(reason),
                 ..
-            }) if says_headers => offerings.withheld.push((name, reason)),
+            }) if sends_headers => offerings.withheld.push((name, reason)),
             Ok(definition) => offerings.tools.push(Arc::new(definition)),
             Err(withheld) => offerings.withheld.push(withheld),
         }
@@ -95,7 +93,7 @@ pub(super) async fn offerings(link: &Link, hello: &Hello) -> Result<Offerings, R
 }
 
 impl Offerings {
-    /// The items of one list; its fault is noted, what concerns them all is passed on.
+    /// The items of one list. Its fault is noted; a fault of the whole connection is returned.
     fn take(
         &mut self,
         method: &'static str,
@@ -120,13 +118,10 @@ impl Offerings {
     }
 }
 
-struct Lister<'a> {
-    link: &'a Link,
-    hello: &'a Hello,
-}
+struct Lister<'a>(&'a Session);
 
 impl Lister<'_> {
-    /// A list that the server declared, unless it is known and has not changed.
+    /// A list that the server declared, from the cache if it is fresh there.
     async fn list_if(
         &self,
         is_declared: bool,
@@ -137,21 +132,20 @@ impl Lister<'_> {
         if !is_declared {
             return Ok(Vec::new());
         }
-        let cache = &self.link.receiver.options.cache;
+        let Self(session) = self;
+        let cache = &session.peer.receiver.options.cache;
         if let Some(items) = cache.list(method) {
             return Ok(items);
         }
-        let asked = cache.asking();
+        let ticket = cache.ticket();
         let (items, ttl) = self.list(method, key).await?;
-        // A legacy session hears of every change for as long as it stands; a modern one listens as
-        // well as its stream does.
-        let is_watched =
-            self.hello.era() == Era::Legacy && self.hello.declares(&[capability, "listChanged"]);
-        cache.keep_list(asked, method, &items, ttl, is_watched);
+        let is_watched = session.era.reports_every_change()
+            && session.hello.declares(&[capability, "listChanged"]);
+        cache.keep_list(ticket, method, &items, ttl, is_watched);
         Ok(items)
     }
 
-    /// Follows the cursors to the end. With the items comes for how long all pages are fresh.
+    /// Follows the cursors to the end. Returns the items, and for how long all pages are fresh.
     async fn list(
         &self,
         method: &str,
@@ -159,28 +153,30 @@ impl Lister<'_> {
     ) -> Result<(Vec<RawJson>, Duration), RequestFault> {
         let mut ttl = Duration::MAX;
         let deadline = Instant::now() + MAX_TIME;
-        let max_bytes = self.link.receiver.options.max_message_bytes;
+        let Self(session) = self;
+        let max_bytes = session.peer.receiver.options.max_message_bytes;
         let mut bytes = 0;
         let mut items = Vec::new();
         let mut cursor: Option<String> = None;
         let mut seen = HashSet::new();
         for _ in 0..MAX_PAGES {
-            let text = cursor.as_deref().map(envelope::string);
-            let fields: &[envelope::Field<'_>] = match &text {
+            let text = cursor.as_deref().map(string);
+            let fields: &[ParamField<'_>] = match &text {
                 Some(text) => &[("cursor", text)],
                 None => &[],
             };
             let page = timeout_at(
                 deadline,
-                self.link
-                    .request(Request::new(self.hello.era(), method, fields), MAX_TIME),
+                session
+                    .peer
+                    .request(session.era.request(method, fields), MAX_TIME),
             )
             .await;
             let page = page.unwrap_or(Err(RequestFault::Timeout {
                 after: MAX_TIME,
                 total: true,
             }))?;
-            // The pages are kept, so together they may be no larger than one message may be.
+            // All pages are held at once, so together they may be no larger than one message.
             bytes += page.as_bytes().len();
             if bytes > max_bytes {
                 return Err(RequestFault::Invalid(format!(
@@ -188,10 +184,7 @@ impl Lister<'_> {
                 )));
             }
             let next = read_page(&page, key, &mut items)?;
-            ttl = match self.hello.era() {
-                Era::Modern => ttl.min(Hint::of(&page).ttl),
-                Era::Legacy => Duration::ZERO,
-            };
+            ttl = ttl.min(session.era.list_lifetime(&page));
             if items.len() > MAX_ITEMS {
                 return Err(RequestFault::Invalid(format!(
                     "more than {MAX_ITEMS} items"
@@ -221,7 +214,7 @@ impl Lister<'_> {
     }
 }
 
-/// Adds the items of one page; answers the next cursor.
+/// Adds the items of one page, and returns the next cursor.
 fn read_page(
     page: &RawJson,
     key: &str,

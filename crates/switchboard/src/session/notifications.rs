@@ -1,42 +1,47 @@
-//! What a server says unasked: progress, logs, changes; each to the request that it belongs to, or
-//! to whoever listens.
+//! Notifications of the server: progress, logs, changes. Each goes to the call that it belongs to,
+//! or to whoever listens to the host's events.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::Era;
-use super::ongoing::Ongoing;
+use super::in_flight::InFlightCall;
 use super::receiver::Receiver;
-use super::wishes::Acknowledged;
+use super::subscriptions::ListenAcknowledgement;
 use crate::event::{Event, LogLevel};
 use crate::store::LogStream;
-use crate::transport::Origin;
+use crate::transport::MessageOrigin;
 use crate::wire::RawJson;
 
 impl Receiver {
     /// A notification came.
-    pub(super) fn notified(&self, method: &str, params: Option<&RawJson>, origin: Origin) {
+    pub(super) fn notification(
+        &self,
+        method: &str,
+        params: Option<&RawJson>,
+        origin: MessageOrigin,
+    ) {
         match method {
             "notifications/progress" => self.progress(params, origin),
             "notifications/message" => self.log(params, origin),
             "notifications/subscriptions/acknowledged" => self.acknowledged(params, origin),
             "notifications/elicitation/complete" => {
-                if let Some(Completed { elicitation_id }) =
+                if let Some(ElicitationCompleteParams { elicitation_id }) =
                     params.and_then(|params| params.decode().ok())
                 {
-                    self.visits.done(&self.options.server, &elicitation_id);
+                    self.url_elicitations
+                        .complete(&self.options.server, &elicitation_id);
                 }
             }
             "notifications/tasks" | "notifications/tasks/status" => self.task_changed(params),
             "notifications/cancelled" => {
-                if let Some(Cancelled { request_id }) =
+                if let Some(CancelledParams { request_id }) =
                     params.and_then(|params| params.decode().ok())
                 {
-                    self.questions.withdraw(request_id);
+                    self.server_requests.withdraw(request_id);
                 }
             }
-            _ if !self.is_subscribed(params, origin) => {}
+            _ if !self.era().is_subscribed(self, params, origin) => {}
             "notifications/tools/list_changed" => self.lists_changed(&["tools/list"]),
             "notifications/prompts/list_changed" => self.lists_changed(&["prompts/list"]),
             "notifications/resources/list_changed" => {
@@ -47,23 +52,23 @@ impl Receiver {
         }
     }
 
-    fn progress(&self, params: Option<&RawJson>, origin: Origin) {
+    fn progress(&self, params: Option<&RawJson>, origin: MessageOrigin) {
         let Some(progress) = params.and_then(|params| params.decode::<ProgressParams>().ok())
         else {
             return;
         };
-        if let Some(ongoing) = self.ongoing(progress.progress_token) {
-            // What comes with the answer to a call is of that call, whatever it says. A task's may
+        if let Some(call) = self.call(progress.progress_token) {
+            // Progress on the stream of one call's response cannot be another call's. A task's may
             // come with any of its requests.
-            if let Origin::Answer(request) = origin
+            if let MessageOrigin::Response(request) = origin
                 && self
-                    .ongoing(request)
-                    .is_some_and(|other| !Arc::ptr_eq(&other, &ongoing))
+                    .call(request)
+                    .is_some_and(|other| !Arc::ptr_eq(&other, &call))
             {
                 return;
             }
             self.task_reached(progress.progress_token, progress.progress, progress.total);
-            ongoing.progress(
+            call.progress(
                 progress.progress,
                 progress.total,
                 progress
@@ -73,34 +78,30 @@ impl Receiver {
         }
     }
 
-    /// A modern server says which standing request it tells something under; one that is over tells
-    /// nothing any more.
-    fn is_subscribed(&self, params: Option<&RawJson>, origin: Origin) -> bool {
-        self.era.get() != Some(&Era::Modern)
-            || subscription(params, origin).is_none_or(|id| self.pending.waits_for(id))
-    }
-
-    fn acknowledged(&self, params: Option<&RawJson>, origin: Origin) {
+    fn acknowledged(&self, params: Option<&RawJson>, origin: MessageOrigin) {
         #[derive(Deserialize)]
-        struct Wire {
+        struct AcknowledgedParams {
             #[serde(default)]
-            notifications: Acknowledged,
+            notifications: ListenAcknowledgement,
         }
-        let Some(id) = subscription(params, origin).filter(|id| self.pending.waits_for(*id)) else {
+        let Some(id) = subscription(params, origin).filter(|id| self.pending.contains(*id)) else {
             return;
         };
-        if let Some(Wire { notifications }) = params.and_then(|params| params.decode().ok()) {
-            self.told
-                .acknowledge(id, notifications, |id| self.pending.waits_for(id));
+        if let Some(AcknowledgedParams { notifications }) =
+            params.and_then(|params| params.decode().ok())
+        {
+            self.subscription_status
+                .acknowledge(id, notifications, |id| self.pending.contains(id));
         }
     }
 
     fn updated(&self, params: Option<&RawJson>) {
         #[derive(Deserialize)]
-        struct Wire {
+        struct ResourceUpdatedParams {
             uri: String,
         }
-        let Some(Wire { uri }) = params.and_then(|params| params.decode().ok()) else {
+        let Some(ResourceUpdatedParams { uri }) = params.and_then(|params| params.decode().ok())
+        else {
             return;
         };
         self.options.cache.resource_changed(&uri);
@@ -113,29 +114,16 @@ impl Receiver {
         }
     }
 
-    /// The request that a log message belongs to; `true` where it is certain, and not only its
-    /// caller is.
-    fn logged_by(&self, origin: Origin) -> Option<(Arc<Ongoing>, bool)> {
+    /// The call that a log message belongs to; `true` where the very call is certain, and not only
+    /// its caller.
+    fn call_that_logs(&self, origin: MessageOrigin) -> Option<(Arc<InFlightCall>, bool)> {
         match origin {
-            Origin::Answer(id) => self.ongoing(id).map(|ongoing| (ongoing, true)),
-            // A modern server logs only for a request that wants it; a legacy one may log whenever
-            // it likes.
-            Origin::Shared if self.era.get() == Some(&Era::Modern) => {
-                let wanted_of_all = self.options.wishes.level().is_some();
-                let (mut wanting, _) = self.suspects();
-                wanting
-                    .retain(|(_, ongoing)| wanted_of_all || ongoing.caller.log_level().is_some());
-                let (_, first) = wanting.first()?;
-                let is_one_callers = wanting
-                    .iter()
-                    .all(|(_, other)| other.caller_id == first.caller_id);
-                is_one_callers.then(|| (first.clone(), wanting.len() == 1))
-            }
-            Origin::Shared => None,
+            MessageOrigin::Response(id) => self.call(id).map(|call| (call, true)),
+            MessageOrigin::Shared => self.era().call_that_logs(self),
         }
     }
 
-    fn log(&self, params: Option<&RawJson>, origin: Origin) {
+    fn log(&self, params: Option<&RawJson>, origin: MessageOrigin) {
         let Some(log) = params.and_then(|params| params.decode::<LogParams>().ok()) else {
             return;
         };
@@ -148,9 +136,9 @@ impl Receiver {
         if let Some(file) = &self.options.log {
             file.write(LogStream::Message, &format!("{}: {text}", log.level));
         }
-        if let Some((ongoing, is_certain)) = self.logged_by(origin) {
+        if let Some((call, is_certain)) = self.call_that_logs(origin) {
             let logger = log.logger.map(|logger| redactor.words(&logger));
-            return ongoing.log(
+            return call.log(
                 LogLevel::read(&log.level),
                 logger,
                 redactor.words(&text),
@@ -171,14 +159,14 @@ impl Receiver {
 }
 
 #[derive(Deserialize)]
-struct Cancelled {
+struct CancelledParams {
     #[serde(rename = "requestId")]
     request_id: serde_json::Value,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Completed {
+struct ElicitationCompleteParams {
     elicitation_id: String,
 }
 
@@ -193,23 +181,23 @@ struct ProgressParams {
 
 /// The `subscriptions/listen` request that a notification belongs to: as it says itself, else the
 /// one whose stream it came on.
-fn subscription(params: Option<&RawJson>, origin: Origin) -> Option<u64> {
+pub(super) fn subscription(params: Option<&RawJson>, origin: MessageOrigin) -> Option<u64> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct SubscribedParams {
         #[serde(rename = "_meta")]
-        meta: Meta,
+        meta: SubscribedMeta,
     }
     #[derive(Deserialize)]
-    struct Meta {
+    struct SubscribedMeta {
         #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
         id: u64,
     }
-    let said = params
-        .and_then(|params| params.decode::<Wire>().ok())
-        .map(|wire| wire.meta.id);
-    said.or(match origin {
-        Origin::Answer(id) => Some(id),
-        Origin::Shared => None,
+    let named = params
+        .and_then(|params| params.decode::<SubscribedParams>().ok())
+        .map(|params| params.meta.id);
+    named.or(match origin {
+        MessageOrigin::Response(id) => Some(id),
+        MessageOrigin::Shared => None,
     })
 }
 

@@ -1,223 +1,276 @@
-//! Requests that wait for their answer, by id.
+//! Requests that wait for their response, by id, and the timer that ends the late ones: one for a
+//! whole session, so that a call does not pay for one of its own.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until};
 
-use super::RequestFault;
-use super::clock::Verdict;
-use super::ongoing::Ongoing;
+use super::in_flight::{DeadlineCheck, InFlightCall};
+use super::receiver::{Receiver, TaskGuard};
+use super::{RequestFault, RequestResult};
 use crate::caller::CallerId;
-use crate::wire::RawJson;
+use crate::sync::lock;
 
-/// What comes back for a request: the result, or why there is none.
-pub(super) type Answer = Result<RawJson, RequestFault>;
+/// A server may still ask something on behalf of a request that we have given up: for so long no
+/// other caller is asked in its place.
+const ABANDONED_FOR: Duration = Duration::from_secs(60);
 
-/// A server may still ask for so long what a request wanted that we have given up: then nobody else
-/// is asked instead.
-const LINGER: Duration = Duration::from_secs(60);
+/// How many requests that were given up are remembered.
+const MAX_ABANDONED: usize = 1024;
 
-/// So many requests that were given up are remembered.
-const MAX_GHOSTS: usize = 1024;
+/// The requests. Ids count up from 1 and are never used twice on a session.
+#[derive(Debug)]
+pub(super) struct PendingRequests {
+    table: Mutex<PendingTable>,
+    /// What `next_check_nanos` counts from.
+    created: Instant,
+    /// When the timer checks next; `u64::MAX` while it checks or has nothing to wait for, so that
+    /// every new deadline wakes it.
+    next_check_nanos: AtomicU64,
+    /// Notified for a deadline before the next check. The timer's task waits on it.
+    earlier_deadline: Notify,
+}
 
-/// The table. Ids count up from 1 and are never used twice on a session.
 #[derive(Debug, Default)]
-pub(super) struct Pending(Mutex<Table>);
-
-#[derive(Debug, Default)]
-struct Table {
+struct PendingTable {
     last_id: u64,
-    slots: HashMap<u64, Slot, BuildHasherDefault<IdHasher>>,
+    waiting: HashMap<u64, PendingRequest, BuildHasherDefault<IdHasher>>,
     /// Requests that we have given up and that the server has not answered, oldest first.
-    ghosts: VecDeque<Ghost>,
+    abandoned: VecDeque<AbandonedRequest>,
     /// Set once, when the connection ends: from then on nothing may wait.
     ended: Option<String>,
 }
 
 #[derive(Debug)]
-struct Slot {
-    reply: oneshot::Sender<Answer>,
-    ongoing: Option<Arc<Ongoing>>,
+struct PendingRequest {
+    response: oneshot::Sender<RequestResult>,
+    call: Option<Arc<InFlightCall>>,
 }
 
 #[derive(Debug)]
-struct Ghost {
+struct AbandonedRequest {
     id: u64,
     caller: CallerId,
     until: Instant,
 }
 
-impl Table {
-    /// Takes a request out that the server may still be busy with.
-    fn give_up(&mut self, id: u64) -> Option<Slot> {
-        let slot = self.slots.remove(&id)?;
-        if let Some(ongoing) = &slot.ongoing {
-            self.haunt(id, ongoing);
+/// The calls that a message of the server may belong to.
+#[derive(Debug)]
+pub(super) struct CandidateCalls {
+    /// In flight, by the id of their request.
+    pub(super) in_flight: Vec<(u64, Arc<InFlightCall>)>,
+    /// Who made the calls that were given up not long ago.
+    pub(super) abandoned_by: Vec<CallerId>,
+}
+
+impl PendingTable {
+    /// Removes a request that the server may still be busy with.
+    fn abandon(&mut self, id: u64) -> Option<PendingRequest> {
+        let request = self.waiting.remove(&id)?;
+        if let Some(call) = &request.call {
+            self.remember_abandoned(id, call);
         }
-        Some(slot)
+        Some(request)
     }
 
-    fn haunt(&mut self, id: u64, ongoing: &Ongoing) {
-        if self.ghosts.len() >= MAX_GHOSTS {
-            self.ghosts.pop_front();
+    fn remember_abandoned(&mut self, id: u64, call: &InFlightCall) {
+        if self.abandoned.len() >= MAX_ABANDONED {
+            self.abandoned.pop_front();
         }
-        self.ghosts.push_back(Ghost {
+        self.abandoned.push_back(AbandonedRequest {
             id,
-            caller: ongoing.caller_id.clone(),
-            until: Instant::now() + LINGER,
+            caller: call.caller_id.clone(),
+            until: Instant::now() + ABANDONED_FOR,
         });
     }
 }
 
-impl Pending {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Default for PendingRequests {
+    fn default() -> Self {
+        Self {
+            table: Mutex::default(),
+            created: Instant::now(),
+            next_check_nanos: AtomicU64::new(u64::MAX),
+            earlier_deadline: Notify::new(),
+        }
+    }
+}
+
+impl PendingRequests {
+    fn table(&self) -> MutexGuard<'_, PendingTable> {
+        lock(&self.table)
     }
 
-    /// Takes an id and a place to wait.
+    /// Takes an id, and the end on which the response will come.
     pub(super) fn add(
         &self,
-        ongoing: Option<Arc<Ongoing>>,
-    ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
-        let (reply, receiver) = oneshot::channel();
+        call: Option<Arc<InFlightCall>>,
+    ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
+        let (response, receiver) = oneshot::channel();
         let mut table = self.table();
         if let Some(reason) = &table.ended {
             return Err(RequestFault::Closed(reason.clone()));
         }
         table.last_id += 1;
         let id = table.last_id;
-        table.slots.insert(id, Slot { reply, ongoing });
+        table.waiting.insert(id, PendingRequest { response, call });
         Ok((id, receiver))
     }
 
-    /// Delivers an answer. False if nobody waits under this id.
-    pub(super) fn answer(&self, id: u64, answer: Answer) -> bool {
-        let slot = {
+    /// Delivers a response. False if nobody waits under this id.
+    pub(super) fn deliver(&self, id: u64, result: RequestResult) -> bool {
+        let request = {
             let mut table = self.table();
-            if !table.ghosts.is_empty() {
-                table.ghosts.retain(|ghost| ghost.id != id);
+            if !table.abandoned.is_empty() {
+                table.abandoned.retain(|request| request.id != id);
             }
-            table.slots.remove(&id)
+            table.waiting.remove(&id)
         };
-        slot.is_some_and(|slot| deliver(slot, answer))
+        request.is_some_and(|request| send(request, result))
     }
 
-    /// Gives a place up. True if it was still waiting.
-    pub(super) fn give_up(&self, id: u64) -> bool {
-        self.table().give_up(id).is_some()
+    /// Stops waiting for a request. True if it was still waited for.
+    pub(super) fn abandon(&self, id: u64) -> bool {
+        self.table().abandon(id).is_some()
     }
 
-    /// Whether nothing is waited for.
-    pub(super) fn is_idle(&self) -> bool {
-        self.table().slots.is_empty()
+    /// Whether no request waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table().waiting.is_empty()
     }
 
-    /// Whether a request of ours stands under this id.
-    pub(super) fn waits_for(&self, id: u64) -> bool {
-        self.table().slots.contains_key(&id)
+    /// Whether a request waits under this id.
+    pub(super) fn contains(&self, id: u64) -> bool {
+        self.table().waiting.contains_key(&id)
     }
 
-    /// Nobody stands behind this request any more; its answer is still waited for.
-    pub(super) fn disown(&self, id: u64) {
+    /// The caller has gone; the response is still waited for.
+    pub(super) fn detach_caller(&self, id: u64) {
         let mut table = self.table();
-        if let Some(ongoing) = table
-            .slots
-            .get_mut(&id)
-            .and_then(|slot| slot.ongoing.take())
-        {
-            table.haunt(id, &ongoing);
+        let call = table.waiting.get_mut(&id);
+        if let Some(call) = call.and_then(|request| request.call.take()) {
+            table.remember_abandoned(id, &call);
         }
     }
 
-    /// The ongoing request under this id.
-    pub(super) fn ongoing(&self, id: u64) -> Option<Arc<Ongoing>> {
+    /// The call whose request has this id.
+    pub(super) fn call(&self, id: u64) -> Option<Arc<InFlightCall>> {
         self.table()
-            .slots
+            .waiting
             .get(&id)
-            .and_then(|slot| slot.ongoing.clone())
+            .and_then(|request| request.call.clone())
     }
 
-    /// Every ongoing request that a question could belong to, with its id; and whose requests were
-    /// given up not long ago.
-    pub(super) fn suspects(&self) -> (Vec<(u64, Arc<Ongoing>)>, Vec<CallerId>) {
+    /// Every call that a message of the server could belong to.
+    pub(super) fn candidates(&self) -> CandidateCalls {
         let now = Instant::now();
         let mut table = self.table();
-        table.ghosts.retain(|ghost| ghost.until > now);
-        let gone = table
-            .ghosts
-            .iter()
-            .map(|ghost| ghost.caller.clone())
-            .collect();
-        (
-            table
-                .slots
-                .iter()
-                .filter_map(|(id, slot)| Some((*id, slot.ongoing.clone()?)))
+        table.abandoned.retain(|request| request.until > now);
+        let abandoned = table.abandoned.iter();
+        let waiting = table.waiting.iter();
+        CandidateCalls {
+            abandoned_by: abandoned.map(|request| request.caller.clone()).collect(),
+            in_flight: waiting
+                .filter_map(|(id, request)| Some((*id, request.call.clone()?)))
                 .collect(),
-            gone,
-        )
-    }
-
-    /// Judges every ongoing request: ends the late ones, whose ids come back with the time of the
-    /// next look.
-    pub(super) fn end_late(&self, now: Instant) -> (Vec<u64>, Option<Instant>) {
-        let mut next: Option<Instant> = None;
-        let mut late = Vec::new();
-        let mut table = self.table();
-        for (id, slot) in &table.slots {
-            match slot
-                .ongoing
-                .as_ref()
-                .map(|ongoing| ongoing.clock.judge(now))
-            {
-                Some(Verdict::Late(fault)) => late.push((*id, fault)),
-                Some(Verdict::Wait(until)) => {
-                    next = Some(next.map_or(until, |next| next.min(until)))
-                }
-                None => {}
-            }
         }
-        let ended = late
-            .into_iter()
-            .filter_map(|(id, fault)| Some((id, table.give_up(id)?, fault)))
-            .collect::<Vec<_>>();
-        drop(table);
-        (
-            ended
-                .into_iter()
-                .filter_map(|(id, slot, fault)| deliver(slot, Err(fault)).then_some(id))
-                .collect(),
-            next,
-        )
     }
 
     /// The connection has ended: every waiter fails now, later ones at once. False if it had ended
     /// before.
     pub(super) fn end(&self, reason: &str) -> bool {
-        let slots = {
+        let waiting = {
             let mut table = self.table();
             if table.ended.is_some() {
                 return false;
             }
             table.ended = Some(reason.to_owned());
-            std::mem::take(&mut table.slots)
+            std::mem::take(&mut table.waiting)
         };
-        for slot in slots.into_values() {
-            let _ = slot
-                .reply
-                .send(Err(RequestFault::Closed(reason.to_owned())));
+        for request in waiting.into_values() {
+            send(request, Err(RequestFault::Closed(reason.to_owned())));
         }
         true
     }
+
+    /// The timer checks the deadlines by then.
+    pub(super) fn check_by(&self, deadline: Instant) {
+        if self.nanos(deadline) < self.next_check_nanos.load(Ordering::SeqCst) {
+            self.earlier_deadline.notify_one();
+        }
+    }
+
+    fn nanos(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.created).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Ends the late requests, whose ids come back with the time of the next check.
+    fn end_late(&self, now: Instant) -> (Vec<u64>, Option<Instant>) {
+        let mut next: Option<Instant> = None;
+        let mut late = Vec::new();
+        let mut table = self.table();
+        for (id, request) in &table.waiting {
+            let Some(call) = &request.call else { continue };
+            match call.deadlines.check(now) {
+                DeadlineCheck::Late(fault) => late.push((*id, fault)),
+                DeadlineCheck::Wait(until) => {
+                    next = Some(next.map_or(until, |next| next.min(until)))
+                }
+            }
+        }
+        let ended: Vec<_> = late
+            .into_iter()
+            .filter_map(|(id, fault)| Some((id, table.abandon(id)?, fault)))
+            .collect();
+        drop(table);
+        let ids = ended.into_iter().map(|(id, request, fault)| {
+            send(request, Err(fault));
+            id
+        });
+        (ids.collect(), next)
+    }
 }
 
-/// The waiter may have gone between the answer and this moment; that is no oddity of the server.
-fn deliver(slot: Slot, answer: Answer) -> bool {
-    let _ = slot.reply.send(answer);
+/// Starts the timer of a session.
+pub(super) fn start_timer(receiver: &Arc<Receiver>) -> TaskGuard {
+    receiver.spawn(run_timer(Arc::downgrade(receiver)))
+}
+
+async fn run_timer(receiver: Weak<Receiver>) {
+    /// Practically for ever: a new deadline wakes the timer.
+    const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+    loop {
+        let Some(receiver) = receiver.upgrade() else {
+            return;
+        };
+        let pending = &receiver.pending;
+        // From here a new deadline notifies, even during the check; the `Notify` remembers one.
+        pending.next_check_nanos.store(u64::MAX, Ordering::SeqCst);
+        let (late, next) = pending.end_late(Instant::now());
+        for id in late {
+            receiver.cancel(id, "it took too long");
+        }
+        if let Some(next) = next {
+            pending
+                .next_check_nanos
+                .store(pending.nanos(next), Ordering::SeqCst);
+        }
+        tokio::select! {
+            () = pending.earlier_deadline.notified() => {}
+            () = sleep_until(next.unwrap_or_else(|| Instant::now() + IDLE)) => {}
+        }
+    }
+}
+
+/// The waiter may have gone between the response and this moment: not the server's fault, so this
+/// counts as delivered.
+fn send(request: PendingRequest, result: RequestResult) -> bool {
+    let _ = request.response.send(result);
     true
 }
 

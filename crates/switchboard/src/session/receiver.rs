@@ -1,7 +1,7 @@
-//! The receiving half of a session: what arrives goes to who waits for it, and what is odd is
+//! The receiving half of a session: what arrives goes to whoever waits for it, and oddities are
 //! counted.
 //!
-//! Leaves what a server says unasked to `notifications`, and what it asks to `questions`.
+//! Leaves notifications to `notifications`, and requests of the server to the era.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
@@ -10,33 +10,31 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
-use super::in_flight::InFlight;
-use super::pending::{Answer, Pending};
-use super::questions::Questions;
-use super::tasks::Tasks;
-use super::visits::Visits;
-use super::watchdog::Watchdog;
-use super::wishes::Told;
-use super::{Era, Oddities, OpenOptions, RequestFault, envelope};
+use super::in_flight::{InFlightCall, InFlightCount};
+use super::legacy::{self, ServerRequests, UrlElicitations};
+use super::pending::PendingRequests;
+use super::request::notification;
+use super::subscriptions::SubscriptionStatus;
+use super::tasks::TaskTable;
+use super::{Oddities, OpenOptions, RequestFault, RequestResult};
 use crate::event::Event;
 use crate::panics::catch_panic;
-use crate::transport::{Inbound, MessageKind, Origin, Transport, WireFault};
+use crate::transport::{Inbound, MessageKind, MessageOrigin, Transport, WireFault};
 use crate::untrusted::{Untrusted, quoted};
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId, RequestMetadata};
 
-/// After this many lines in a row that are no messages, the server is not one.
+/// After this many lines in a row that are not messages, the session ends.
 const MAX_JUNK_RUN: u64 = 1_000;
 
-/// A late answer now and then is nothing; so many are told once (T30).
+/// A late response now and then is normal; so many are reported once.
 const NOTABLE_UNKNOWN_IDS: u64 = 100;
 
-/// So much may wait for a server that asks and does not read, beyond what the transport takes at
-/// once.
+/// How much may be queued for a server that asks and does not read, beyond the transport's own
+/// queue.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
-/// What a server offers in lists.
+/// All lists that a server can offer.
 const ALL_LISTS: [&str; 4] = [
     "tools/list",
     "prompts/list",
@@ -44,81 +42,120 @@ const ALL_LISTS: [&str; 4] = [
     "resources/templates/list",
 ];
 
-/// What is kept of such lines, for `doctor`.
+/// How many of such lines are kept for diagnosis, and how much of each.
 const JUNK_SAMPLES: usize = 20;
 const JUNK_SAMPLE_BYTES: usize = 200;
+
+/// How messages of the server are handled in one era.
+pub(super) trait EraInbound: Send + Sync {
+    /// The server sent a request.
+    fn server_request(
+        &self,
+        receiver: &Receiver,
+        id: RequestId,
+        method: &str,
+        params: Option<RawJson>,
+        origin: MessageOrigin,
+    );
+
+    /// Whether a change that the server reports was subscribed to.
+    fn is_subscribed(
+        &self,
+        receiver: &Receiver,
+        params: Option<&RawJson>,
+        origin: MessageOrigin,
+    ) -> bool;
+
+    /// The call that a log message on a shared stream belongs to; `true` where the very call is
+    /// certain, and not only its caller.
+    fn call_that_logs(&self, receiver: &Receiver) -> Option<(Arc<InFlightCall>, bool)>;
+}
 
 /// The receiving half. The transport holds it, so it holds the transport only weakly.
 pub(super) struct Receiver {
     pub(super) options: OpenOptions,
-    pub(super) pending: Pending,
-    pub(super) questions: Questions,
-    /// Shared with the questions that send callers to pages.
-    pub(super) visits: Arc<Visits>,
-    pub(super) tasks: Tasks,
+    pub(super) pending: PendingRequests,
+    /// Requests of a legacy server that wait for a caller's answer.
+    pub(super) server_requests: ServerRequests,
+    /// Shared with the tasks that answer those requests.
+    pub(super) url_elicitations: Arc<UrlElicitations>,
+    pub(super) tasks: TaskTable,
     pub(super) transport: OnceLock<Weak<dyn Transport>>,
-    /// Known once the handshake is over.
-    pub(super) era: OnceLock<Era>,
-    /// Rung when the server says that a list changed.
-    pub(super) changed: Notify,
-    /// What the server said to the wishes it was told.
-    pub(super) told: Told,
+    /// Set when the handshake is over; until then messages are handled as on a legacy session.
+    pub(super) era: OnceLock<&'static dyn EraInbound>,
+    /// Notified when the server says that a list changed.
+    pub(super) list_changed: Notify,
+    /// What the server said to the subscriptions it was told of.
+    pub(super) subscription_status: SubscriptionStatus,
     /// Why it ended, once it has.
     pub(super) ended: watch::Sender<Option<String>>,
-    /// Why we ended it, where the server gave cause.
-    pub(super) misconduct: OnceLock<String>,
+    /// Why we ended it, where the server broke the protocol.
+    pub(super) violation: OnceLock<String>,
     /// The server has asked where nothing says for which call.
-    pub(super) asked: AtomicBool,
-    /// The server has asked something while a call was under way.
-    pub(super) questioned: AtomicBool,
-    pub(super) in_flight: InFlight,
+    pub(super) asked_on_shared_stream: AtomicBool,
+    /// The server has asked something while a call was in flight.
+    pub(super) asked_during_call: AtomicBool,
+    pub(super) in_flight: InFlightCount,
+    /// Lines in a row that were not messages.
     junk_run: AtomicU64,
-    /// Counts what arrives, for whoever wonders whether anybody is there.
-    arrivals: AtomicU64,
-    /// Counts the answers that a request waited for.
-    answers: AtomicU64,
-    /// Bytes of ours that the transport was handed without room for them, since it last had some.
+    /// Counts messages, so that keep-alive sees whether the server is there.
+    received: AtomicU64,
+    /// Counts the responses that a request waited for.
+    responses: AtomicU64,
+    /// Bytes that the transport was given without room for them, since it last had some.
     unread_bytes: AtomicUsize,
-    /// Ends what is late. The session's task holds the other end.
-    pub(super) watchdog: Watchdog,
+}
+
+/// Ends a task when it is dropped.
+#[derive(Debug)]
+pub(super) struct TaskGuard(AbortHandle);
+
+impl Drop for TaskGuard {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Receiver {
     pub(super) fn new(options: OpenOptions) -> Arc<Self> {
         Arc::new(Self {
             options,
-            pending: Pending::default(),
-            questions: Questions::default(),
-            visits: Arc::default(),
-            tasks: Tasks::default(),
+            pending: PendingRequests::default(),
+            server_requests: ServerRequests::default(),
+            url_elicitations: Arc::default(),
+            tasks: TaskTable::default(),
             transport: OnceLock::new(),
             era: OnceLock::new(),
-            changed: Notify::new(),
-            told: Told::default(),
+            list_changed: Notify::new(),
+            subscription_status: SubscriptionStatus::default(),
             ended: watch::Sender::new(None),
-            misconduct: OnceLock::new(),
-            asked: AtomicBool::new(false),
-            questioned: AtomicBool::new(false),
-            in_flight: InFlight::default(),
+            violation: OnceLock::new(),
+            asked_on_shared_stream: AtomicBool::new(false),
+            asked_during_call: AtomicBool::new(false),
+            in_flight: InFlightCount::default(),
             junk_run: AtomicU64::new(0),
-            arrivals: AtomicU64::new(0),
-            answers: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            responses: AtomicU64::new(0),
             unread_bytes: AtomicUsize::new(0),
-            watchdog: Watchdog::default(),
         })
     }
 
+    /// How messages of the server are handled.
+    pub(super) fn era(&self) -> &'static dyn EraInbound {
+        self.era.get().copied().unwrap_or(&legacy::INBOUND)
+    }
+
     pub(super) fn oddities(&self) -> MutexGuard<'_, Oddities> {
-        self.options.noticed.lock()
+        self.options.oddities.lock()
     }
 
     /// How many messages have come so far.
-    pub(super) fn heard(&self) -> u64 {
-        self.arrivals.load(Ordering::Relaxed)
+    pub(super) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
     }
 
-    /// Sends what belongs to no request of ours: answers and notifications. They cannot wait for
-    /// room, so a server that takes none of them is given up in time.
+    /// Sends a response or a notification. They cannot wait for room, so the session ends when too
+    /// much is queued for a server that does not read.
     pub(super) fn send(&self, body: &[u8], method: Option<&str>) {
         let Some(transport) = self.transport.get().and_then(Weak::upgrade) else {
             return;
@@ -131,22 +168,13 @@ impl Receiver {
             self.end(&format!("it asks without reading the answers: more than {MAX_UNREAD_BYTES} bytes wait for it"));
             return;
         }
-        // A closed connection has been told about elsewhere.
+        // A closed connection is reported elsewhere.
         let _ = transport.send(Outgoing {
             id: None,
             method,
             body,
             metadata: RequestMetadata::default(),
         });
-    }
-
-    /// Ends the requests that are late, and tells the server. Answers when to look again.
-    pub(super) fn end_late(&self, now: Instant) -> Option<Instant> {
-        let (ended, next) = self.pending.end_late(now);
-        for id in ended {
-            self.cancel(id, "it took too long");
-        }
-        next
     }
 
     /// Tells the server that nobody waits for this request any more.
@@ -161,46 +189,46 @@ impl Receiver {
         }
         let params = json!({"requestId": id, "reason": reason});
         self.send(
-            &envelope::notification("notifications/cancelled", &params),
+            &notification("notifications/cancelled", &params),
             Some("notifications/cancelled"),
         );
     }
 
     pub(super) fn end(&self, reason: &str) {
         if self.pending.end(reason) {
-            self.questions.withdraw_all();
+            self.server_requests.withdraw_all();
             self.ended.send_replace(Some(reason.to_owned()));
         }
     }
 
-    /// Runs a task that the session needs: without it the session ends.
+    /// Spawns a task that the session needs: if it panics, the session ends.
     pub(super) fn spawn(
         self: &Arc<Self>,
         task: impl Future<Output = ()> + Send + 'static,
-    ) -> AbortHandle {
+    ) -> TaskGuard {
         let receiver = Arc::downgrade(self);
         let supervised = async move {
             if let (Err(panicked), Some(receiver)) = (catch_panic(task).await, receiver.upgrade()) {
                 receiver.end(&panicked.to_string());
             }
         };
-        tokio::spawn(supervised).abort_handle()
+        TaskGuard(tokio::spawn(supervised).abort_handle())
     }
 
-    /// Ends it because of what the server did.
-    fn give_up(&self, cause: &str) {
-        // The first cause is the one to tell.
-        let _ = self.misconduct.set(cause.to_owned());
+    /// Ends the session because the server broke the protocol.
+    fn end_by_violation(&self, cause: &str) {
+        // The first cause is the one to report.
+        let _ = self.violation.set(cause.to_owned());
         self.end(cause);
     }
 
-    fn answered(&self, id: Option<RequestId>, answer: Answer) {
+    fn response(&self, id: Option<RequestId>, result: RequestResult) {
         let delivered = match id {
-            Some(RequestId::Number(id)) => self.pending.answer(id, answer),
+            Some(RequestId::Number(id)) => self.pending.deliver(id, result),
             _ => false,
         };
         if delivered {
-            self.answers.fetch_add(1, Ordering::Relaxed);
+            self.responses.fetch_add(1, Ordering::Relaxed);
         } else {
             let unknown = {
                 let mut oddities = self.oddities();
@@ -215,7 +243,7 @@ impl Receiver {
         }
     }
 
-    /// Tells whoever listens something about this server; nobody has to.
+    /// Publishes a notice about this server, if anybody listens.
     pub(super) fn notice(&self, line: String) {
         if let Some(events) = &self.options.events {
             let _ = events.send(Event::Notice {
@@ -225,13 +253,26 @@ impl Receiver {
         }
     }
 
-    /// These lists are not to be relied on any more.
-    pub(super) fn lists_changed(&self, methods: &[&str]) {
-        self.options.cache.lists_changed(methods);
-        self.changed.notify_one();
+    /// Publishes that a question was declined because no caller answers such questions.
+    pub(super) fn notice_unanswered(&self) {
+        self.notice("a question of the server was declined: nobody here answers".to_owned());
     }
 
-    /// A subscription that stood does not any more.
+    /// A request of ours has ended: nobody needs the answers any more that the server asked for on
+    /// its behalf.
+    pub(super) fn request_ended(&self, id: u64) {
+        if self.server_requests.is_used() {
+            legacy::withdraw_for(self, id);
+        }
+    }
+
+    /// These lists have changed, or may have.
+    pub(super) fn lists_changed(&self, methods: &[&str]) {
+        self.options.cache.lists_changed(methods);
+        self.list_changed.notify_one();
+    }
+
+    /// The server ended a subscription.
     pub(super) fn lost_subscription(&self, uri: &str, fault: &RequestFault) {
         self.notice(format!(
             "the subscription to {} is lost: {fault}",
@@ -241,21 +282,23 @@ impl Receiver {
 }
 
 impl Inbound for Receiver {
-    fn message(&self, message: Incoming, origin: Origin) {
+    fn message(&self, message: Incoming, origin: MessageOrigin) {
         self.junk_run.store(0, Ordering::Relaxed);
-        self.arrivals.fetch_add(1, Ordering::Relaxed);
+        self.received.fetch_add(1, Ordering::Relaxed);
         match message {
-            Incoming::Result { id, result } => self.answered(Some(id), Ok(result)),
-            Incoming::Error { id, error } => self.answered(id, Err(read_error(&error))),
+            Incoming::Result { id, result } => self.response(Some(id), Ok(result)),
+            Incoming::Error { id, error } => self.response(id, Err(read_error(&error))),
             Incoming::Notification { method, params } => {
-                self.notified(&method, params.as_ref(), origin)
+                self.notification(&method, params.as_ref(), origin)
             }
-            Incoming::Request { id, method, params } => self.asked(id, &method, params, origin),
+            Incoming::Request { id, method, params } => {
+                self.era().server_request(self, id, &method, params, origin)
+            }
         }
     }
 
     fn answers(&self) -> u64 {
-        self.answers.load(Ordering::Relaxed)
+        self.responses.load(Ordering::Relaxed)
     }
 
     fn junk(&self, sample: &[u8]) {
@@ -270,24 +313,24 @@ impl Inbound for Receiver {
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
-            self.give_up("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
+            self.end_by_violation("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
         }
     }
 
     fn oversized(&self, id: Option<RequestId>) {
         let limit = self.options.max_message_bytes;
         match id {
-            Some(id) => self.answered(Some(id), Err(RequestFault::TooLarge { limit })),
-            None => self.give_up(&format!(
+            Some(id) => self.response(Some(id), Err(RequestFault::TooLarge { limit })),
+            None => self.end_by_violation(&format!(
                 "it sent a message of more than {limit} bytes that answers no request"
             )),
         }
     }
 
     fn failed(&self, id: u64, fault: WireFault) {
-        // Once the era is known, a status that carries an answer is only how HTTP carries it.
+        // After the handshake, an error object counts whatever its HTTP status.
         let fault = match fault {
-            // But when a busy server wants to be asked again is said by HTTP alone.
+            // Except for a busy server: only HTTP says when to try again.
             WireFault::Status {
                 status: 429 | 503,
                 retry_after: Some(_),
@@ -298,11 +341,11 @@ impl Inbound for Receiver {
             } if self.era.get().is_some() => read_error(&error),
             fault => RequestFault::Wire(fault),
         };
-        self.answered(Some(RequestId::Number(id)), Err(fault));
+        self.response(Some(RequestId::Number(id)), Err(fault));
     }
 
     fn renewed(&self) {
-        self.told.renewed();
+        self.subscription_status.reset();
         // A new session may offer other things.
         self.lists_changed(&ALL_LISTS);
     }
@@ -318,7 +361,7 @@ impl Inbound for Receiver {
 
 pub(super) fn read_error(error: &RawJson) -> RequestFault {
     #[derive(Deserialize)]
-    struct Wire<'a> {
+    struct ErrorObject<'a> {
         #[serde(default)]
         code: serde_json::Value,
         #[serde(default)]
@@ -326,14 +369,14 @@ pub(super) fn read_error(error: &RawJson) -> RequestFault {
         #[serde(borrow, default)]
         data: Option<&'a serde_json::value::RawValue>,
     }
-    match error.decode::<Wire<'_>>() {
-        Ok(wire) => RequestFault::Answered {
-            code: wire.code.as_i64().unwrap_or_default(),
-            message: Untrusted::new(wire.message)
+    match error.decode::<ErrorObject<'_>>() {
+        Ok(read) => RequestFault::Answered {
+            code: read.code.as_i64().unwrap_or_default(),
+            message: Untrusted::new(read.message)
                 .for_terminal_indented()
                 .to_string(),
-            data: wire.data.map(|data| error.part(data)),
+            data: read.data.map(|data| error.part(data)),
         },
-        Err(fault) => RequestFault::Invalid(format!("an error object that is none: {fault}")),
+        Err(fault) => RequestFault::Invalid(format!("an invalid error object: {fault}")),
     }
 }

@@ -1,23 +1,28 @@
-//! What a server wants of a caller's model: who lets it, and whether the request is one that the
-//! protocol allows.
+//! Sampling, in either era: a server's request for an answer of the caller's model is checked,
+//! permitted and put to the caller.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::Value;
+use tokio::time::timeout;
 
-use crate::caller::{BoxFuture, Caller, Sampling};
+use super::elicitation::ANSWER_TIMEOUT;
+use super::in_flight::InFlightCall;
+use crate::caller::{BoxFuture, Caller, SampleAnswer, Sampling};
+use crate::name::ToolId;
 use crate::wire::RawJson;
 
-/// The protocol's code for a person's no.
+/// The protocol's error code for a person's refusal.
 pub(super) const REJECTED: i64 = -1;
 
-/// So many answers of a model one call may want.
-pub(super) const MAX_PER_CALL: usize = 16;
+/// How many answers of a model the server may request during one call.
+const MAX_PER_CALL: usize = 16;
 
-/// Decides whether a server may have an answer of a caller's model. The host brings it, over its
-/// gate; a session without one lets none.
+/// Decides whether a server may have an answer of a caller's model. The host implements it with its
+/// gate; a session without one refuses.
 pub trait Overseer: Send + Sync + fmt::Debug {
     /// The error is why not: one line for the caller, not for the server.
     fn permit<'a>(
@@ -27,30 +32,75 @@ pub trait Overseer: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// Why a server gets no answer of a model.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    /// What the server is told.
-    pub(super) told: String,
-    /// What the caller is told.
-    pub(super) reason: String,
+impl InFlightCall {
+    /// Puts the server's request to the overseer, then to the caller; their time does not count
+    /// against the deadlines.
+    pub(super) async fn sample(
+        &self,
+        params: RawJson,
+        tool: Option<ToolId>,
+        overseer: Option<&Arc<dyn Overseer>>,
+    ) -> Result<RawJson, SamplingRefusal> {
+        if !self.caller.offers().sampling {
+            return Err(SamplingRefusal::plain("nobody here answers for a model"));
+        }
+        if self.samplings.fetch_add(1, Ordering::Relaxed) >= MAX_PER_CALL {
+            return Err(SamplingRefusal::plain(format!(
+                "one call may want {MAX_PER_CALL} answers of a model, no more"
+            )));
+        }
+        let _pause = self.pause_deadlines();
+        let request = Sampling {
+            server: self.server.clone(),
+            tool,
+            params,
+        };
+        match overseer {
+            Some(overseer) => overseer
+                .permit(&request, &self.caller)
+                .await
+                .map_err(SamplingRefusal::rejected)?,
+            None => {
+                return Err(SamplingRefusal::rejected(
+                    "nobody is there to let it".to_owned(),
+                ));
+            }
+        }
+        match timeout(ANSWER_TIMEOUT, self.caller.sample(&request)).await {
+            Ok(SampleAnswer::Answer(answer)) => Ok(answer),
+            Ok(SampleAnswer::Refuse(line)) => Err(SamplingRefusal::plain(line)),
+            Err(_) => Err(SamplingRefusal::plain(format!(
+                "no answer within {} s",
+                ANSWER_TIMEOUT.as_secs()
+            ))),
+        }
+    }
 }
 
-impl Refusal {
+/// Why a server gets no answer of a model.
+#[derive(Debug)]
+pub(super) struct SamplingRefusal {
+    /// What the server is told.
+    pub(super) to_server: String,
+    /// What the caller is told.
+    pub(super) to_caller: String,
+}
+
+impl SamplingRefusal {
     /// The same for both.
-    pub(super) fn plain(line: impl Into<String>) -> Self {
+    fn plain(line: impl Into<String>) -> Self {
         let line = line.into();
         Self {
-            told: line.clone(),
-            reason: line,
+            to_server: line.clone(),
+            to_caller: line,
         }
     }
 
-    /// The server gets the protocol's words: it need not know which rule or who said so.
-    pub(super) fn rejected(reason: String) -> Self {
+    /// The server gets the protocol's words: it need not know which rule or who refused.
+    fn rejected(reason: String) -> Self {
         Self {
-            told: "User rejected sampling request".to_owned(),
-            reason,
+            to_server: "User rejected sampling request".to_owned(),
+            to_caller: reason,
         }
     }
 }

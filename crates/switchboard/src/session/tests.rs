@@ -12,18 +12,23 @@ use super::*;
 use crate::caller::{
     Approval, ApprovalRequest, BoxFuture, CallerId, ElicitAnswer, Elicitation, Offers,
 };
+use crate::catalog::Tool;
+use crate::config::Protocol;
+use crate::event::Event;
+use crate::name::ServerName;
 use crate::transport::{
-    Closed, ConnectFault, Inbound, MessageKind, Origin, Transport, TransportProperties,
+    Closed, ConnectFault, Inbound, MessageKind, MessageOrigin, Transport, TransportProperties,
 };
 use crate::wire::{Outgoing, parse};
 
-mod again;
 mod asking;
+mod deadlines;
 mod handshakes;
+mod keep_alive;
 mod listing;
 mod offering;
-mod pulse;
 mod requests;
+mod retries;
 mod tasks;
 
 /// The server's side of the wire.
@@ -118,10 +123,10 @@ impl Peer {
     }
 
     fn say(&self, message: &Value) {
-        self.say_on(message, Origin::Shared);
+        self.say_on(message, MessageOrigin::Shared);
     }
 
-    fn say_on(&self, message: &Value, origin: Origin) {
+    fn say_on(&self, message: &Value, origin: MessageOrigin) {
         parse(&message.to_string(), &RawJson::keep, &mut |message| {
             self.inbound.message(message, origin)
         })
@@ -219,6 +224,16 @@ impl Caller for Named {
 
 fn caller(name: &'static str) -> Arc<dyn Caller> {
     Arc::new(Named(name))
+}
+
+/// A call of this tool as it is defined now.
+fn call_options(tool: &Tool, timeouts: Timeouts) -> CallOptions {
+    CallOptions {
+        timeouts,
+        since: None,
+        definition: tool.definition.clone(),
+        own_definition: None,
+    }
 }
 
 /// Reads a resource in a task of its own.

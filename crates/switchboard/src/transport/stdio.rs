@@ -10,7 +10,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::read_limit::{Handled, Pacer, ReadLimit};
-use super::{Closed, ConnectFault, Connector, Inbound, MessageKind, Origin, Transport, supervised};
+use super::{
+    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport, supervised,
+};
 use crate::caller::BoxFuture;
 use crate::sync::lock;
 use crate::wire::lines::{Frame, LineFrames};
@@ -288,7 +290,7 @@ fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbou
 fn read_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
     let text = std::str::from_utf8(line).map_err(drop)?;
     parse(text, keep, &mut |message| {
-        inbound.message(message, Origin::Shared)
+        inbound.message(message, MessageOrigin::Shared)
     })
     .map_err(drop)
 }
@@ -304,7 +306,7 @@ mod tests {
     struct Deaf;
 
     impl Inbound for Deaf {
-        fn message(&self, _: Incoming, _: Origin) {}
+        fn message(&self, _: Incoming, _: MessageOrigin) {}
         fn failed(&self, _: u64, _: WireFault) {}
         fn renewed(&self) {}
         fn junk(&self, _: &[u8]) {}

@@ -94,7 +94,7 @@ async fn s3_20_concurrent_calls_from_two_channels_of_an_agent_apps_file_do_not_c
         );
     };
     tokio::join!(channel("mail"), channel("terminal"));
-    assert_eq!(server(&host).snapshot().noticed.oddities().unattributed, 0);
+    assert_eq!(server(&host).snapshot().oddities.oddities().unattributed, 0);
     host.stop().await;
 }
 
@@ -198,7 +198,7 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
     let line =
         "a question of the server was declined: no call is under way that it could belong to";
     assert_eq!(told, (Some("chaos".to_owned()), line.to_owned()));
-    assert_eq!(server(&host).snapshot().noticed.oddities().unattributed, 1);
+    assert_eq!(server(&host).snapshot().oddities.oddities().unattributed, 1);
     // It goes on only with its answer, and so does this call.
     let person = Person::new("later").arc();
     assert_eq!(

@@ -50,7 +50,7 @@ async fn host(scratch: &Scratch, reached: &Reached, asks: &str) -> Host {
 /// Makes the calls: each question names what its call is about, and what a call is about names its
 /// caller.
 async fn hundred(host: &Host) -> Outcome {
-    let before = server(host).snapshot().noticed.oddities().unattributed;
+    let before = server(host).snapshot().oddities.oddities().unattributed;
     let people: Vec<Arc<Person>> = ["ada", "bob"].map(|name| Person::new(name).arc()).into();
     let mut calls = JoinSet::new();
     for number in 0..CALLS {
@@ -90,7 +90,7 @@ async fn hundred(host: &Host) -> Outcome {
     }
     let asked: usize = people.iter().map(|person| person.came().len()).sum();
     assert_eq!(asked, outcome.reached, "each was asked once");
-    outcome.counted = server(host).snapshot().noticed.oddities().unattributed - before;
+    outcome.counted = server(host).snapshot().oddities.oddities().unattributed - before;
     outcome
 }
 

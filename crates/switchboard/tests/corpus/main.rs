@@ -12,7 +12,7 @@ use switchboard::caller::{Caller, CallerId, Headless};
 use switchboard::config::{Protocol, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::session::{Era, OpenOptions, Session};
-use switchboard::transport::{Inbound, Origin, WireFault};
+use switchboard::transport::{Inbound, MessageOrigin, WireFault};
 use switchboard::wire::{Incoming, Outgoing, RawJson, RequestId, RequestMetadata};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -43,7 +43,7 @@ impl Listener {
 }
 
 impl Inbound for Listener {
-    fn message(&self, message: Incoming, _: Origin) {
+    fn message(&self, message: Incoming, _: MessageOrigin) {
         let _ = self.0.send(Heard::Message(Core::of(&message)));
     }
 

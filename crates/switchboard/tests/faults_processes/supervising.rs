@@ -236,7 +236,7 @@ async fn f2_a_server_that_failed_for_its_junk_still_shows_it() {
     let late = until_state(&host, "late", failed).await;
 
     for snapshot in [early, late] {
-        let odd = snapshot.noticed.oddities();
+        let odd = snapshot.oddities.oddities();
         let samples: Vec<_> = odd
             .junk_samples
             .iter()

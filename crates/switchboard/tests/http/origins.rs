@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use switchboard::config::Protocol;
 use switchboard::session::{OpenFault, RequestFault};
-use switchboard::transport::{Connector, Inbound, Origin, WireFault};
+use switchboard::transport::{Connector, Inbound, MessageOrigin, WireFault};
 use switchboard::wire::{Incoming, Outgoing, RequestId, RequestMetadata};
 
 use crate::support::*;
@@ -128,7 +128,7 @@ async fn t15_no_line_break_reaches_the_wire_in_a_header() {
 struct Heard(Mutex<Vec<(u64, WireFault)>>);
 
 impl Inbound for Heard {
-    fn message(&self, _: Incoming, _: Origin) {}
+    fn message(&self, _: Incoming, _: MessageOrigin) {}
 
     fn failed(&self, id: u64, fault: WireFault) {
         self.0.lock().unwrap().push((id, fault));

@@ -14,7 +14,7 @@ use switchboard::config::{
 use switchboard::name::ServerName;
 use switchboard::server::State;
 use switchboard::transport::{
-    Closed, ConnectFault, Connector, Inbound, MessageKind, Origin, Transport,
+    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport,
 };
 use switchboard::wire::{Outgoing, RawJson, parse};
 
@@ -54,7 +54,7 @@ impl Transport for InProcess {
         tokio::spawn(async move {
             let keep = |text: &str| RawJson::parse(text.to_owned()).unwrap();
             parse(&answer.to_string(), &keep, &mut |message| {
-                inbound.message(message, Origin::Shared)
+                inbound.message(message, MessageOrigin::Shared)
             })
             .unwrap();
         });

@@ -9,7 +9,7 @@ use switchboard::call::Call;
 use switchboard::caller::Caller;
 use switchboard::event::{Event, NextEvent};
 use switchboard::name::ServerName;
-use switchboard::session::Reference;
+use switchboard::session::CompletionTarget;
 use switchboard::wire::RawJson;
 
 use super::person::Person;
@@ -186,7 +186,7 @@ async fn subscribe(reached: &Reached) {
 
 async fn complete(reached: &Reached) {
     let (prompt, argument, value, expected) = reached.traits.complete.unwrap();
-    let of = Reference::Prompt(prompt.to_owned());
+    let of = CompletionTarget::Prompt(prompt.to_owned());
     let result = in_time(
         "complete",
         reached

@@ -11,7 +11,9 @@ use super::script::{connecting, task_setup};
 use crate::caller::BoxFuture;
 use crate::session::Era;
 use crate::store::MemoryStore;
-use crate::transport::{Closed, ConnectFault, Connector, Inbound, MessageKind, Origin, Transport};
+use crate::transport::{
+    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport,
+};
 use crate::wire::{Outgoing, RawJson, parse};
 
 /// A server in this process. It answers each message as it is sent.
@@ -79,7 +81,7 @@ impl InProcess {
         let message = message.to_string();
         tokio::spawn(async move {
             parse(&message, &RawJson::keep, &mut |message| {
-                inbound.message(message, Origin::Shared)
+                inbound.message(message, MessageOrigin::Shared)
             })
             .unwrap()
         });

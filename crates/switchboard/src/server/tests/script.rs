@@ -477,7 +477,7 @@ pub(super) fn task_setup(endpoint: Arc<dyn ServerEndpoint>, store: Arc<dyn Store
         overseer: None,
         events: broadcast::Sender::new(1024),
         changed: Arc::new(Notify::new()),
-        wishes: Default::default(),
+        subscriptions: Default::default(),
         is_further_connection: false,
         after: None,
     }

@@ -1,4 +1,4 @@
-//! What a server says of a task, in either kind: they spell the same with small differences.
+//! What a server says of a task, in either kind. Their spellings differ little.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::wire::RawJson;
 /// How far a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Status {
+pub(in crate::session) enum TaskStatus {
     Working,
     InputRequired,
     Completed,
@@ -21,37 +21,37 @@ pub(super) enum Status {
     Cancelled,
 }
 
-impl Status {
-    /// It stays so.
-    pub(super) fn is_end(self) -> bool {
+impl TaskStatus {
+    /// A task in this status changes no more.
+    pub(in crate::session) fn is_end(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
 /// A task at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Task {
-    pub(super) id: String,
-    pub(super) status: Status,
-    /// The server's words on it.
-    pub(super) message: Option<String>,
+pub(in crate::session) struct TaskState {
+    pub(in crate::session) id: String,
+    pub(in crate::session) status: TaskStatus,
+    /// The server's status message.
+    pub(in crate::session) message: Option<String>,
     /// How long to wait before asking again, within our bounds.
-    pub(super) interval: Duration,
-    /// What a completed modern task came to.
-    pub(super) result: Option<RawJson>,
-    /// Why a modern one failed.
-    pub(super) error: Option<RawJson>,
-    /// What a modern one asks now, by key.
-    pub(super) questions: Vec<(String, RawJson)>,
+    pub(in crate::session) interval: Duration,
+    /// The result of a completed modern task.
+    pub(in crate::session) result: Option<RawJson>,
+    /// The error of a failed modern task.
+    pub(in crate::session) error: Option<RawJson>,
+    /// The input that a modern task requires now, by key.
+    pub(in crate::session) input_requests: Vec<(String, RawJson)>,
 }
 
-impl Task {
-    pub(super) fn read(raw: &RawJson) -> Result<Self, RequestFault> {
+impl TaskState {
+    pub(in crate::session) fn read(raw: &RawJson) -> Result<Self, RequestFault> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Wire<'a> {
+        struct TaskFields<'a> {
             task_id: String,
-            status: Status,
+            status: TaskStatus,
             #[serde(borrow, default)]
             status_message: Option<&'a RawValue>,
             /// The modern kind has the unit in the name.
@@ -64,27 +64,27 @@ impl Task {
             #[serde(borrow, default)]
             input_requests: Option<indexmap::IndexMap<String, &'a RawValue>>,
         }
-        let wire: Wire<'_> = raw
+        let read: TaskFields<'_> = raw
             .decode()
             .map_err(|fault| RequestFault::Invalid(format!("a task: {fault}")))?;
-        if wire.task_id.is_empty() {
+        if read.task_id.is_empty() {
             return Err(RequestFault::Invalid("a task without an id".into()));
         }
-        // Only these may be anything: they change how it is told, not what it comes to.
-        let message = wire
+        // These two may be malformed: the task can be followed without them.
+        let message = read
             .status_message
             .and_then(|message| serde_json::from_str::<String>(message.get()).ok());
-        let interval = wire
+        let interval = read
             .poll_interval
             .and_then(|interval| serde_json::from_str::<f64>(interval.get()).ok());
         Ok(Self {
-            id: wire.task_id,
-            status: wire.status,
+            id: read.task_id,
+            status: read.status,
             message: message.filter(|message| !message.is_empty()),
             interval: interval.map_or(USUAL_INTERVAL, within_bounds),
-            result: wire.result.map(|result| raw.part(result)),
-            error: wire.error.map(|error| raw.part(error)),
-            questions: wire
+            result: read.result.map(|result| raw.part(result)),
+            error: read.error.map(|error| raw.part(error)),
+            input_requests: read
                 .input_requests
                 .into_iter()
                 .flatten()
@@ -93,11 +93,14 @@ impl Task {
         })
     }
 
-    /// The server's words, to follow ours: empty, or `: …`, safe to show.
-    pub(super) fn words(&self) -> String {
-        self.message.as_ref().map_or_else(String::new, |message| {
-            format!(": {}", Untrusted::new(message.clone()).for_terminal_line())
-        })
+    /// The server's status message, safe to show.
+    pub(in crate::session) fn words(&self) -> Option<String> {
+        let message = self.message.as_ref()?;
+        Some(
+            Untrusted::new(message.clone())
+                .for_terminal_line()
+                .to_string(),
+        )
     }
 }
 
@@ -106,7 +109,7 @@ fn within_bounds(milliseconds: f64) -> Duration {
         SHORTEST_INTERVAL.as_secs_f64() * 1e3,
         LONGEST_INTERVAL.as_secs_f64() * 1e3,
     );
-    // Of what is no number nothing is left but the bound.
+    // Not a number becomes the bound.
     Duration::try_from_secs_f64(bounded / 1e3).unwrap_or(LONGEST_INTERVAL)
 }
 
@@ -116,10 +119,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(fields: &str, expected: Result<(Status, Option<&str>, u64), &str>) {
+    fn check(fields: &str, expected: Result<(TaskStatus, Option<&str>, u64), &str>) {
         let raw: RawJson = format!(r#"{{"taskId":"t",{fields}}}"#).parse().unwrap();
-        let got =
-            Task::read(&raw).map(|task| (task.status, task.message, task.interval.as_millis()));
+        let got = TaskState::read(&raw)
+            .map(|task| (task.status, task.message, task.interval.as_millis()));
         match expected {
             Ok((status, message, interval)) => {
                 assert_eq!(
@@ -139,30 +142,33 @@ mod tests {
 
     #[test]
     fn tasks_of_both_kinds_are_read_and_their_intervals_bounded() {
-        check(r#""status":"working""#, Ok((Status::Working, None, 1_000)));
+        check(
+            r#""status":"working""#,
+            Ok((TaskStatus::Working, None, 1_000)),
+        );
         check(
             r#""status":"working","pollInterval":250,"ttl":null"#,
-            Ok((Status::Working, None, 250)),
+            Ok((TaskStatus::Working, None, 250)),
         );
         check(
             r#""status":"input_required","pollIntervalMs":5000"#,
-            Ok((Status::InputRequired, None, 5_000)),
+            Ok((TaskStatus::InputRequired, None, 5_000)),
         );
         check(
             r#""status":"completed","pollInterval":0,"statusMessage":"m""#,
-            Ok((Status::Completed, Some("m"), 100)),
+            Ok((TaskStatus::Completed, Some("m"), 100)),
         );
         check(
             r#""status":"failed","pollInterval":-7,"statusMessage":"""#,
-            Ok((Status::Failed, None, 100)),
+            Ok((TaskStatus::Failed, None, 100)),
         );
         check(
             r#""status":"cancelled","pollIntervalMs":1e300,"statusMessage":7"#,
-            Ok((Status::Cancelled, None, 30_000)),
+            Ok((TaskStatus::Cancelled, None, 30_000)),
         );
         check(
             r#""status":"working","pollInterval":"soon""#,
-            Ok((Status::Working, None, 1_000)),
+            Ok((TaskStatus::Working, None, 1_000)),
         );
         check(r#""status":"resting""#, Err("unknown variant"));
         check(r#""task":1"#, Err("missing field"));

@@ -1,129 +1,95 @@
 //! The tasks that are followed now, so that what the server says of them (progress, a change, a
 //! question) finds the call they belong to.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::caller::CallerId;
 use crate::secret::Redacted;
-use crate::session::ongoing::Ongoing;
+use crate::session::in_flight::InFlightCall;
+use crate::session::pending::CandidateCalls;
 use crate::session::receiver::Receiver;
-use crate::session::{Hello, Revision};
+use crate::sync::lock;
 use crate::wire::RawJson;
 
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-/// The table, and what a legacy server declared.
+/// The tasks.
 #[derive(Debug, Default)]
-pub(in crate::session) struct Tasks {
-    followed: Mutex<Vec<Arc<Followed>>>,
-    declared: OnceLock<Declared>,
-}
-
-/// What a legacy server can do with tasks.
-#[derive(Debug, Clone, Copy, Default)]
-struct Declared {
-    calls: bool,
-    cancel: bool,
-}
+pub(in crate::session) struct TaskTable(Mutex<Vec<Arc<FollowedTask>>>);
 
 /// One call that became a task, or was asked to become one.
 #[derive(Debug)]
-pub(in crate::session) struct Followed {
+pub(in crate::session) struct FollowedTask {
     /// The legacy request that it came from, whose progress token stays valid.
-    pub(super) request: Option<u64>,
+    pub(in crate::session) request: Option<u64>,
     /// Known once it is created.
     id: OnceLock<String>,
-    pub(super) ongoing: Arc<Ongoing>,
-    /// Rung when the server says that the task changed; whoever follows it waits.
-    pub(super) changed: Notify,
-    /// The last progress in numbers, which the server's words then go with.
-    reached: Mutex<Option<(f64, Option<f64>)>>,
+    pub(in crate::session) call: Arc<InFlightCall>,
+    /// Notified when the server says that the task changed. Its follower waits on it.
+    pub(in crate::session) changed: Notify,
+    /// The last progress in numbers, reported along with the server's words.
+    progress: Mutex<Option<(f64, Option<f64>)>>,
 }
 
-impl Followed {
-    pub(super) fn created(&self, id: &str) {
-        // A task is created once; who follows it does this.
+impl FollowedTask {
+    pub(in crate::session) fn created(&self, id: &str) {
+        // Its only follower calls this once.
         let _ = self.id.set(id.to_owned());
     }
 
-    /// Tells the caller the server's words: with the progress made, or counted where there are no
-    /// numbers.
-    pub(super) fn tell(&self, count: u32, words: Redacted) {
-        let (progress, total) = self.reached().unwrap_or((f64::from(count), None));
-        self.ongoing.progress(progress, total, Some(words));
+    /// Reports the server's words to the caller: with the last progress, or with `count` where there
+    /// are no numbers.
+    pub(in crate::session) fn report(&self, count: u32, words: Redacted) {
+        let (progress, total) = self.progress().unwrap_or((f64::from(count), None));
+        self.call.progress(progress, total, Some(words));
     }
 
-    fn reached(&self) -> MutexGuard<'_, Option<(f64, Option<f64>)>> {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    fn progress(&self) -> MutexGuard<'_, Option<(f64, Option<f64>)>> {
+        lock(&self.progress)
     }
 }
 
-impl Tasks {
-    fn followed(&self) -> MutexGuard<'_, Vec<Arc<Followed>>> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+impl TaskTable {
+    fn followed(&self) -> MutexGuard<'_, Vec<Arc<FollowedTask>>> {
+        lock(&self.0)
     }
 
-    /// Reads what a legacy server declared.
-    pub(in crate::session) fn learn(&self, hello: &Hello) {
-        let capabilities = hello.capabilities.to_value().unwrap_or_default();
-        let tasks = &capabilities["tasks"];
-        let declared = Declared {
-            calls: tasks["requests"]["tools"]["call"].is_object(),
-            cancel: tasks["cancel"].is_object(),
-        };
-        // Only 2025-11-25 has them, whatever else declares them.
-        let declared = if hello.revision == Revision::V2025_11_25 {
-            declared
-        } else {
-            Declared::default()
-        };
-        self.declared
-            .set(declared)
-            .expect("a session shakes hands once");
-    }
-
-    /// Whether a call may ask to become a task.
-    pub(super) fn may_be_asked_for(&self) -> bool {
-        self.declared.get().is_some_and(|declared| declared.calls)
-    }
-
-    pub(super) fn can_cancel(&self) -> bool {
-        self.declared.get().is_some_and(|declared| declared.cancel)
-    }
-
-    pub(super) fn add(&self, request: Option<u64>, ongoing: &Arc<Ongoing>) -> Arc<Followed> {
-        let followed = Arc::new(Followed {
+    pub(in crate::session) fn add(
+        &self,
+        request: Option<u64>,
+        call: &Arc<InFlightCall>,
+    ) -> Arc<FollowedTask> {
+        let followed = Arc::new(FollowedTask {
             request,
             id: OnceLock::new(),
-            ongoing: ongoing.clone(),
+            call: call.clone(),
             changed: Notify::new(),
-            reached: Mutex::default(),
+            progress: Mutex::default(),
         });
         self.followed().push(followed.clone());
         followed
     }
 
-    pub(super) fn remove(&self, followed: &Arc<Followed>) {
+    pub(in crate::session) fn remove(&self, followed: &Arc<FollowedTask>) {
         self.followed()
             .retain(|other| !Arc::ptr_eq(other, followed));
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::session) fn count(&self) -> usize {
         self.followed().len()
     }
 
-    fn by_id(&self, id: &str) -> Option<Arc<Followed>> {
+    fn by_id(&self, id: &str) -> Option<Arc<FollowedTask>> {
         self.followed()
             .iter()
             .find(|followed| followed.id.get().is_some_and(|own| own == id))
             .cloned()
     }
 
-    fn by_request(&self, request: u64) -> Option<Arc<Followed>> {
+    fn by_request(&self, request: u64) -> Option<Arc<FollowedTask>> {
         self.followed()
             .iter()
             .find(|followed| followed.request == Some(request))
@@ -132,72 +98,70 @@ impl Tasks {
 }
 
 impl Receiver {
-    /// The server says that a task changed, in either kind's words. What it became is asked for:
-    /// not every server says it all.
+    /// The server says that a task changed. Its follower polls the new state: not every server
+    /// sends all of it.
     pub(in crate::session) fn task_changed(&self, params: Option<&RawJson>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Wire {
+        struct TaskStatusParams {
             task_id: String,
         }
-        let Some(Wire { task_id }) = params.and_then(|params| params.decode().ok()) else {
+        let Some(TaskStatusParams { task_id }) = params.and_then(|params| params.decode().ok())
+        else {
             return;
         };
         for followed in self.tasks.followed().iter() {
-            // One whose creation is just being read may be the one.
+            // One whose id is not known yet may be the one.
             if followed.id.get().is_none_or(|id| *id == task_id) {
                 followed.changed.notify_one();
             }
         }
     }
 
-    /// The request of a caller under this id: waiting for its answer, or for the task that was its
-    /// answer.
-    pub(in crate::session) fn ongoing(&self, request: u64) -> Option<Arc<Ongoing>> {
+    /// The call whose request has this id: it waits for its response, or for the task that was its
+    /// result.
+    pub(in crate::session) fn call(&self, request: u64) -> Option<Arc<InFlightCall>> {
         let task = || {
             self.tasks
                 .by_request(request)
-                .map(|followed| followed.ongoing.clone())
+                .map(|followed| followed.call.clone())
         };
-        self.pending.ongoing(request).or_else(task)
+        self.pending.call(request).or_else(task)
     }
 
-    /// Every request of a caller that is under way, a task between two polls included.
-    /// And whose requests were given up not long ago.
-    pub(in crate::session) fn suspects(&self) -> (Vec<(u64, Arc<Ongoing>)>, Vec<CallerId>) {
-        let tasks: Vec<(u64, Arc<Ongoing>)> = self
+    /// Every call that a message of the server could belong to, a task between two polls included.
+    pub(in crate::session) fn candidate_calls(&self) -> CandidateCalls {
+        let tasks: Vec<(u64, Arc<InFlightCall>)> = self
             .tasks
             .followed()
             .iter()
-            .filter_map(|followed| Some((followed.request?, followed.ongoing.clone())))
+            .filter_map(|followed| Some((followed.request?, followed.call.clone())))
             .collect();
-        let (mut all, gone) = self.pending.suspects();
-        // A poll under way is the task's own.
-        all.retain(|(_, ongoing)| !tasks.iter().any(|(_, task)| Arc::ptr_eq(task, ongoing)));
-        all.extend(tasks);
-        (all, gone)
+        let mut candidates = self.pending.candidates();
+        // A poll in flight is the task's own.
+        let is_task =
+            |call: &Arc<InFlightCall>| tasks.iter().any(|(_, task)| Arc::ptr_eq(task, call));
+        candidates.in_flight.retain(|(_, call)| !is_task(call));
+        candidates.in_flight.extend(tasks);
+        candidates
     }
 
-    /// Notes how far a task is, in numbers.
+    /// Remembers the progress of a task, in numbers.
     pub(in crate::session) fn task_reached(&self, request: u64, progress: f64, total: Option<f64>) {
         if let Some(followed) = self.tasks.by_request(request) {
-            *followed.reached() = Some((progress, total));
+            *followed.progress() = Some((progress, total));
         }
     }
 
-    /// Where a question says which task it is of: that call, or nothing where we follow no such
-    /// task. `None`: it does not say.
-    pub(in crate::session) fn asked_for_task(
+    /// Where a question names its task: that call, or nothing where we follow no such task. `None`:
+    /// it names none.
+    pub(in crate::session) fn call_of_task(
         &self,
-        params: Option<&RawJson>,
-    ) -> Option<Vec<(u64, Arc<Ongoing>)>> {
-        let followed = self.tasks.by_id(&related_task(params?)?);
-        Some(
-            followed
-                .and_then(|followed| Some((followed.request?, followed.ongoing.clone())))
-                .into_iter()
-                .collect(),
-        )
+        params: &RawJson,
+    ) -> Option<Vec<(u64, Arc<InFlightCall>)>> {
+        let followed = self.tasks.by_id(&related_task(params)?);
+        let call = followed.and_then(|followed| Some((followed.request?, followed.call.clone())));
+        Some(call.into_iter().collect())
     }
 }
 
@@ -221,24 +185,24 @@ pub(in crate::session) fn in_raw_answer(params: &RawJson, answer: RawJson) -> Ra
 
 fn related_task(params: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct RelatedParams {
         #[serde(rename = "_meta")]
-        meta: Meta,
+        meta: RelatedMeta,
     }
     #[derive(Deserialize)]
-    struct Meta {
+    struct RelatedMeta {
         #[serde(rename = "io.modelcontextprotocol/related-task")]
-        related: Related,
+        task: RelatedTask,
     }
     #[derive(Deserialize)]
-    struct Related {
+    struct RelatedTask {
         #[serde(rename = "taskId")]
         id: String,
     }
-    // Most questions are of no task.
+    // Most questions belong to no task.
     memchr::memmem::find(params.as_bytes(), RELATED_TASK.as_bytes())?;
     params
-        .decode::<Wire>()
+        .decode::<RelatedParams>()
         .ok()
-        .map(|wire| wire.meta.related.id)
+        .map(|params| params.meta.task.id)
 }

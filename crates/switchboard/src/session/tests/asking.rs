@@ -10,7 +10,7 @@ struct Somebody {
     roots: Option<Vec<Root>>,
     told: Mutex<Vec<String>>,
     /// What they do when sent to a page.
-    visits: ElicitAnswer,
+    url_elicitations: ElicitAnswer,
 }
 
 const ALL: Offers = Offers {
@@ -27,7 +27,7 @@ impl Somebody {
             offers: ALL,
             roots: None,
             told: Mutex::default(),
-            visits: ElicitAnswer::Accept(Default::default()),
+            url_elicitations: ElicitAnswer::Accept(Default::default()),
         }
     }
 
@@ -66,7 +66,7 @@ impl Caller for Somebody {
             }
             Url { url, .. } => {
                 self.note(format!("page {}", url.raw()));
-                self.visits.clone()
+                self.url_elicitations.clone()
             }
         };
         Box::pin(async { answer })
@@ -144,12 +144,12 @@ async fn s3_14_a_question_on_an_answer_stream_is_of_that_call() {
     let second = reads(&session, &bert);
     let of_bert = peer.expect("resources/read").await;
     for (request, name) in [(&of_bert, "bert"), (&of_anna, "anna")] {
-        peer.say_on(&form("q", name), Origin::Answer(id(request)));
+        peer.say_on(&form("q", name), MessageOrigin::Response(id(request)));
         let expected = json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept", "content": {"by": name}}});
         assert_eq!(peer.next().await, expected);
         let log =
             json!({"method": "notifications/message", "params": {"level": "info", "data": name}});
-        peer.say_on(&log, Origin::Answer(id(request)));
+        peer.say_on(&log, MessageOrigin::Response(id(request)));
     }
     assert_eq!(
         [anna.told(), bert.told()],
@@ -164,7 +164,7 @@ async fn s3_14_a_question_on_an_answer_stream_is_of_that_call() {
     peer.answer(&of_anna, json!({}));
     first.await.unwrap().unwrap();
     for request in [id(&of_anna), 1] {
-        peer.say_on(&form("late", "?"), Origin::Answer(request));
+        peer.say_on(&form("late", "?"), MessageOrigin::Response(request));
         assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
     }
     assert_eq!(
@@ -235,8 +235,8 @@ async fn f28_questions_end_with_the_call_that_caused_them() {
         async move { session.read("a:b", &caller, Timeouts::default()).await }
     });
     let request = peer.expect("resources/read").await;
-    peer.say_on(&form("form", "?"), Origin::Answer(id(&request)));
-    peer.say_on(&sample("sample"), Origin::Answer(id(&request)));
+    peer.say_on(&form("form", "?"), MessageOrigin::Response(id(&request)));
+    peer.say_on(&sample("sample"), MessageOrigin::Response(id(&request)));
     tokio::task::yield_now().await;
     peer.answer(&request, json!({}));
     reading.await.unwrap().unwrap();
@@ -395,7 +395,7 @@ async fn questions_of_one_round_are_put_in_their_order() {
         &questions[1..]
     );
     parse(&text, &RawJson::keep, &mut |message| {
-        peer.inbound.message(message, Origin::Shared)
+        peer.inbound.message(message, MessageOrigin::Shared)
     })
     .unwrap();
     let second = peer.expect("resources/read").await;
@@ -463,7 +463,7 @@ async fn t31_a_page_is_visited_by_its_caller_and_only_they_learn_that_it_is_done
     let (anna, bert) = (
         Arc::new(Somebody::new("anna")),
         Arc::new(Somebody {
-            visits: ElicitAnswer::Decline,
+            url_elicitations: ElicitAnswer::Decline,
             ..Somebody::new("bert")
         }),
     );
@@ -474,9 +474,12 @@ async fn t31_a_page_is_visited_by_its_caller_and_only_they_learn_that_it_is_done
     ];
     let of_anna = usize::from(requests[0]["id"].as_u64() > requests[1]["id"].as_u64());
     let ask = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": page(id)});
-    peer.say_on(&ask("v1"), Origin::Answer(id(&requests[of_anna])));
+    peer.say_on(&ask("v1"), MessageOrigin::Response(id(&requests[of_anna])));
     assert_eq!(peer.next().await["result"], json!({"action": "accept"}));
-    peer.say_on(&ask("v2"), Origin::Answer(id(&requests[1 - of_anna])));
+    peer.say_on(
+        &ask("v2"),
+        MessageOrigin::Response(id(&requests[1 - of_anna])),
+    );
     assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
     for done in ["v1", "v2", "v1", "nobody's"] {
         peer.say(&json!({"method": "notifications/elicitation/complete", "params": {"elicitationId": done}}));
@@ -568,14 +571,14 @@ async fn t31_without_word_it_is_sent_after_a_minute_and_after_a_no_not_at_all() 
     peer.answer(&second, json!({"contents": []}));
     reading.await.unwrap().unwrap();
 
-    for (visits, ids) in [
+    for (url_elicitations, ids) in [
         (ElicitAnswer::Decline, &["p"][..]),
         (ElicitAnswer::Accept(Default::default()), &[]),
     ] {
         let reading = reads(
             &session,
             &Arc::new(Somebody {
-                visits,
+                url_elicitations,
                 ..Somebody::new("anna")
             }),
         );

@@ -1,6 +1,8 @@
 //! What a server offers beside calls: subscriptions, completions, logging, answers that may be
 //! kept. In both eras.
 
+use tokio::sync::broadcast;
+
 use super::*;
 use crate::caller::LogLine;
 use crate::catalog::ToolDefinition;
@@ -8,6 +10,7 @@ use crate::catalog::tests::{server, tool};
 use crate::event::LogLevel;
 use crate::gate::Decision;
 use crate::secret::{Redactor, Secret};
+use crate::transport::WireFault;
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const WAIT: Duration = Duration::from_secs(5);
@@ -111,8 +114,8 @@ async fn what_a_server_does_not_offer_is_not_asked_for() {
     for era in [Era::Legacy, Era::Modern] {
         let (session, mut peer, _) = offered(era, json!({"resources": {}}), plain()).await;
         let refused =
-            |what: &str| RequestFault::NotAsked(format!("the server does not offer {what}"));
-        let of = Reference::Prompt("p".to_owned());
+            |what: &str| RequestFault::NotSent(format!("the server does not offer {what}"));
+        let of = CompletionTarget::Prompt("p".to_owned());
         let completed = session
             .completions(&of, "a", "", &serde_json::Map::new(), WAIT)
             .await;
@@ -168,10 +171,10 @@ async fn a_legacy_server_is_told_of_each_subscription_and_again_when_it_forgot()
 }
 
 #[tokio::test(start_paused = true)]
-async fn wishes_outlive_a_session_and_a_refusal_of_one_is_told() {
-    let wishes = Wishes::default();
+async fn subscriptions_outlive_a_session_and_a_refusal_of_one_is_told() {
+    let subscriptions = Subscriptions::default();
     let options = || OpenOptions {
-        wishes: wishes.clone(),
+        subscriptions: subscriptions.clone(),
         ..plain()
     };
     let declared = json!({"resources": {"subscribe": true}, "logging": {}});
@@ -209,7 +212,7 @@ async fn wishes_outlive_a_session_and_a_refusal_of_one_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_wishes() {
+async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_subscriptions() {
     let declared = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
     let (session, mut peer, mut seen) = offered(Era::Modern, declared, plain()).await;
     let lists = peer.expect_listen(json!({"toolsListChanged": true})).await;
@@ -256,7 +259,7 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_wishes() {
     let told = refused.await.unwrap();
     assert_eq!(
         told,
-        Err(RequestFault::Unwilling(
+        Err(RequestFault::NotSupported(
             "the server does not tell of changes to this resource".to_owned()
         ))
     );
@@ -373,7 +376,7 @@ async fn a_server_that_will_not_listen_is_not_asked_again_for_the_same() {
 async fn completions_are_asked_with_what_is_known_already() {
     for era in [Era::Legacy, Era::Modern] {
         let (session, mut peer, _) = offered(era, json!({"completions": {}}), plain()).await;
-        let ask = |of: Reference, given: Value| {
+        let ask = |of: CompletionTarget, given: Value| {
             let session = session.clone();
             let given = given.as_object().unwrap().clone();
             tokio::spawn(async move {
@@ -383,7 +386,7 @@ async fn completions_are_asked_with_what_is_known_already() {
             })
         };
         let asked = ask(
-            Reference::Prompt("review".to_owned()),
+            CompletionTarget::Prompt("review".to_owned()),
             json!({"language": "python"}),
         );
         let mut request = peer.expect("completion/complete").await;
@@ -404,7 +407,10 @@ async fn completions_are_asked_with_what_is_known_already() {
             r#"{"completion":{"values":["flask"]},"x":1.0}"#
         );
 
-        let asked = ask(Reference::Resource("a:{framework}".to_owned()), json!({}));
+        let asked = ask(
+            CompletionTarget::Resource("a:{framework}".to_owned()),
+            json!({}),
+        );
         let mut request = peer.expect("completion/complete").await;
         request["params"].as_object_mut().unwrap().remove("_meta");
         assert_eq!(
@@ -527,7 +533,7 @@ async fn a_modern_server_is_told_with_each_request_from_which_level_on_it_may_lo
     );
     // A wire that marks the origin leaves no doubt.
     let text = message("error", "yours").to_string();
-    let origin = Origin::Answer(third["id"].as_u64().unwrap());
+    let origin = MessageOrigin::Response(third["id"].as_u64().unwrap());
     parse(&text, &RawJson::keep, &mut |message| {
         peer.inbound.message(message, origin)
     })
@@ -560,7 +566,7 @@ async fn t25_events_and_callers_get_no_secret() {
     let text = message("info", "a canary")
         .to_string()
         .replace("db", "canary");
-    let origin = Origin::Answer(request["id"].as_u64().unwrap());
+    let origin = MessageOrigin::Response(request["id"].as_u64().unwrap());
     parse(&text, &RawJson::keep, &mut |message| {
         peer.inbound.message(message, origin)
     })
@@ -588,7 +594,7 @@ async fn what_a_legacy_server_logs_belongs_to_a_call_only_where_the_wire_says_so
         (vec![], vec!["info hello".to_owned()])
     );
     let text = message("odd", "yours").to_string();
-    let origin = Origin::Answer(request["id"].as_u64().unwrap());
+    let origin = MessageOrigin::Response(request["id"].as_u64().unwrap());
     parse(&text, &RawJson::keep, &mut |message| {
         peer.inbound.message(message, origin)
     })
@@ -718,20 +724,12 @@ async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said(
         }
         .permit(&tool, &arguments, &caller("ada"))
         .unwrap();
+        let call_options = call_options(&tool, Timeouts::default());
         let calling = tokio::spawn(async move {
             let session = Session::open(&connector, options(Protocol::Modern))
                 .await
                 .unwrap();
-            session
-                .call(
-                    permit,
-                    Terms {
-                        timeouts: Timeouts::default(),
-                        since: None,
-                        still: &|| true,
-                    },
-                )
-                .await
+            session.call(permit, call_options).await
         });
         let mut peer = peer.await;
         let request = peer.expect("server/discover").await;
@@ -742,7 +740,7 @@ async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said(
             peer.answer(&request, json!({"resultType": "complete", "content": []}));
             Ok(())
         } else {
-            Err(RequestFault::NotAsked(
+            Err(RequestFault::NotSent(
                 "not sent: the argument \"shard\" goes into a header, which takes integers of at most 9007199254740991 either way, \
                  not 9007199254740993"
                     .to_owned(),

@@ -10,6 +10,7 @@ use crate::caller::Progress;
 use crate::catalog::ToolDefinition;
 use crate::catalog::tests::{server, tool};
 use crate::gate::Decision;
+use crate::transport::WireFault;
 
 const EVERYTHING: &str = r#"{"tasks":{"cancel":{},"list":{},"requests":{"tools":{"call":{}}}}}"#;
 
@@ -111,12 +112,8 @@ fn call(
     .unwrap();
     let session = session.clone();
     tokio::spawn(async move {
-        let terms = Terms {
-            timeouts: Timeouts::default(),
-            since: None,
-            still: &|| true,
-        };
-        session.call(permit, terms).await
+        let options = call_options(&tool, Timeouts::default());
+        session.call(permit, options).await
     })
 }
 
@@ -156,7 +153,7 @@ impl Peer {
             request["id"]
         );
         parse(&text, &RawJson::keep, &mut |message| {
-            self.inbound.message(message, Origin::Shared)
+            self.inbound.message(message, MessageOrigin::Shared)
         })
         .unwrap();
     }
@@ -263,10 +260,32 @@ async fn what_a_modern_task_asks_is_answered_by_its_caller_once() {
     );
 }
 
-/// What a modern task ends with besides a result, each as one sentence.
+#[test]
+fn what_became_of_a_task_is_one_sentence() {
+    for (fault, expected) in [
+        (TaskFault::Failed(None), "the task failed"),
+        (
+            TaskFault::Failed(Some("no ink".into())),
+            "the task failed: no ink",
+        ),
+        (TaskFault::Cancelled(None), "the server cancelled the task"),
+        (
+            TaskFault::Cancelled(Some("too dear".into())),
+            "the server cancelled the task: too dear",
+        ),
+        (
+            TaskFault::Expired("no".into()),
+            "the task is gone before its result came: no; a server keeps a task only for its time to live",
+        ),
+    ] {
+        assert_eq!(RequestFault::Task(fault).to_string(), expected);
+    }
+}
+
+/// What a modern task ends with besides a result.
 #[tokio::test(start_paused = true)]
 async fn a_modern_task_that_fails_says_why() {
-    let task = |words: &str| RequestFault::Task(words.to_owned());
+    let words = |words: &str| Some(words.to_owned());
     let cases = [
         (
             "failed",
@@ -280,17 +299,17 @@ async fn a_modern_task_that_fails_says_why() {
         (
             "failed",
             json!({"statusMessage": "no ink\u{1b}[2J"}),
-            task(r"the task failed: no ink\u{1b}[2J"),
+            RequestFault::Task(TaskFault::Failed(words(r"no ink\u{1b}[2J"))),
         ),
         (
             "cancelled",
             json!({}),
-            task("the server cancelled the task"),
+            RequestFault::Task(TaskFault::Cancelled(None)),
         ),
         (
             "cancelled",
             json!({"statusMessage": "too dear"}),
-            task("the server cancelled the task: too dear"),
+            RequestFault::Task(TaskFault::Cancelled(words("too dear"))),
         ),
         (
             "completed",
@@ -362,10 +381,9 @@ async fn a_task_that_the_server_forgot_is_an_error_and_nothing_to_cancel() {
         peer.answer(&request, created(era));
         let poll = peer.expect("tasks/get").await;
         peer.refuse(&poll, -32602);
-        let expected = "the task is gone before its result came: no; a server keeps a task only for its time to live";
         assert_eq!(
             calling.await.unwrap(),
-            Err(RequestFault::Task(expected.into()))
+            Err(RequestFault::Task(TaskFault::Expired("no".into())))
         );
         peer.quiet();
     }
@@ -700,7 +718,7 @@ async fn t31_a_legacy_task_that_needs_a_page_visited_is_asked_for_once_more_afte
     }
 }
 
-/// Told of a change, it asks at once, though never more often than every 100 ms. A modern server is
+/// SubscriptionStatus of a change, it asks at once, though never more often than every 100 ms. A modern server is
 /// asked to tell where polls are far apart.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {

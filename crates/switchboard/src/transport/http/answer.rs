@@ -14,7 +14,7 @@ use super::channel::Channel;
 use super::response::Response;
 use super::{listening, refusal, trouble};
 use crate::transport::read_limit::{Handled, PIECE_BYTES, Pacer};
-use crate::transport::{Origin, WireFault};
+use crate::transport::{MessageOrigin, WireFault};
 use crate::untrusted::quoted;
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::lines::SHARED_LINE_BYTES;
@@ -355,7 +355,7 @@ impl<'a> Reading<'a> {
         if self.use_for != Use::Renew {
             self.channel
                 .inbound
-                .message(message, Origin::Answer(self.id));
+                .message(message, MessageOrigin::Response(self.id));
         }
     }
 

@@ -15,7 +15,7 @@ use super::request::Request;
 use super::response::Response;
 use super::{refusal, renewal};
 use crate::transport::read_limit::{PIECE_BYTES, Pacer};
-use crate::transport::{Inbound, Origin, WireFault, supervised};
+use crate::transport::{Inbound, MessageOrigin, WireFault, supervised};
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::{RawJson, parse};
 
@@ -164,7 +164,7 @@ pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inboun
     let text = std::str::from_utf8(data.as_ref()).ok();
     let read = text.and_then(|text| {
         parse(text, &keep, &mut |message| {
-            inbound.message(message, Origin::Shared)
+            inbound.message(message, MessageOrigin::Shared)
         })
         .ok()
     });

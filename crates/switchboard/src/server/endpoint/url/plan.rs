@@ -97,7 +97,7 @@ impl WirePlan {
         match fault {
             // Nothing else would be found at the same place.
             OpenFault::NeedsLogin(_)
-            | OpenFault::Misconduct(_)
+            | OpenFault::ProtocolViolation(_)
             | OpenFault::Wire(WireFault::NotSent(_)) => None,
             _ if step.remembered => Some(self.probe()),
             // Said without the probe, a refusal comes with its reason.
@@ -181,7 +181,10 @@ mod tests {
                     reason: "401".to_owned(),
                 }),
             ),
-            ("misconduct", OpenFault::Misconduct("junk".to_owned())),
+            (
+                "misconduct",
+                OpenFault::ProtocolViolation("junk".to_owned()),
+            ),
         ]
     }
 

@@ -49,14 +49,7 @@ fn call(
             ..Timeouts::default()
         };
         session
-            .call(
-                permit.unwrap(),
-                Terms {
-                    timeouts,
-                    since: None,
-                    still: &|| true,
-                },
-            )
+            .call(permit.unwrap(), call_options(&tool, timeouts))
             .await
     })
 }
@@ -138,26 +131,49 @@ async fn f22_what_changed_during_the_wait_is_not_sent() {
         because: "a test".into(),
     }
     .permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
-    let is_same = Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let seen = is_same.clone();
-    let calling = tokio::spawn(async move {
-        let still = || seen.load(Ordering::Relaxed);
-        session
-            .call(
-                permit.unwrap(),
-                Terms {
-                    timeouts: Timeouts::default(),
-                    since: None,
-                    still: &still,
-                },
-            )
-            .await
-    });
+    let options = call_options(&tool, Timeouts::default());
+    let calling = tokio::spawn(async move { session.call(permit.unwrap(), options).await });
     let first = peer.expect("tools/call").await;
     peer.fail(&first, busy(503, Some(7)));
-    is_same.store(false, Ordering::Relaxed);
-    assert_eq!(calling.await.unwrap(), Err(RequestFault::Moved));
+    tool.definition.offer.withdraw();
+    assert_eq!(calling.await.unwrap(), Err(RequestFault::DefinitionChanged));
     peer.quiet();
+}
+
+/// The same for the connection that the call goes over, and for a tool that the configuration hides.
+#[tokio::test(start_paused = true)]
+async fn p6_a_call_is_not_sent_once_one_of_its_definitions_is_not_offered() {
+    for (hides, own) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (session, mut peer) = opened(Era::Legacy).await;
+        let raw =
+            RawJson::from_value(&json!({"name": "errand", "inputSchema": {"type": "object"}}));
+        let parse = || Arc::new(ToolDefinition::parse(&raw).unwrap());
+        let tool = Arc::new(tool(server("peer"), parse()));
+        let own_definition = parse();
+        let gone = if own {
+            &own_definition
+        } else {
+            &tool.definition
+        };
+        match hides {
+            true => gone.offer.hide(true),
+            false => gone.offer.withdraw(),
+        }
+        let options = CallOptions {
+            own_definition: Some(own_definition.clone()),
+            ..call_options(&tool, Timeouts::default())
+        };
+        let permit = Decision::Allow {
+            because: "a test".into(),
+        }
+        .permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
+        assert_eq!(
+            session.call(permit.unwrap(), options).await,
+            Err(RequestFault::DefinitionChanged),
+            "hides {hides}, own {own}"
+        );
+        peer.quiet();
+    }
 }
 
 /// F22: handshakes and lists do no harm, so a busy server is waited for, once and within the

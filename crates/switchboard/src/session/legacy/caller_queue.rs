@@ -1,99 +1,97 @@
-//! Turns: on a wire that does not say whose question a question is, calls of different callers do
-//! not overlap.
+//! Serialises callers: where nothing says which call a server's question belongs to, calls of
+//! different callers do not overlap.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::oneshot;
 
 use crate::caller::CallerId;
+use crate::sync::lock;
 
-/// Lets calls of one caller in together, and those of others after them, in the order they came.
+/// Admits the calls of one caller together, and those of others after them, in the order they came.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<Line>);
+pub(super) struct CallerQueue(Mutex<CallerQueueState>);
 
 #[derive(Debug, Default)]
-struct Line {
-    /// Whose turn it is, with the number of calls that are in.
-    inside: Option<(CallerId, usize)>,
-    waiting: VecDeque<(CallerId, oneshot::Sender<Turn>)>,
+struct CallerQueueState {
+    /// Whose turn it is, with the number of calls that are in flight.
+    admitted: Option<(CallerId, usize)>,
+    waiting: VecDeque<(CallerId, oneshot::Sender<CallerTurn>)>,
 }
 
-/// Being in. Dropping it lets the next in.
+/// An admitted call. Dropping the last one of a caller admits the next caller.
 #[derive(Debug)]
-pub(super) struct Turn(Arc<Turns>);
+pub(super) struct CallerTurn(Arc<CallerQueue>);
 
-impl Turns {
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl CallerQueue {
+    fn state(&self) -> MutexGuard<'_, CallerQueueState> {
+        lock(&self.0)
     }
 
     /// Waits for the caller's turn.
-    pub(super) async fn enter(self: &Arc<Self>, caller: &CallerId) -> Turn {
+    pub(super) async fn enter(self: &Arc<Self>, caller: &CallerId) -> CallerTurn {
         let waiting = {
-            let mut guard = self.line();
-            let line = &mut *guard;
-            let joins = match &mut line.inside {
+            let mut guard = self.state();
+            let state = &mut *guard;
+            let joins = match &mut state.admitted {
                 None => {
-                    line.inside = Some((caller.clone(), 1));
+                    state.admitted = Some((caller.clone(), 1));
                     true
                 }
-                Some((inside, count)) if inside == caller => {
+                Some((admitted, count)) if admitted == caller => {
                     // Once somebody else waits, nobody overtakes.
-                    let may_join = line.waiting.is_empty();
+                    let may_join = state.waiting.is_empty();
                     *count += usize::from(may_join);
                     may_join
                 }
                 Some(_) => false,
             };
             if joins {
-                return Turn(self.clone());
+                return CallerTurn(self.clone());
             }
             let (sender, receiver) = oneshot::channel();
-            line.waiting.push_back((caller.clone(), sender));
+            state.waiting.push_back((caller.clone(), sender));
             receiver
         };
         waiting
             .await
-            .expect("a waiter is removed from the line only by being let in")
+            .expect("a waiter leaves the queue only by being admitted")
     }
 
     fn leave(self: &Arc<Self>) {
         let mut refused = Vec::new();
-        let mut line = self.line();
-        if let Some((_, count)) = &mut line.inside {
+        let mut state = self.state();
+        if let Some((_, count)) = &mut state.admitted {
             *count -= 1;
             if *count > 0 {
                 return;
             }
         }
-        line.inside = None;
-        while let Some((caller, _)) = line.waiting.front() {
-            if line
-                .inside
-                .as_ref()
-                .is_some_and(|(inside, _)| inside != caller)
-            {
+        state.admitted = None;
+        while let Some((caller, _)) = state.waiting.front() {
+            let admitted = state.admitted.as_ref();
+            if admitted.is_some_and(|(admitted, _)| admitted != caller) {
                 break;
             }
-            let Some((caller, sender)) = line.waiting.pop_front() else {
+            let Some((caller, sender)) = state.waiting.pop_front() else {
                 break;
             };
-            match &mut line.inside {
+            match &mut state.admitted {
                 Some((_, count)) => *count += 1,
-                None => line.inside = Some((caller, 1)),
+                None => state.admitted = Some((caller, 1)),
             }
-            if let Err(turn) = sender.send(Turn(self.clone())) {
+            if let Err(turn) = sender.send(CallerTurn(self.clone())) {
                 // The waiter has gone. Its turn leaves after the lock is released.
                 refused.push(turn);
             }
         }
-        drop(line);
+        drop(state);
         drop(refused);
     }
 }
 
-impl Drop for Turn {
+impl Drop for CallerTurn {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -107,7 +105,7 @@ mod tests {
     #[tokio::test]
     async fn s3_20_callers_take_turns_in_the_order_they_came() {
         let (turns, a, b) = (
-            Arc::new(Turns::default()),
+            Arc::new(CallerQueue::default()),
             CallerId::new("a"),
             CallerId::new("b"),
         );
@@ -132,7 +130,7 @@ mod tests {
     #[tokio::test]
     async fn a_waiter_that_gives_up_does_not_block_the_line() {
         let (turns, a, b, c) = (
-            Arc::new(Turns::default()),
+            Arc::new(CallerQueue::default()),
             CallerId::new("a"),
             CallerId::new("b"),
             CallerId::new("c"),

@@ -1,0 +1,215 @@
+//! Sessions of the legacy era (2024-11-05 to 2025-11-25): a handshake, then requests in both
+//! directions.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `initialize` | the handshake |
+//! | `server_requests` | answers what the server asks, on behalf of the call that caused it |
+//! | `caller_queue` | serialises callers where nothing says which call a question belongs to |
+//! | `url_elicitation` | pages that callers are sent to, also as a condition of a request |
+//! | `tasks` | calls that become tasks |
+//! | `subscribe` | subscriptions and the log level |
+//! | `keep_alive` | pings, on transports that do not show the end of a connection |
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::time::timeout_at;
+
+use self::caller_queue::{CallerQueue, CallerTurn};
+use self::tasks::TaskCapabilities;
+use super::in_flight::InFlightCall;
+use super::peer::Peer;
+use super::receiver::{EraInbound, Receiver, TaskGuard};
+use super::request::{OutboundRequest, ParamField};
+use super::roots::RootChanges;
+use super::{Hello, RequestFault, RequestResult, TOOLS_CALL};
+use crate::config::Asks;
+use crate::gate::Permit;
+use crate::transport::MessageOrigin;
+use crate::wire::{RawJson, RequestId};
+
+mod caller_queue;
+mod initialize;
+mod keep_alive;
+mod server_requests;
+mod subscribe;
+mod tasks;
+mod url_elicitation;
+
+pub(super) use initialize::initialize;
+pub(super) use server_requests::{ServerRequests, withdraw_for};
+pub(super) use url_elicitation::UrlElicitations;
+
+/// 2025-11-25: a page must be visited before the request can be processed. The request was not
+/// executed, so it may be sent again.
+const URL_ELICITATION_REQUIRED: i64 = -32042;
+
+/// The legacy half of a session.
+pub(super) struct LegacySession {
+    /// Serialises callers.
+    queue: Arc<CallerQueue>,
+    tasks: TaskCapabilities,
+    _subscriptions: TaskGuard,
+    /// Where roots are offered: tells the server of changes.
+    _roots: Option<TaskGuard>,
+    _keep_alive: Option<TaskGuard>,
+}
+
+/// How a legacy session handles messages of the server.
+pub(super) static INBOUND: LegacyInbound = LegacyInbound;
+
+pub(super) struct LegacyInbound;
+
+impl EraInbound for LegacyInbound {
+    fn server_request(
+        &self,
+        receiver: &Receiver,
+        id: RequestId,
+        method: &str,
+        params: Option<RawJson>,
+        origin: MessageOrigin,
+    ) {
+        server_requests::handle(receiver, id, method, params, origin);
+    }
+
+    fn is_subscribed(&self, _: &Receiver, _: Option<&RawJson>, _: MessageOrigin) -> bool {
+        true
+    }
+
+    /// A legacy server may log whenever it likes.
+    fn call_that_logs(&self, _: &Receiver) -> Option<(Arc<InFlightCall>, bool)> {
+        None
+    }
+}
+
+/// A request that belongs to no caller.
+pub(super) fn request<'a>(method: &'a str, fields: &'a [ParamField<'a>]) -> OutboundRequest<'a> {
+    OutboundRequest {
+        method,
+        fields,
+        meta: "",
+        revision: None,
+        name: None,
+        parameters: &[],
+        is_idempotent: method.ends_with("/list"),
+    }
+}
+
+/// Starts the legacy half of a session whose handshake is over.
+pub(super) fn start(peer: &Peer, hello: &Hello, roots: Option<RootChanges>) -> LegacySession {
+    let set = peer.receiver.era.set(&INBOUND);
+    set.ok().expect("a session has one handshake");
+    let tasks = TaskCapabilities::of(hello);
+    let subscribing = subscribe::run(peer.clone(), hello.clone());
+    LegacySession {
+        queue: Arc::default(),
+        tasks,
+        _subscriptions: peer.receiver.spawn(subscribing),
+        _roots: roots.map(|changes| peer.receiver.spawn(report_roots(peer.clone(), changes))),
+        _keep_alive: keep_alive::start(peer),
+    }
+}
+
+/// Tells the server when the roots change. A modern server asks for them with each call.
+async fn report_roots(peer: Peer, mut changes: RootChanges) {
+    while changes.changed().await.is_ok() {
+        peer.notify("notifications/roots/list_changed", &serde_json::Value::Null);
+    }
+}
+
+impl LegacySession {
+    /// Calls a tool; one that can only be called as a task is called as one.
+    pub(super) async fn call_tool(
+        &self,
+        peer: &Peer,
+        permit: &Permit,
+        call: &Arc<InFlightCall>,
+    ) -> RequestResult {
+        let tool = permit.tool();
+        let fields: [ParamField<'_>; 2] = [
+            ("name", tool.definition.name_json.as_bytes()),
+            ("arguments", permit.arguments().as_bytes()),
+        ];
+        let request = OutboundRequest {
+            name: Some(tool.id.tool.as_wire()),
+            is_idempotent: tool.idempotent,
+            ..request(TOOLS_CALL, &fields)
+        };
+        self.exchange(
+            peer,
+            call,
+            &request,
+            tool.definition.is_task && self.tasks.calls,
+        )
+        .await
+    }
+
+    /// Sends a request for a resource or a prompt.
+    pub(super) async fn send_request(
+        &self,
+        peer: &Peer,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+    ) -> RequestResult {
+        self.exchange(peer, call, request, false).await
+    }
+
+    async fn exchange(
+        &self,
+        peer: &Peer,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+        as_task: bool,
+    ) -> RequestResult {
+        let _turn = match serialises_callers(&peer.receiver) {
+            true => Some(Box::pin(self.wait_for_turn(call)).await?),
+            false => None,
+        };
+        let result = self.send(peer, call, request, as_task).await;
+        // Rare branches are boxed, here and below: they would make every call's future larger.
+        match &result {
+            Err(RequestFault::Answered {
+                code: URL_ELICITATION_REQUIRED,
+                data: Some(data),
+                ..
+            }) if peer.receiver.options.offers.elicit_url => {
+                match Box::pin(url_elicitation::visit_pages(peer, call, data)).await? {
+                    true => Box::pin(self.send(peer, call, request, as_task)).await,
+                    false => result,
+                }
+            }
+            _ => result,
+        }
+    }
+
+    async fn send(
+        &self,
+        peer: &Peer,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+        as_task: bool,
+    ) -> RequestResult {
+        match as_task {
+            true => Box::pin(tasks::call_as_task(peer, call, *request, self.tasks)).await,
+            false => peer.request_for(call, request).await,
+        }
+    }
+
+    async fn wait_for_turn(&self, call: &InFlightCall) -> Result<CallerTurn, RequestFault> {
+        let turn = timeout_at(call.deadlines.first(), self.queue.enter(&call.caller_id)).await;
+        turn.map_err(|_| RequestFault::QueueTimeout {
+            after: call.deadlines.shortest(),
+        })
+    }
+}
+
+/// Whether calls of different callers must not overlap: the server asks, and nothing else says
+/// which call a question belongs to.
+fn serialises_callers(receiver: &Receiver) -> bool {
+    match receiver.options.asks {
+        Asks::Yes => true,
+        Asks::No => false,
+        Asks::Auto => receiver.asked_on_shared_stream.load(Ordering::Relaxed),
+    }
+}

@@ -1,0 +1,441 @@
+//! Requests of a legacy server: each is answered, and a question goes to the caller whose call
+//! caused it.
+//!
+//! A question on the stream of one call's response belongs to that call. On a shared stream nothing
+//! says which call it belongs to: that is certain only while all calls in flight are one caller's.
+//! Otherwise the question is declined with a reason, and counted. It is never guessed.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use serde_json::{Value, json};
+use tokio::task::AbortHandle;
+
+use super::url_elicitation::UrlElicitations;
+use crate::caller::{ElicitAnswer, ElicitationKind};
+use crate::panics::catch_panic;
+use crate::session::elicitation::{elicit_result, read_elicitation};
+use crate::session::in_flight::InFlightCall;
+use crate::session::pending::CandidateCalls;
+use crate::session::receiver::Receiver;
+use crate::session::sampling::{self, Overseer, REJECTED};
+use crate::session::tasks;
+use crate::sync::lock;
+use crate::transport::{MessageKind, MessageOrigin};
+use crate::wire::{Outgoing, RawJson, RequestId, RequestMetadata};
+
+/// How many questions a server may have open at once.
+const MAX_OPEN: usize = 1024;
+
+/// What a server may ask on behalf of a call.
+const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+
+const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+const INTERNAL_ERROR: i64 = -32603;
+const BUSY: i64 = -32000;
+
+/// The questions that are open, so that they can be withdrawn.
+#[derive(Debug, Default)]
+pub(in crate::session) struct ServerRequests {
+    open: Mutex<HashMap<RequestId, OpenServerRequest>>,
+    /// There has been a question: the calls of a server that never asks skip the lock.
+    is_used: AtomicBool,
+}
+
+#[derive(Debug)]
+struct OpenServerRequest {
+    /// Asks the caller and sends the response.
+    task: AbortHandle,
+    /// The requests of ours that may have caused it and are still in flight.
+    caused_by: Vec<u64>,
+    /// Set by whoever responds: the task, or the end of the last request in `caused_by`.
+    is_answered: Arc<AtomicBool>,
+    /// The response when nobody needs the answer any more.
+    withdrawn: ReplyBody,
+}
+
+/// A question for a caller.
+struct CallerQuestion {
+    kind: CallerQuestionKind,
+    params: RawJson,
+}
+
+enum CallerQuestionKind {
+    Elicitation(ElicitationKind),
+    Sampling,
+}
+
+/// The body of a response to the server.
+#[derive(Debug)]
+struct ReplyBody {
+    /// `result` or `error`.
+    key: &'static str,
+    /// JSON.
+    text: String,
+}
+
+impl ServerRequests {
+    fn open(&self) -> MutexGuard<'_, HashMap<RequestId, OpenServerRequest>> {
+        lock(&self.open)
+    }
+
+    /// Whether there has been a question.
+    pub(in crate::session) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
+    /// The server cancels a question.
+    pub(in crate::session) fn withdraw(&self, id: Value) {
+        let id = id.as_u64().map_or_else(
+            || RequestId::Other(RawJson::from_value(&id)),
+            RequestId::Number,
+        );
+        if let Some(question) = self.open().remove(&id) {
+            question.task.abort();
+        }
+    }
+
+    /// The connection has ended.
+    pub(in crate::session) fn withdraw_all(&self) {
+        for (_, question) in self.open().drain() {
+            question.task.abort();
+        }
+    }
+
+    /// Removes the questions that only this request can have caused, with the responses that the
+    /// server still waits for.
+    fn remove_caused_by(&self, request: u64) -> Vec<(RequestId, ReplyBody)> {
+        let mut open = self.open();
+        for question in open.values_mut() {
+            question.caused_by.retain(|id| *id != request);
+        }
+        let orphans = open.extract_if(|_, question| question.caused_by.is_empty());
+        let unanswered =
+            orphans.filter(|(_, question)| !question.is_answered.swap(true, Ordering::Relaxed));
+        unanswered
+            .map(|(id, question)| {
+                question.task.abort();
+                (id, question.withdrawn)
+            })
+            .collect()
+    }
+}
+
+/// A request of ours has ended: withdraws the questions that it caused.
+pub(in crate::session) fn withdraw_for(receiver: &Receiver, request: u64) {
+    for (id, reply) in receiver.server_requests.remove_caused_by(request) {
+        respond(receiver, &id, &reply);
+    }
+}
+
+/// Answers a request of the server, or begins to.
+pub(super) fn handle(
+    receiver: &Receiver,
+    id: RequestId,
+    method: &str,
+    params: Option<RawJson>,
+    origin: MessageOrigin,
+) {
+    if QUESTIONS.contains(&method) && !receiver.in_flight.is_idle() {
+        receiver.asked_during_call.store(true, Ordering::Relaxed);
+    }
+    let offers = receiver.options.offers;
+    match method {
+        "ping" => respond(receiver, &id, &ReplyBody::result(&json!({}))),
+        "roots/list" if receiver.options.roots.offered() => {
+            let roots = json!({"roots": receiver.options.roots.list()});
+            respond(receiver, &id, &ReplyBody::result(&roots));
+        }
+        "elicitation/create" if offers.elicit_form || offers.elicit_url => attribute_question(
+            receiver,
+            id,
+            params,
+            origin,
+            |params| match read_elicitation(params)? {
+                ElicitationKind::Form { .. } if !offers.elicit_form => {
+                    Err("forms are not offered".into())
+                }
+                ElicitationKind::Url { .. } if !offers.elicit_url => {
+                    Err("urls are not offered".into())
+                }
+                kind => Ok(CallerQuestionKind::Elicitation(kind)),
+            },
+        ),
+        // Nothing was advertised. It is declined all the same, so that the server's call can end.
+        "elicitation/create" => {
+            receiver.notice_unanswered();
+            let declined =
+                tasks::in_answer(params.as_ref(), elicit_result(ElicitAnswer::Decline, true));
+            respond(receiver, &id, &ReplyBody::result(&declined));
+        }
+        "sampling/createMessage" if offers.sampling => {
+            attribute_question(receiver, id, params, origin, |params| {
+                sampling::check(params, offers.sampling_tools)
+                    .map(|()| CallerQuestionKind::Sampling)
+            })
+        }
+        _ => {
+            let message = format!("{method:.100} is not offered");
+            respond(receiver, &id, &ReplyBody::error(METHOD_NOT_FOUND, &message))
+        }
+    }
+}
+
+fn respond(receiver: &Receiver, id: &RequestId, reply: &ReplyBody) {
+    receiver.send(&reply.message(id), None);
+}
+
+/// Reads a question and finds out which call it belongs to.
+fn attribute_question(
+    receiver: &Receiver,
+    id: RequestId,
+    params: Option<RawJson>,
+    origin: MessageOrigin,
+    read: impl FnOnce(&RawJson) -> Result<CallerQuestionKind, String>,
+) {
+    let read = params
+        .ok_or_else(|| "it needs params".to_owned())
+        .and_then(|params| Ok((read(&params)?, params)));
+    let question = match read {
+        Ok((kind, params)) => CallerQuestion { kind, params },
+        Err(fault) => return respond(receiver, &id, &ReplyBody::error(INVALID_PARAMS, &fault)),
+    };
+    receiver
+        .server_requests
+        .is_used
+        .store(true, Ordering::Relaxed);
+    let in_flight = |in_flight| CandidateCalls {
+        in_flight,
+        abandoned_by: Vec::new(),
+    };
+    let candidates = match (receiver.call_of_task(&question.params), origin) {
+        // A question of a task may come on any stream, and names the task.
+        (Some(of_task), _) => in_flight(of_task),
+        (None, MessageOrigin::Shared) => {
+            receiver
+                .asked_on_shared_stream
+                .store(true, Ordering::Relaxed);
+            receiver.candidate_calls()
+        }
+        (None, MessageOrigin::Response(request)) => {
+            let call = receiver.call(request);
+            in_flight(call.map(|call| (request, call)).into_iter().collect())
+        }
+    };
+    match attribute(&candidates) {
+        Ok((call, _)) if !question.is_offered_by(&call) => {
+            receiver.notice_unanswered();
+            respond(receiver, &id, &question.declined("nobody here answers"));
+        }
+        Ok((call, is_certain)) => {
+            let caused_by = candidates.in_flight.iter().map(|(id, _)| *id).collect();
+            ask_caller(receiver, id, caused_by, call, is_certain, question);
+        }
+        Err(reason) => {
+            receiver.oddities().unattributed += 1;
+            receiver.notice(format!("a question of the server was declined: {reason}"));
+            respond(receiver, &id, &question.declined(reason));
+        }
+    }
+}
+
+/// Which call a question belongs to: one of the only caller that has calls in flight; `true` where
+/// the very call is certain too.
+fn attribute(candidates: &CandidateCalls) -> Result<(Arc<InFlightCall>, bool), &'static str> {
+    let CandidateCalls {
+        in_flight,
+        abandoned_by,
+    } = candidates;
+    let ((_, first), rest) = in_flight
+        .split_first()
+        .ok_or("no call is under way that it could belong to")?;
+    if rest
+        .iter()
+        .any(|(_, other)| other.caller_id != first.caller_id)
+    {
+        return Err(
+            "calls of different callers are under way, and this wire does not say whose it is",
+        );
+    }
+    if abandoned_by.iter().any(|other| *other != first.caller_id) {
+        return Err(
+            "a call of another caller was given up not long ago, and this wire does not say whose it is",
+        );
+    }
+    Ok((first.clone(), rest.is_empty() && abandoned_by.is_empty()))
+}
+
+/// Asks in a task of its own, so that the reader goes on.
+fn ask_caller(
+    receiver: &Receiver,
+    id: RequestId,
+    caused_by: Vec<u64>,
+    call: Arc<InFlightCall>,
+    is_certain: bool,
+    question: CallerQuestion,
+) {
+    let mut open = receiver.server_requests.open();
+    open.retain(|_, question| !question.task.is_finished());
+    if open.len() >= MAX_OPEN || open.contains_key(&id) {
+        // Under one id there is one question: the bound counts ids.
+        let fault = if open.contains_key(&id) {
+            "a question with this id is open"
+        } else {
+            "too many questions are open"
+        };
+        drop(open);
+        return respond(receiver, &id, &ReplyBody::error(BUSY, fault));
+    }
+    let Some(transport) = receiver.transport.get().cloned() else {
+        return;
+    };
+    let url_elicitations = receiver.url_elicitations.clone();
+    let overseer = receiver.options.overseer.clone();
+    let (answer_to, withdrawn) = (id.clone(), question.withdrawn());
+    let is_answered = Arc::new(AtomicBool::new(false));
+    let was_answered = is_answered.clone();
+    let task = tokio::spawn(async move {
+        // The caller's own code runs in there.
+        let asked = question.ask(&call, is_certain, &url_elicitations, overseer.as_ref());
+        let reply = catch_panic(asked)
+            .await
+            .unwrap_or_else(|panicked| ReplyBody::error(INTERNAL_ERROR, &panicked.to_string()));
+        if was_answered.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(transport) = transport.upgrade() {
+            // Bounded by the number of open questions, and withdrawn with them.
+            if let Some(room) = transport.wait_for_room(MessageKind::Response) {
+                room.await;
+            }
+            let body = reply.message(&answer_to);
+            let _ = transport.send(Outgoing {
+                id: None,
+                method: None,
+                body: &body,
+                metadata: RequestMetadata::default(),
+            });
+        }
+    });
+    open.insert(
+        id,
+        OpenServerRequest {
+            task: task.abort_handle(),
+            caused_by: caused_by.clone(),
+            is_answered,
+            withdrawn,
+        },
+    );
+    drop(open);
+    // A request that ended meanwhile could not withdraw what was not in the table yet.
+    caused_by
+        .into_iter()
+        .filter(|request| receiver.call(*request).is_none())
+        .for_each(|request| receiver.request_ended(request));
+}
+
+impl CallerQuestion {
+    /// Puts it to the caller.
+    async fn ask(
+        self,
+        call: &InFlightCall,
+        is_certain: bool,
+        url_elicitations: &UrlElicitations,
+        overseer: Option<&Arc<dyn Overseer>>,
+    ) -> ReplyBody {
+        let tool = if is_certain { call.tool_id() } else { None };
+        let params = self.params;
+        match self.kind {
+            CallerQuestionKind::Sampling => {
+                match call.sample(params.clone(), tool, overseer).await {
+                    Ok(answer) => ReplyBody {
+                        key: "result",
+                        text: tasks::in_raw_answer(&params, answer).as_str().to_owned(),
+                    },
+                    Err(refusal) => {
+                        let (server, reason) = (&call.server, refusal.to_caller);
+                        call.caller.notice(&format!(
+                            "server \"{server}\" wanted an answer of a model and got none: {reason}"
+                        ));
+                        ReplyBody::error(REJECTED, &refusal.to_server)
+                    }
+                }
+            }
+            CallerQuestionKind::Elicitation(kind) => {
+                let page = match &kind {
+                    ElicitationKind::Url { id, .. } => id.clone(),
+                    ElicitationKind::Form { .. } => None,
+                };
+                let is_form = matches!(kind, ElicitationKind::Form { .. });
+                if let Some(page) = &page {
+                    drop(url_elicitations.begin(page, &call.caller));
+                }
+                let answer = call.elicit(kind, tool).await;
+                if let (Some(page), ElicitAnswer::Decline | ElicitAnswer::Cancel) = (&page, &answer)
+                {
+                    url_elicitations.forget(page, &call.caller);
+                }
+                ReplyBody::result(&tasks::in_answer(
+                    Some(&params),
+                    elicit_result(answer, is_form),
+                ))
+            }
+        }
+    }
+
+    /// Whether the caller answers such questions. Sampling is refused later, with a reason.
+    fn is_offered_by(&self, call: &InFlightCall) -> bool {
+        match &self.kind {
+            CallerQuestionKind::Elicitation(kind) => call.caller.offers().answers(kind),
+            CallerQuestionKind::Sampling => true,
+        }
+    }
+
+    /// The response where nobody can be asked.
+    fn declined(&self, reason: &str) -> ReplyBody {
+        match self.kind {
+            CallerQuestionKind::Elicitation(_) => ReplyBody::result(&tasks::in_answer(
+                Some(&self.params),
+                elicit_result(ElicitAnswer::Decline, true),
+            )),
+            CallerQuestionKind::Sampling => ReplyBody::error(REJECTED, reason),
+        }
+    }
+
+    /// The response where the call ended first.
+    fn withdrawn(&self) -> ReplyBody {
+        match self.kind {
+            CallerQuestionKind::Elicitation(_) => {
+                ReplyBody::result(&elicit_result(ElicitAnswer::Cancel, true))
+            }
+            CallerQuestionKind::Sampling => {
+                ReplyBody::error(REJECTED, "the call that wanted it is over")
+            }
+        }
+    }
+}
+
+impl ReplyBody {
+    fn result(result: &Value) -> Self {
+        Self {
+            key: "result",
+            text: result.to_string(),
+        }
+    }
+
+    fn error(code: i64, message: &str) -> Self {
+        Self {
+            key: "error",
+            text: json!({"code": code, "message": message}).to_string(),
+        }
+    }
+
+    fn message(&self, id: &RequestId) -> Vec<u8> {
+        let mut body = br#"{"jsonrpc":"2.0","id":"#.to_vec();
+        id.write(&mut body);
+        body.extend_from_slice(format!(r#","{}":{}}}"#, self.key, self.text).as_bytes());
+        body
+    }
+}

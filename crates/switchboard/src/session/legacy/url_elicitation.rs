@@ -1,0 +1,164 @@
+//! Pages that callers are sent to: the server may say when a visit is complete, and may require
+//! visits before it processes a request.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::caller::{Caller, ElicitAnswer, ElicitationKind};
+use crate::name::ServerName;
+use crate::session::RequestFault;
+use crate::session::elicitation::read_elicitation;
+use crate::session::in_flight::InFlightCall;
+use crate::session::peer::Peer;
+use crate::sync::lock;
+use crate::wire::RawJson;
+
+/// How many pages a request may require.
+const MAX_PAGES: usize = 8;
+
+/// How many visits are remembered; the oldest is forgotten first.
+const MAX_OPEN: usize = 256;
+
+/// A server need not say that a visit is complete: after so long the request is sent again.
+const COMPLETE_WITHIN: Duration = Duration::from_secs(60);
+
+/// The visits that are not known to be complete, oldest first.
+#[derive(Debug, Default)]
+pub(in crate::session) struct UrlElicitations(Mutex<VecDeque<OpenUrlElicitation>>);
+
+struct OpenUrlElicitation {
+    /// The server's id for it.
+    id: String,
+    caller: Weak<dyn Caller>,
+    /// Dropped with the visit. A request that waits for it holds the other end.
+    _complete: oneshot::Sender<()>,
+}
+
+impl std::fmt::Debug for OpenUrlElicitation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenUrlElicitation")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl UrlElicitations {
+    fn open(&self) -> MutexGuard<'_, VecDeque<OpenUrlElicitation>> {
+        lock(&self.0)
+    }
+
+    /// The caller is about to be sent to a page. The receiver ends when the visit is complete, or
+    /// forgotten.
+    pub(super) fn begin(&self, id: &str, caller: &Arc<dyn Caller>) -> oneshot::Receiver<()> {
+        let (complete, awaited) = oneshot::channel();
+        let mut open = self.open();
+        if open.len() >= MAX_OPEN {
+            open.pop_front();
+        }
+        open.push_back(OpenUrlElicitation {
+            id: id.to_owned(),
+            caller: Arc::downgrade(caller),
+            _complete: complete,
+        });
+        awaited
+    }
+
+    /// The caller did not go.
+    pub(super) fn forget(&self, id: &str, caller: &Arc<dyn Caller>) {
+        self.open().retain(|visit| {
+            visit.id != id || !std::ptr::addr_eq(visit.caller.as_ptr(), Arc::as_ptr(caller))
+        });
+    }
+
+    /// The server says that a visit is complete: the callers who went there are told, and nobody
+    /// else.
+    pub(in crate::session) fn complete(&self, server: &ServerName, id: &str) {
+        let complete: VecDeque<OpenUrlElicitation> = {
+            let mut open = self.open();
+            let (complete, others) = std::mem::take(&mut *open)
+                .into_iter()
+                .partition(|visit| visit.id == id);
+            *open = others;
+            complete
+        };
+        for caller in complete.iter().filter_map(|visit| visit.caller.upgrade()) {
+            caller.notice(&format!(
+                "server \"{server}\": what it asked for at its page is done"
+            ));
+        }
+    }
+}
+
+/// Puts the pages that a request requires to the caller, one after the other, and waits for their
+/// completion. False if the error's `data` names no pages, or the caller refused one.
+pub(super) async fn visit_pages(
+    peer: &Peer,
+    call: &Arc<InFlightCall>,
+    data: &RawJson,
+) -> Result<bool, RequestFault> {
+    let Some(pages) = required_pages(data) else {
+        return Ok(false);
+    };
+    let visits = &peer.receiver.url_elicitations;
+    let mut awaited = Vec::new();
+    for (page, id) in pages {
+        awaited.push(visits.begin(&id, &call.caller));
+        if !matches!(
+            call.elicit(page, call.tool_id()).await,
+            ElicitAnswer::Accept(_)
+        ) {
+            visits.forget(&id, &call.caller);
+            return Ok(false);
+        }
+    }
+    let _pause = call.pause_deadlines();
+    let all = async {
+        for complete in awaited {
+            // An error means that it is complete, or was forgotten.
+            let _ = complete.await;
+        }
+    };
+    let mut ended = peer.receiver.ended.subscribe();
+    tokio::select! {
+        _ = timeout(COMPLETE_WITHIN, all) => Ok(true),
+        reason = ended.wait_for(Option::is_some) => {
+            Err(RequestFault::Closed(reason.ok().and_then(|reason| reason.clone()).unwrap_or_default()))
+        }
+    }
+}
+
+/// The pages, where the error names any.
+fn required_pages(data: &RawJson) -> Option<Vec<(ElicitationKind, String)>> {
+    #[derive(Deserialize)]
+    struct UrlElicitationRequired<'a> {
+        #[serde(borrow)]
+        elicitations: Vec<&'a RawValue>,
+    }
+    let required: UrlElicitationRequired<'_> = data.decode().ok()?;
+    let elicitations = required.elicitations;
+    if elicitations.is_empty() || elicitations.len() > MAX_PAGES {
+        return None;
+    }
+    let page = |raw: &RawValue| match read_elicitation(&data.part(raw)).ok()? {
+        ElicitationKind::Url { id: None, .. } | ElicitationKind::Form { .. } => None,
+        ElicitationKind::Url {
+            message,
+            url,
+            id: Some(id),
+        } => Some((
+            ElicitationKind::Url {
+                message,
+                url,
+                id: Some(id.clone()),
+            },
+            id,
+        )),
+    };
+    elicitations.into_iter().map(page).collect()
+}

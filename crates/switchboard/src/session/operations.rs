@@ -1,0 +1,120 @@
+//! What a server offers besides calls, reads and prompts: completions, subscriptions, the log level.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::subscriptions::SubscriptionOutcomes;
+use super::{RequestFault, Revision, Session};
+use crate::event::LogLevel;
+use crate::wire::RawJson;
+
+/// What an argument to be completed belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompletionTarget {
+    /// A prompt, by its name.
+    Prompt(String),
+    /// A resource or a resource template, by its address.
+    Resource(String),
+}
+
+impl Session {
+    /// Completes the value of an argument. `given` are the arguments that have values already. The
+    /// result, byte for byte.
+    pub async fn completions(
+        &self,
+        of: &CompletionTarget,
+        argument: &str,
+        value: &str,
+        given: &Map<String, Value>,
+        wait: Duration,
+    ) -> Result<RawJson, RequestFault> {
+        // The first revision had no such capability.
+        if !self.hello.declares(&["completions"]) && self.hello.revision != Revision::V2024_11_05 {
+            return Err(RequestFault::not_offered("completions"));
+        }
+        let reference = match of {
+            CompletionTarget::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
+            CompletionTarget::Resource(uri) => json!({"type": "ref/resource", "uri": uri}),
+        };
+        let (reference, argument) = (
+            reference.to_string(),
+            json!({"name": argument, "value": value}).to_string(),
+        );
+        let context = json!({"arguments": given}).to_string();
+        let mut fields = vec![
+            ("ref", reference.as_bytes()),
+            ("argument", argument.as_bytes()),
+        ];
+        if !given.is_empty() {
+            fields.push(("context", context.as_bytes()));
+        }
+        let request = self.era.request("completion/complete", &fields);
+        self.peer.request(request, wait).await
+    }
+
+    /// Subscribes to a resource, for this session and those after it. Returns when the server has
+    /// agreed.
+    pub async fn subscribe(&self, uri: &str, wait: Duration) -> Result<(), RequestFault> {
+        if !self.hello.declares(&["resources", "subscribe"]) {
+            return Err(RequestFault::not_offered("subscriptions to resources"));
+        }
+        let receiver = &self.peer.receiver;
+        receiver.subscription_status.forget_refusal(uri);
+        receiver.options.subscriptions.add(uri)?;
+        let outcome = self
+            .subscribed(wait, |outcomes| outcomes.resources.get(uri).cloned())
+            .await;
+        if outcome.is_err() && !matches!(outcome, Err(RequestFault::Closed(_))) {
+            receiver.options.subscriptions.remove(uri);
+        }
+        outcome
+    }
+
+    /// Ends a subscription. One that was not there has ended already.
+    pub async fn unsubscribe(&self, uri: &str, wait: Duration) -> Result<(), RequestFault> {
+        if !self.peer.receiver.options.subscriptions.remove(uri) {
+            return Ok(());
+        }
+        self.subscribed(wait, |outcomes| {
+            (!outcomes.resources.contains_key(uri)).then_some(Ok(()))
+        })
+        .await
+    }
+
+    /// Sets the level from which on the server logs, for this session and those after it.
+    pub async fn set_log_level(&self, level: LogLevel, wait: Duration) -> Result<(), RequestFault> {
+        if !self.hello.declares(&["logging"]) {
+            return Err(RequestFault::not_offered("logging"));
+        }
+        self.peer.receiver.options.subscriptions.set_level(level);
+        if !self.era.confirms_log_level() {
+            return Ok(());
+        }
+        self.subscribed(wait, |outcomes| {
+            let (known, outcome) = outcomes.level.clone()?;
+            (known == level).then_some(outcome)
+        })
+        .await
+    }
+
+    /// Waits for what the server says to a subscription.
+    async fn subscribed(
+        &self,
+        wait: Duration,
+        outcome: impl Fn(&SubscriptionOutcomes) -> Option<Result<(), RequestFault>>,
+    ) -> Result<(), RequestFault> {
+        let mut outcomes = self.peer.receiver.subscription_status.follow();
+        let known = async {
+            let found = outcomes.wait_for(|now| outcome(now).is_some()).await;
+            found.ok().and_then(|now| outcome(&now)).unwrap_or(Ok(()))
+        };
+        tokio::select! {
+            known = timeout(wait, known) => {
+                known.unwrap_or(Err(RequestFault::Timeout { after: wait, total: true }))
+            }
+            reason = self.closed() => Err(RequestFault::Closed(reason)),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The server at the other end of a session: sends requests to it and waits for their responses,
+//! with deadlines and cancellation. Knows no era.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use super::in_flight::{DeadlineCheck, InFlightCall};
+use super::receiver::Receiver;
+use super::request::{OutboundRequest, notification};
+use super::{RequestFault, RequestResult, TOOLS_CALL, retry};
+use crate::transport::{Closed, Delivery, MessageKind, Transport};
+use crate::wire::{Outgoing, RequestMetadata};
+
+/// Both halves of the connection.
+#[derive(Clone)]
+pub(super) struct Peer {
+    pub(super) receiver: Arc<Receiver>,
+    pub(super) transport: Arc<dyn Transport>,
+}
+
+impl Peer {
+    /// Sends a request that belongs to no caller and waits up to `wait`.
+    pub(super) async fn request(
+        &self,
+        request: OutboundRequest<'_>,
+        wait: Duration,
+    ) -> RequestResult {
+        let deadline = Instant::now() + wait;
+        let attempts = async {
+            let result = self.begin(request, None)?.response().await;
+            match retry::pause(&result, deadline).filter(|_| request.is_idempotent) {
+                Some(pause) => {
+                    sleep(pause).await;
+                    self.begin(request, None)?.response().await
+                }
+                None => result,
+            }
+        };
+        match timeout_at(deadline, attempts).await {
+            Ok(result) => result,
+            Err(_) => Err(RequestFault::Timeout {
+                after: wait,
+                total: true,
+            }),
+        }
+    }
+
+    /// Sends a caller's request and waits within its deadlines. Dropping the future cancels it.
+    pub(super) async fn request_for(
+        &self,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+    ) -> RequestResult {
+        let result = self.request_once(call, request).await;
+        if result.is_ok() || !request.is_idempotent {
+            return result;
+        }
+        let pause = match call.deadlines.check(Instant::now()) {
+            DeadlineCheck::Wait(until) => retry::pause(&result, until),
+            DeadlineCheck::Late(_) => None,
+        };
+        match pause {
+            // Boxed: rare, and it would make every call's future larger.
+            Some(pause) => {
+                Box::pin(async {
+                    sleep(pause).await;
+                    self.request_once(call, request).await
+                })
+                .await
+            }
+            None => result,
+        }
+    }
+
+    async fn request_once(
+        &self,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+    ) -> RequestResult {
+        self.ready_to_send(call, request).await?;
+        let mut response = self.begin(*request, Some(call))?;
+        self.receiver.pending.check_by(call.deadlines.first());
+        response.response().await
+    }
+
+    /// Sends a caller's request. Whoever takes the receiver must see to the request's end.
+    pub(super) async fn send_for(
+        &self,
+        call: &Arc<InFlightCall>,
+        request: OutboundRequest<'_>,
+    ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
+        self.ready_to_send(call, &request).await?;
+        let sent = self.send(request, Some(call))?;
+        self.receiver.pending.check_by(call.deadlines.first());
+        Ok(sent)
+    }
+
+    /// Waits for room in the transport, then makes sure that a tool is still the one that was
+    /// approved. Nothing may be awaited between this and the sending.
+    async fn ready_to_send(
+        &self,
+        call: &InFlightCall,
+        request: &OutboundRequest<'_>,
+    ) -> Result<(), RequestFault> {
+        if self.transport.wait_for_room(MessageKind::Request).is_some() {
+            Box::pin(self.wait_for_room(call)).await?;
+        }
+        if request.method == TOOLS_CALL && !call.is_still_approved() {
+            return Err(RequestFault::DefinitionChanged);
+        }
+        Ok(())
+    }
+
+    /// A server that does not read its input must not keep a call past its deadline.
+    async fn wait_for_room(&self, call: &InFlightCall) -> Result<(), RequestFault> {
+        let mut check_at = call.deadlines.first();
+        loop {
+            let Some(room) = self.transport.wait_for_room(MessageKind::Request) else {
+                return Ok(());
+            };
+            tokio::select! {
+                () = room => return Ok(()),
+                () = sleep_until(check_at) => match call.deadlines.check(Instant::now()) {
+                    DeadlineCheck::Wait(until) => check_at = until,
+                    DeadlineCheck::Late(fault) => return Err(fault),
+                },
+            }
+        }
+    }
+
+    /// Sends a request whose delivery the holder carries out while it waits for the response.
+    fn begin(
+        &self,
+        request: OutboundRequest<'_>,
+        call: Option<&Arc<InFlightCall>>,
+    ) -> Result<PendingResponse<'_>, RequestFault> {
+        let mut delivery = None;
+        let (id, receiver) = self.send_by(request, call, |message| {
+            delivery = self.transport.send_request(message)?;
+            Ok(())
+        })?;
+        Ok(PendingResponse {
+            peer: self,
+            id,
+            receiver,
+            delivery,
+            is_over: false,
+            is_cancellable: true,
+        })
+    }
+
+    /// Sends a request that belongs to no caller, and that goes on while the holder does not poll.
+    pub(super) fn start(
+        &self,
+        request: OutboundRequest<'_>,
+    ) -> Result<PendingResponse<'_>, RequestFault> {
+        let (id, receiver) = self.send(request, None)?;
+        Ok(PendingResponse {
+            peer: self,
+            id,
+            receiver,
+            delivery: None,
+            is_over: false,
+            is_cancellable: request.method != "initialize",
+        })
+    }
+
+    /// Sends a request whose response nobody needs; it is given up after `wait`, or when the
+    /// connection ends.
+    pub(super) fn send_and_forget(&self, request: OutboundRequest<'_>, wait: Duration) {
+        let (Ok((id, response)), Ok(runtime)) = (
+            self.send(request, None),
+            tokio::runtime::Handle::try_current(),
+        ) else {
+            return;
+        };
+        let receiver = self.receiver.clone();
+        runtime.spawn(async move {
+            if timeout(wait, response).await.is_err() {
+                receiver.pending.abandon(id);
+            }
+        });
+    }
+
+    fn send(
+        &self,
+        request: OutboundRequest<'_>,
+        call: Option<&Arc<InFlightCall>>,
+    ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
+        self.send_by(request, call, |message| self.transport.send(message))
+    }
+
+    /// Takes an id and hands the request to the transport.
+    fn send_by(
+        &self,
+        request: OutboundRequest<'_>,
+        call: Option<&Arc<InFlightCall>>,
+        send: impl FnOnce(Outgoing<'_>) -> Result<(), Closed>,
+    ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
+        let (id, receiver) = self.receiver.pending.add(call.cloned())?;
+        let body = request.encode(id, call.is_some());
+        let metadata = RequestMetadata {
+            version: request.revision.map(|revision| revision.as_str()),
+            name: request.name,
+            parameters: request.parameters,
+        };
+        match send(Outgoing {
+            id: Some(id),
+            method: Some(request.method),
+            body: &body,
+            metadata,
+        }) {
+            Ok(()) => Ok((id, receiver)),
+            Err(closed) => {
+                self.receiver.pending.abandon(id);
+                Err(RequestFault::Closed(closed.to_string()))
+            }
+        }
+    }
+
+    pub(super) fn notify(&self, method: &str, params: &serde_json::Value) {
+        self.receiver
+            .send(&notification(method, params), Some(method));
+    }
+}
+
+/// A request that has been sent. Dropping it before its response cancels the request.
+pub(super) struct PendingResponse<'a> {
+    peer: &'a Peer,
+    pub(super) id: u64,
+    receiver: oneshot::Receiver<RequestResult>,
+    /// Brings the response, where the transport leaves that to the waiter.
+    delivery: Option<Delivery>,
+    /// The response was taken.
+    is_over: bool,
+    is_cancellable: bool,
+}
+
+impl PendingResponse<'_> {
+    /// The response. Cancel-safe.
+    pub(super) async fn response(&mut self) -> RequestResult {
+        poll_fn(|task| self.poll_response(task)).await
+    }
+
+    fn poll_response(&mut self, task: &mut Context<'_>) -> Poll<RequestResult> {
+        self.delivery
+            .take_if(|delivery| Pin::new(delivery).poll(task).is_ready());
+        // Outside of the task's budget: the delivery may use that up on every poll, for as long as
+        // the server sends.
+        let result = ready!(pin!(unconstrained(&mut self.receiver)).poll(task));
+        self.is_over = true;
+        Poll::Ready(result.unwrap_or_else(|_| Err(RequestFault::session_dropped())))
+    }
+}
+
+impl Drop for PendingResponse<'_> {
+    fn drop(&mut self) {
+        let receiver = &self.peer.receiver;
+        if !self.is_over && receiver.pending.abandon(self.id) && self.is_cancellable {
+            receiver.cancel(self.id, "the caller no longer waits");
+        }
+        receiver.request_ended(self.id);
+    }
+}

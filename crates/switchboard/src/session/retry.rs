@@ -1,0 +1,42 @@
+//! When a request is sent a second time: the server is busy and said until when, or the response
+//! was lost on its way.
+//!
+//! Either way it may have been executed, so only what does no harm twice is sent twice: lists,
+//! handshakes, and calls of tools that the entry names in `idempotent_tools`. Every other request
+//! fails, with the time that the server named.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{RequestFault, RequestResult};
+use crate::transport::WireFault;
+
+/// However soon a server wants to be asked again, it is left alone for so long.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long to wait before the second attempt, if one is worth it and can begin before `deadline`.
+pub(super) fn pause(result: &RequestResult, deadline: Instant) -> Option<Duration> {
+    match result {
+        Err(RequestFault::Wire(WireFault::Lost(_))) => in_time(SHORTEST_PAUSE, deadline),
+        Err(RequestFault::Wire(fault)) => pause_if_busy(fault, deadline),
+        _ => None,
+    }
+}
+
+/// The same where only a busy server is worth it.
+pub(super) fn pause_if_busy(fault: &WireFault, deadline: Instant) -> Option<Duration> {
+    match fault {
+        WireFault::Status {
+            status: 429 | 503,
+            retry_after: Some(wait),
+            ..
+        } => in_time(*wait, deadline),
+        _ => None,
+    }
+}
+
+fn in_time(pause: Duration, deadline: Instant) -> Option<Duration> {
+    let pause = pause.max(SHORTEST_PAUSE);
+    (Instant::now() + pause < deadline).then_some(pause)
+}

@@ -1,0 +1,187 @@
+//! Subscriptions to resources, and the log level.
+//!
+//! They belong to the server and outlive its sessions. Each session tells its server of them
+//! (`legacy::subscribe`, `modern::listen`) and keeps what the server said.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::watch;
+
+use super::RequestFault;
+use crate::event::LogLevel;
+use crate::sync::lock;
+
+/// How many resources may be subscribed to.
+const MAX_RESOURCES: usize = 1_000;
+
+/// The subscriptions with one server. Clones share them; every session of the server follows them.
+#[derive(Debug, Clone, Default)]
+pub struct Subscriptions(Arc<watch::Sender<DesiredSubscriptions>>);
+
+/// All subscriptions at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct DesiredSubscriptions {
+    /// The resources.
+    pub(super) resources: BTreeSet<String>,
+    /// From which level on the server should log; `None` leaves it to the server.
+    pub(super) level: Option<LogLevel>,
+}
+
+impl Subscriptions {
+    /// The log level.
+    pub(super) fn level(&self) -> Option<LogLevel> {
+        self.0.borrow().level
+    }
+
+    pub(super) fn set_level(&self, level: LogLevel) {
+        self.0.send_modify(|desired| desired.level = Some(level));
+    }
+
+    /// Subscribes to a resource. The error is that there are too many.
+    pub(super) fn add(&self, uri: &str) -> Result<(), RequestFault> {
+        let mut added = true;
+        self.0.send_modify(|desired| {
+            added = desired.resources.contains(uri) || desired.resources.len() < MAX_RESOURCES;
+            if added {
+                desired.resources.insert(uri.to_owned());
+            }
+        });
+        if added {
+            Ok(())
+        } else {
+            Err(RequestFault::NotSent(format!(
+                "{MAX_RESOURCES} resources are subscribed to already"
+            )))
+        }
+    }
+
+    /// True if it was subscribed to.
+    pub(super) fn remove(&self, uri: &str) -> bool {
+        let mut was_subscribed = false;
+        self.0
+            .send_modify(|desired| was_subscribed = desired.resources.remove(uri));
+        was_subscribed
+    }
+
+    pub(super) fn follow(&self) -> watch::Receiver<DesiredSubscriptions> {
+        self.0.subscribe()
+    }
+}
+
+/// What the server of one session said to the subscriptions it was told of.
+#[derive(Debug, Default)]
+pub(super) struct SubscriptionStatus {
+    /// Written by the session's own task, read by whoever waits for an outcome.
+    outcomes: watch::Sender<SubscriptionOutcomes>,
+    /// The acknowledgements of open `subscriptions/listen` requests, by id.
+    acknowledged: Mutex<HashMap<u64, ListenAcknowledgement>>,
+    /// Notified with each acknowledgement.
+    pub(super) acknowledging: tokio::sync::Notify,
+}
+
+/// What the server said to each subscription.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SubscriptionOutcomes {
+    /// Grows when the server has forgotten all subscriptions.
+    pub(super) renewals: u64,
+    pub(super) resources: BTreeMap<String, Result<(), RequestFault>>,
+    pub(super) level: Option<(LogLevel, Result<(), RequestFault>)>,
+}
+
+/// The part of a `subscriptions/listen` request that the server agreed to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ListenAcknowledgement {
+    pub(super) tools_list_changed: bool,
+    pub(super) prompts_list_changed: bool,
+    pub(super) resources_list_changed: bool,
+    pub(super) resource_subscriptions: Vec<String>,
+}
+
+impl SubscriptionStatus {
+    pub(super) fn follow(&self) -> watch::Receiver<SubscriptionOutcomes> {
+        self.outcomes.subscribe()
+    }
+
+    pub(super) fn now(&self) -> SubscriptionOutcomes {
+        self.outcomes.borrow().clone()
+    }
+
+    /// Notes what the server said, unless it has forgotten all subscriptions since.
+    pub(super) fn note(&self, renewals: u64, note: impl FnOnce(&mut SubscriptionOutcomes)) {
+        self.outcomes.send_modify(|outcomes| {
+            if outcomes.renewals == renewals {
+                note(outcomes);
+            }
+        });
+    }
+
+    /// Forgets a refusal before a new attempt.
+    pub(super) fn forget_refusal(&self, uri: &str) {
+        self.outcomes.send_modify(|outcomes| {
+            if outcomes.resources.get(uri).is_some_and(Result::is_err) {
+                outcomes.resources.remove(uri);
+            }
+        });
+    }
+
+    /// The server has begun a new session: it knows no subscriptions.
+    pub(super) fn reset(&self) {
+        self.outcomes.send_modify(|outcomes| {
+            *outcomes = SubscriptionOutcomes {
+                renewals: outcomes.renewals + 1,
+                ..SubscriptionOutcomes::default()
+            }
+        });
+    }
+
+    fn acknowledgements(&self) -> MutexGuard<'_, HashMap<u64, ListenAcknowledgement>> {
+        lock(&self.acknowledged)
+    }
+
+    /// A request was acknowledged. Acknowledgements that nobody took are forgotten once their
+    /// request is no longer open.
+    pub(super) fn acknowledge(
+        &self,
+        id: u64,
+        acknowledged: ListenAcknowledgement,
+        is_open: impl Fn(u64) -> bool,
+    ) {
+        let mut all = self.acknowledgements();
+        all.retain(|id, _| is_open(*id));
+        all.insert(id, acknowledged);
+        drop(all);
+        self.acknowledging.notify_one();
+    }
+
+    /// The acknowledgement of this request, once.
+    pub(super) fn take_acknowledgement(&self, id: u64) -> Option<ListenAcknowledgement> {
+        self.acknowledgements().remove(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody takes those of the requests that tasks hold, and a server may acknowledge what was
+    /// never requested.
+    #[test]
+    fn an_acknowledgement_is_kept_only_while_its_request_is_open() {
+        let status = SubscriptionStatus::default();
+        for id in 1..=100 {
+            status.acknowledge(id, ListenAcknowledgement::default(), |stands| {
+                stands + 1 >= id
+            });
+        }
+        assert_eq!(status.acknowledgements().len(), 2);
+        assert_eq!(
+            (
+                status.take_acknowledgement(100),
+                status.take_acknowledgement(7)
+            ),
+            (Some(ListenAcknowledgement::default()), None)
+        );
+    }
+}
