@@ -4,7 +4,7 @@ use switchboard::Host;
 use switchboard::config::Endpoint;
 use switchboard::event::{Event, Events, LogLevel, NextEvent};
 use switchboard::name::ServerName;
-use switchboard::reload::{Reloaded, Waiting};
+use switchboard::reload::{PendingChange, ReloadReport};
 use switchboard::server::ServerHandle;
 use switchboard::untrusted::Untrusted;
 
@@ -111,14 +111,14 @@ fn print_event(host: &Host, next: NextEvent) {
 }
 
 /// What a change of the configuration did, one line each.
-fn reload_lines(reloaded: &Reloaded) -> Vec<String> {
-    let Reloaded {
+fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
+    let ReloadReport {
         added,
         restarted,
         stopped,
         adjusted,
         removed,
-        waiting,
+        pending,
     } = reloaded;
     let line_about = |servers: &[ServerName], what: &str| {
         let names: Vec<String> = servers
@@ -138,7 +138,7 @@ fn reload_lines(reloaded: &Reloaded) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect();
-    lines.extend(waiting.iter().map(|Waiting { server, reason }| {
+    lines.extend(pending.iter().map(|PendingChange { server, reason }| {
         let reason = escaped(reason);
         match server {
             Some(server) => {

@@ -11,7 +11,7 @@ use switchboard::config::{
 use switchboard::launch::{Containment, Launcher};
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
-use switchboard::store::{FileStore, MemoryStore, Shelf, Store};
+use switchboard::store::{FileStore, MemoryStore, Store, StoreTable};
 use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
 use switchboard::{Host, HostBuilder};
@@ -411,20 +411,21 @@ pub(crate) fn open_store(paths: &Paths, scope: OutputScope) -> Arc<dyn Store> {
 /// person deletes it.
 fn report_damaged_files(store: &FileStore, scope: OutputScope) {
     let before = store.damaged();
-    let shelves = [
-        Shelf::Grants,
-        Shelf::Pins,
-        Shelf::Trust,
-        Shelf::Folders,
-        Shelf::Permissions,
+    let tables = [
+        StoreTable::Grants,
+        StoreTable::Pins,
+        StoreTable::Trust,
+        StoreTable::Folders,
+        StoreTable::Permissions,
     ];
-    for shelf in
-        shelves
-            .into_iter()
-            .chain([Shelf::Eras, Shelf::Wires, Shelf::Logins, Shelf::Notices])
-    {
+    for table in tables.into_iter().chain([
+        StoreTable::Eras,
+        StoreTable::Wires,
+        StoreTable::Logins,
+        StoreTable::Notices,
+    ]) {
         // Reading renames a damaged file; other errors are reported where the content is needed.
-        let _ = store.all(shelf);
+        let _ = store.all(table);
     }
     let found = store
         .damaged()

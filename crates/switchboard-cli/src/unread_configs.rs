@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use switchboard::config::{self, ConfigFile, Scope};
-use switchboard::store::{Shelf, Store};
+use switchboard::store::{Store, StoreTable};
 
 use crate::paths::Paths;
 use crate::view::counted;
@@ -28,7 +28,7 @@ pub(crate) fn report(paths: &Paths, store: &dyn Store) {
     for file in all.filter(|file| file.is_file()) {
         let key = file.display().to_string();
         let was_reported = store
-            .get(Shelf::Notices, &key)
+            .get(StoreTable::Notices, &key)
             .is_ok_and(|value| value.is_some());
         if was_reported {
             continue;
@@ -48,7 +48,7 @@ pub(crate) fn report(paths: &Paths, store: &dyn Store) {
             escaped(&key)
         ));
         // If this fails, the notice is printed again next time.
-        let _ = store.put(Shelf::Notices, &key, "true");
+        let _ = store.put(StoreTable::Notices, &key, "true");
     }
 }
 

@@ -93,7 +93,7 @@ pub enum Event {
         uri: Untrusted,
     },
     /// Another configuration holds, as far as a person has said so.
-    Reloaded(std::sync::Arc<crate::reload::Reloaded>),
+    Reloaded(std::sync::Arc<crate::reload::ReloadReport>),
     /// A file that is watched cannot be used; the configuration from before stays.
     ConfigBroken {
         /// What is wrong with it, one line each, safe to show.

@@ -20,7 +20,7 @@ use crate::gate::{Gate, Grants};
 use crate::launch::Containment;
 use crate::name::ServerName;
 use crate::panics::catch;
-use crate::reload::Reloading;
+use crate::reload::ReloadState;
 use crate::schema::Validators;
 #[cfg(feature = "oauth")]
 use crate::server::State;
@@ -80,7 +80,7 @@ pub(crate) struct HostState {
     pub(crate) caller: Arc<dyn Caller>,
     /// Somebody was told that a caller offers more than servers know.
     pub(crate) warned_of_offers: AtomicBool,
-    pub(crate) reloading: Reloading,
+    pub(crate) reload: ReloadState,
 }
 
 impl Host {
@@ -203,12 +203,12 @@ impl Host {
     /// under way end.
     pub async fn stop(&self) {
         let mut stopping: JoinSet<()> = JoinSet::new();
-        self.0.reloading.stop_watching();
+        self.0.reload.stop_watching();
         for server in self
             .servers()
             .iter()
             .cloned()
-            .chain(self.0.reloading.leaving())
+            .chain(self.0.reload.retiring())
         {
             stopping.spawn(async move { server.stop().await });
         }

@@ -8,7 +8,7 @@
 
 #[cfg(feature = "watch")]
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use tokio::sync::watch;
@@ -20,19 +20,20 @@ use crate::event::Event;
 use crate::host::{Host, HostState, Roster, initial_state};
 use crate::name::ServerName;
 use crate::server::{ServerHandle, State};
+use crate::sync::lock;
 use crate::trust::{self, AcceptError, Disclosure};
 
-use difference::{Difference, Said, Step, difference};
+use difference::{Difference, ReloadApproval, ServerChange, difference};
 #[cfg(feature = "watch")]
-pub use watching::WatchError;
+pub use watcher::WatchError;
 
 mod difference;
 #[cfg(feature = "watch")]
-mod watching;
+mod watcher;
 
 /// Something of a new configuration that waits until a person says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PendingChange {
     /// Which server it is about; `None` for the rules that all have in common.
     pub server: Option<ServerName>,
     /// What it is, in one line that is safe to show.
@@ -41,7 +42,7 @@ pub struct Waiting {
 
 /// What a new configuration came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reloaded {
+pub struct ReloadReport {
     /// Servers that were not there before and may run.
     pub added: Vec<ServerName>,
     /// Servers that are begun anew, after the calls that they have.
@@ -53,28 +54,28 @@ pub struct Reloaded {
     /// Servers that are there no longer; they end after the calls that they have.
     pub removed: Vec<ServerName>,
     /// What waits until a person says so.
-    pub waiting: Vec<Waiting>,
+    pub pending: Vec<PendingChange>,
 }
 
 /// What a host remembers of its reloads.
 #[derive(Debug, Default)]
-pub(crate) struct Reloading {
+pub(crate) struct ReloadState {
     /// One reload at a time.
     turn: tokio::sync::Mutex<()>,
     /// What the files say, where some of it waits.
-    wanted: Mutex<Option<Arc<Config>>>,
+    latest: Mutex<Option<Arc<Config>>>,
     /// What waits beside servers that were never started.
-    waiting: Mutex<Vec<Waiting>>,
+    pending: Mutex<Vec<PendingChange>>,
     /// Why the files cannot be used now.
-    broken: Mutex<Option<Vec<String>>>,
-    leaving: Mutex<Leaving>,
+    load_errors: Mutex<Option<Vec<String>>>,
+    retiring: Mutex<RetiringServers>,
     /// Watches the files; ends with the host.
     watcher: Mutex<Option<AbortHandle>>,
 }
 
 /// Servers that have been replaced, and still have calls.
 #[derive(Debug, Default)]
-struct Leaving {
+struct RetiringServers {
     handles: Vec<ServerHandle>,
     /// Ends with the host.
     tasks: JoinSet<()>,
@@ -84,39 +85,39 @@ impl Host {
     /// Applies another configuration, because a person said so: all of it holds. Unchanged servers
     /// and their calls are not touched; a project's entry that nobody has accepted still waits.
     /// Of files that are not watched (core-agent), every server is closed before one is begun.
-    pub async fn reload(&self, config: Config) -> Result<Reloaded, ConfigErrors> {
-        self.0.apply(config, By::Person).await
+    pub async fn reload(&self, config: Config) -> Result<ReloadReport, ConfigErrors> {
+        self.0.apply(config, ReloadCause::Person).await
     }
 
     /// What a change of a watched file has left waiting until a person says so: by
     /// [`reload`](Self::reload), or for one server by [`accept`](Self::accept).
-    pub fn waiting(&self) -> Vec<Waiting> {
-        waiting(&self.servers(), &locked(&self.0.reloading.waiting))
+    pub fn pending_changes(&self) -> Vec<PendingChange> {
+        pending_changes(&self.servers(), &lock(&self.0.reload.pending))
     }
 
     /// What a server that waits would run: to show to a person, whole, before
     /// [`accept`](Self::accept).
     pub fn disclose(&self, server: &ServerName) -> Option<Disclosure> {
-        let wanted = locked(&self.0.reloading.wanted)
+        let latest = lock(&self.0.reload.latest)
             .clone()
             .unwrap_or_else(|| self.0.roster.load().config.clone());
         Some(trust::disclose(
-            wanted.servers.get(server)?,
+            latest.servers.get(server)?,
             &self.0.resources.environment,
         ))
     }
 
     /// Records a person's yes for exactly what was disclosed, and starts it if it is still what the
     /// file says.
-    pub async fn accept(&self, disclosure: &Disclosure) -> Result<Reloaded, AcceptError> {
+    pub async fn accept(&self, disclosure: &Disclosure) -> Result<ReloadReport, AcceptError> {
         trust::accept(disclosure, &*self.0.store)?;
-        let wanted = locked(&self.0.reloading.wanted)
+        let latest = lock(&self.0.reload.latest)
             .clone()
             .unwrap_or_else(|| self.0.roster.load().config.clone());
         // Its rules compiled when it was first read.
         Ok(self
             .0
-            .apply((*wanted).clone(), By::Nobody)
+            .apply((*latest).clone(), ReloadCause::FileChange)
             .await
             .unwrap_or_default())
     }
@@ -124,7 +125,7 @@ impl Host {
     /// Why the watched files cannot be used now, one line each; empty while they can. The
     /// configuration from before stays.
     pub fn config_errors(&self) -> Vec<String> {
-        locked(&self.0.reloading.broken).clone().unwrap_or_default()
+        lock(&self.0.reload.load_errors).clone().unwrap_or_default()
     }
 
     /// Watches configuration files, the ones that may yet appear too, and applies what `load` then
@@ -138,34 +139,34 @@ impl Host {
         files: impl IntoIterator<Item = PathBuf>,
         load: impl Fn() -> Result<Config, ConfigErrors> + Send + Sync + 'static,
     ) -> Result<(), WatchError> {
-        watching::begin(&self.0, files.into_iter().collect(), Arc::new(load))
+        watcher::begin(&self.0, files.into_iter().collect(), Arc::new(load))
     }
 }
 
 /// Who stands behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum ReloadCause {
     Person,
     /// A file changed.
-    Nobody,
+    FileChange,
 }
 
 impl HostState {
-    async fn apply(&self, new: Config, by: By) -> Result<Reloaded, ConfigErrors> {
-        let _turn = self.reloading.turn.lock().await;
+    async fn apply(&self, new: Config, cause: ReloadCause) -> Result<ReloadReport, ConfigErrors> {
+        let _turn = self.reload.turn.lock().await;
         let roster = self.roster.load_full();
-        let difference = self.difference(&roster, &new, by);
+        let difference = self.difference(&roster, &new, cause);
         let gate = Roster::gate_of(&difference.config, &self.own, &*self.store)?;
-        *locked(&self.reloading.broken) = None;
-        *locked(&self.reloading.wanted) = Some(Arc::new(new));
-        let before = waiting(&roster.servers, &locked(&self.reloading.waiting));
-        locked(&self.reloading.waiting).clone_from(&difference.waiting);
-        if is_nothing(&roster, &difference) && gate.accepted() == roster.gate.accepted() {
+        *lock(&self.reload.load_errors) = None;
+        *lock(&self.reload.latest) = Some(Arc::new(new));
+        let before = pending_changes(&roster.servers, &lock(&self.reload.pending));
+        lock(&self.reload.pending).clone_from(&difference.pending);
+        if changes_nothing(&roster, &difference) && gate.accepted() == roster.gate.accepted() {
             let reloaded = report(&roster, &difference, &roster.servers);
-            self.tell(&reloaded, before);
+            self.publish_report(&reloaded, before);
             return Ok(reloaded);
         }
-        let (servers, leaving) = self.next_servers(&roster, &difference).await;
+        let (servers, retiring) = self.next_servers(&roster, &difference).await;
         let reloaded = report(&roster, &difference, &servers);
         self.roster.store(Arc::new(Roster::new(
             roster.number + 1,
@@ -175,17 +176,17 @@ impl HostState {
         )));
         self.rebuild();
         // Only now: whoever finds a server on its way out finds its successor.
-        self.reloading.see_off(leaving);
-        self.tell(&reloaded, before);
+        self.reload.retire(retiring);
+        self.publish_report(&reloaded, before);
         Ok(reloaded)
     }
 
     /// Unless there is nothing new in it.
-    fn tell(&self, reloaded: &Reloaded, before: Vec<Waiting>) {
+    fn publish_report(&self, reloaded: &ReloadReport, before: Vec<PendingChange>) {
         if *reloaded
-            != (Reloaded {
-                waiting: before,
-                ..Reloaded::default()
+            != (ReloadReport {
+                pending: before,
+                ..ReloadReport::default()
             })
         {
             // Nobody listening is fine.
@@ -195,23 +196,27 @@ impl HostState {
         }
     }
 
-    fn difference(&self, roster: &Roster, new: &Config, by: By) -> Difference {
+    fn difference(&self, roster: &Roster, new: &Config, cause: ReloadCause) -> Difference {
         let waits = |name: &ServerName| roster.server(name).ok().and_then(why_untrusted);
         let accepted = |server: &ServerConfig| {
             trust::is_accepted(server, &self.resources.environment, &*self.store)
         };
-        let mut found = match by {
-            By::Person => difference(&roster.config, &waits, new, Said::Person),
-            By::Nobody => difference(&roster.config, &waits, new, Said::Nobody(&accepted)),
+        let mut found = match cause {
+            ReloadCause::Person => difference(&roster.config, &waits, new, ReloadApproval::Person),
+            ReloadCause::FileChange => difference(
+                &roster.config,
+                &waits,
+                new,
+                ReloadApproval::FileChange(&accepted),
+            ),
         };
-        if by == By::Person {
+        if cause == ReloadCause::Person {
             // Whoever says so after a stop wants them back.
-            let gone = |name: &ServerName| roster.server(name).is_ok_and(ServerHandle::has_ended);
-            let back = found
-                .steps
-                .iter_mut()
-                .filter(|(name, step)| matches!(step, Step::Keep | Step::Adopt) && gone(name));
-            back.for_each(|(_, step)| *step = Step::Begin);
+            let ended = |name: &ServerName| roster.server(name).is_ok_and(ServerHandle::has_ended);
+            let back = found.changes.iter_mut().filter(|(name, change)| {
+                matches!(change, ServerChange::Keep | ServerChange::UpdateConfig) && ended(name)
+            });
+            back.for_each(|(_, change)| *change = ServerChange::Start);
         }
         found
     }
@@ -222,19 +227,19 @@ impl HostState {
         &self,
         roster: &Roster,
         difference: &Difference,
-    ) -> (Vec<ServerHandle>, Vec<Parting>) {
-        let (mut servers, mut leaving) = (Vec::new(), Vec::new());
+    ) -> (Vec<ServerHandle>, Vec<RetiringServer>) {
+        let (mut servers, mut retiring) = (Vec::new(), Vec::new());
         let mut part = |old: &ServerHandle| {
-            let parting = Parting::new(old);
-            let gone = parting.gone.subscribe();
-            leaving.push(parting);
-            gone
+            let retiring_server = RetiringServer::new(old);
+            let ended = retiring_server.ended.subscribe();
+            retiring.push(retiring_server);
+            ended
         };
         let of_unwatched_files = |server: &&ServerHandle| !server.config.dialect.profile().watched;
         let together: Vec<_> = match difference
-            .steps
+            .changes
             .values()
-            .any(|step| *step == Step::BeginTogether)
+            .any(|change| *change == ServerChange::StartTogether)
         {
             true => roster
                 .servers
@@ -246,138 +251,144 @@ impl HostState {
         };
         for name in &difference.removed {
             if let Ok(old) = roster.server(name)
-                && !together.iter().any(|(parting, _)| parting == name)
+                && !together
+                    .iter()
+                    .any(|(retiring_server, _)| retiring_server == name)
             {
                 part(old);
             }
         }
-        for (name, step) in &difference.steps {
+        for (name, change) in &difference.changes {
             let entry = difference.config.servers[name].clone();
             let old = roster.server(name).ok();
             let mut after: Vec<watch::Receiver<()>> = Vec::new();
-            match (step, old) {
-                (Step::Keep | Step::Adopt, Some(old)) => {
+            match (change, old) {
+                (ServerChange::Keep | ServerChange::UpdateConfig, Some(old)) => {
                     servers.push(old.update_config(entry).await);
                     continue;
                 }
-                (Step::BeginTogether, _) => {
-                    after.extend(together.iter().map(|(_, gone)| gone.clone()))
+                (ServerChange::StartTogether, _) => {
+                    after.extend(together.iter().map(|(_, ended)| ended.clone()))
                 }
-                (_, Some(old)) if !together.iter().any(|(parting, _)| parting == name) => {
+                (_, Some(old))
+                    if !together
+                        .iter()
+                        .any(|(retiring_server, _)| retiring_server == name) =>
+                {
                     after.push(part(old))
                 }
                 _ => {}
             }
-            servers.push(self.begin(entry, step, &difference.config, after));
+            servers.push(self.start_server(entry, change, &difference.config, after));
         }
-        (servers, leaving)
+        (servers, retiring)
     }
 
-    fn begin(
+    fn start_server(
         &self,
         entry: Arc<ServerConfig>,
-        step: &Step,
+        change: &ServerChange,
         config: &Config,
         after: Vec<watch::Receiver<()>>,
     ) -> ServerHandle {
-        let initial = match step {
-            Step::Wait(reason) => State::Untrusted {
+        let initial = match change {
+            ServerChange::Wait(reason) => State::Untrusted {
                 reason: reason.clone(),
             },
             _ => initial_state(&entry, config, self.only.as_deref(), &self.resources),
         };
-        let (initial, others) = match (initial, after.is_empty()) {
+        let (initial, wait_first) = match (initial, after.is_empty()) {
             (State::Connecting { .. }, false) => (
                 State::Connecting {
                     since: SystemTime::now(),
                     step: "drain",
                 },
-                Some(all_gone(after)),
+                Some(wait_ended(after)),
             ),
-            (initial, false) => (initial, Some(all_gone(after))),
+            (initial, false) => (initial, Some(wait_ended(after))),
             (initial, true) => (initial, None),
         };
-        ServerHandle::start_after(entry, self.resources.clone(), initial, others)
+        ServerHandle::start_after(entry, self.resources.clone(), initial, wait_first)
     }
 
     /// What the files have come to could not be used.
     #[cfg(feature = "watch")]
-    fn broken(&self, errors: Vec<String>) {
-        let mut broken = locked(&self.reloading.broken);
-        if broken.as_ref() != Some(&errors) {
-            *broken = Some(errors.clone());
+    fn set_load_errors(&self, errors: Vec<String>) {
+        let mut load_errors = lock(&self.reload.load_errors);
+        if load_errors.as_ref() != Some(&errors) {
+            *load_errors = Some(errors.clone());
             let _ = self.events.send(Event::ConfigBroken { errors });
         }
     }
 }
 
 /// A server that leaves.
-struct Parting {
+struct RetiringServer {
     handle: ServerHandle,
     /// Dropped when it has left.
-    gone: watch::Sender<()>,
+    ended: watch::Sender<()>,
 }
 
-impl Parting {
+impl RetiringServer {
     fn new(handle: &ServerHandle) -> Self {
         Self {
             handle: handle.clone(),
-            gone: watch::Sender::new(()),
+            ended: watch::Sender::new(()),
         }
     }
 }
 
-fn all_gone(partings: Vec<watch::Receiver<()>>) -> BoxFuture<'static, ()> {
+fn wait_ended(servers: Vec<watch::Receiver<()>>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        for mut parting in partings {
+        for mut retiring_server in servers {
             // Nothing is ever sent: it ends when the sender is gone.
-            while parting.changed().await.is_ok() {}
+            while retiring_server.changed().await.is_ok() {}
         }
     })
 }
 
-impl Reloading {
+impl ReloadState {
     /// Lets servers end once their calls have.
-    fn see_off(&self, leaving: Vec<Parting>) {
-        let mut seen_off = locked(&self.leaving);
-        seen_off.handles.retain(|handle| !handle.has_ended());
-        while seen_off.tasks.try_join_next().is_some() {}
-        for Parting { handle, gone } in leaving {
-            seen_off.handles.push(handle.clone());
-            seen_off.tasks.spawn(async move {
+    fn retire(&self, servers: Vec<RetiringServer>) {
+        let mut retiring = lock(&self.retiring);
+        retiring.handles.retain(|handle| !handle.has_ended());
+        while retiring.tasks.try_join_next().is_some() {}
+        for RetiringServer { handle, ended } in servers {
+            retiring.handles.push(handle.clone());
+            retiring.tasks.spawn(async move {
                 handle.retire().await;
-                drop(gone);
+                drop(ended);
             });
         }
     }
 
     /// Those that still have calls.
-    pub(crate) fn leaving(&self) -> Vec<ServerHandle> {
-        locked(&self.leaving).handles.clone()
+    pub(crate) fn retiring(&self) -> Vec<ServerHandle> {
+        lock(&self.retiring).handles.clone()
     }
 
     pub(crate) fn stop_watching(&self) {
-        if let Some(watcher) = locked(&self.watcher).take() {
+        if let Some(watcher) = lock(&self.watcher).take() {
             watcher.abort();
         }
     }
 }
 
-impl Drop for Reloading {
+impl Drop for ReloadState {
     fn drop(&mut self) {
         self.stop_watching();
     }
 }
 
 /// Whether nobody would see a difference.
-fn is_nothing(roster: &Roster, difference: &Difference) -> bool {
-    let stays = |name: &ServerName, step: &Step| match step {
-        Step::Keep => true,
-        Step::Wait(why) => roster.server(name).is_ok_and(|server| {
+fn changes_nothing(roster: &Roster, difference: &Difference) -> bool {
+    let stays = |name: &ServerName, change: &ServerChange| match change {
+        ServerChange::Keep => true,
+        ServerChange::Wait(why) => roster.server(name).is_ok_and(|server| {
             why_untrusted(server).as_ref() == Some(why)
                 && server.config == difference.config.servers[name]
         }),
-        Step::Adopt | Step::Begin | Step::BeginTogether => false,
+        ServerChange::UpdateConfig | ServerChange::Start | ServerChange::StartTogether => false,
     };
     difference.config == *roster.config
         && difference
@@ -386,9 +397,9 @@ fn is_nothing(roster: &Roster, difference: &Difference) -> bool {
             .keys()
             .eq(roster.config.servers.keys())
         && difference
-            .steps
+            .changes
             .iter()
-            .all(|(name, step)| stays(name, step))
+            .all(|(name, change)| stays(name, change))
 }
 
 fn why_untrusted(server: &ServerHandle) -> Option<String> {
@@ -399,9 +410,9 @@ fn why_untrusted(server: &ServerHandle) -> Option<String> {
 }
 
 /// The servers that wait for their first start, and the rest.
-fn waiting(servers: &[ServerHandle], rest: &[Waiting]) -> Vec<Waiting> {
+fn pending_changes(servers: &[ServerHandle], rest: &[PendingChange]) -> Vec<PendingChange> {
     let first = servers.iter().filter_map(|server| {
-        Some(Waiting {
+        Some(PendingChange {
             server: Some(server.config.name.clone()),
             reason: why_untrusted(server)?,
         })
@@ -409,17 +420,17 @@ fn waiting(servers: &[ServerHandle], rest: &[Waiting]) -> Vec<Waiting> {
     first.chain(rest.iter().cloned()).collect()
 }
 
-fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) -> Reloaded {
+fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) -> ReloadReport {
     let may_run = |name: &ServerName| {
         servers
             .iter()
             .any(|server| server.config.name == *name && why_untrusted(server).is_none())
     };
-    let named = |wanted: &dyn Fn(&ServerName, &Step) -> bool| -> Vec<ServerName> {
+    let named = |latest: &dyn Fn(&ServerName, &ServerChange) -> bool| -> Vec<ServerName> {
         difference
-            .steps
+            .changes
             .iter()
-            .filter(|(name, step)| wanted(name, step))
+            .filter(|(name, change)| latest(name, change))
             .map(|(name, _)| name.clone())
             .collect()
     };
@@ -428,7 +439,8 @@ fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) ->
             .server(name)
             .is_ok_and(|server| why_untrusted(server).is_none())
     };
-    let begins = |step: &Step| matches!(step, Step::Begin | Step::BeginTogether);
+    let begins =
+        |change: &ServerChange| matches!(change, ServerChange::Start | ServerChange::StartTogether);
     let rests = |servers: &[ServerHandle], name: &ServerName| {
         let state = servers
             .iter()
@@ -441,18 +453,16 @@ fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) ->
             )
         })
     };
-    Reloaded {
-        added: named(&|name, step| begins(step) && !was_there(name) && may_run(name)),
-        restarted: named(&|name, step| begins(step) && was_there(name) && !rests(servers, name)),
-        stopped: named(&|name, step| {
-            begins(step) && !rests(&roster.servers, name) && rests(servers, name)
+    ReloadReport {
+        added: named(&|name, change| begins(change) && !was_there(name) && may_run(name)),
+        restarted: named(&|name, change| {
+            begins(change) && was_there(name) && !rests(servers, name)
         }),
-        adjusted: named(&|_, step| *step == Step::Adopt),
+        stopped: named(&|name, change| {
+            begins(change) && !rests(&roster.servers, name) && rests(servers, name)
+        }),
+        adjusted: named(&|_, change| *change == ServerChange::UpdateConfig),
         removed: difference.removed.clone(),
-        waiting: waiting(servers, &difference.waiting),
+        pending: pending_changes(servers, &difference.pending),
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

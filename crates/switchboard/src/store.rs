@@ -23,7 +23,7 @@ pub(crate) fn make_private_folder(folder: &std::path::Path) -> std::io::Result<(
 /// The kinds of things remembered. Each is a shelf of its own, so that a damaged one takes no other
 /// with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shelf {
+pub enum StoreTable {
     /// Remembered answers.
     Grants,
     /// Definitions seen when a grant was given.
@@ -49,19 +49,19 @@ pub enum Shelf {
 /// Small values by key. Values are JSON text.
 pub trait Store: Send + Sync + fmt::Debug {
     /// The value, if there is one.
-    fn get(&self, shelf: Shelf, key: &str) -> Result<Option<String>, StoreError>;
+    fn get(&self, table: StoreTable, key: &str) -> Result<Option<String>, StoreError>;
     /// All keys and values of a shelf.
-    fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError>;
+    fn all(&self, table: StoreTable) -> Result<Vec<(String, String)>, StoreError>;
     /// Sets a value.
-    fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError>;
+    fn put(&self, table: StoreTable, key: &str, value: &str) -> Result<(), StoreError>;
     /// Sets several values of one shelf: all of them, or as far as it came.
-    fn put_all(&self, shelf: Shelf, items: &[(String, String)]) -> Result<(), StoreError> {
+    fn put_all(&self, table: StoreTable, items: &[(String, String)]) -> Result<(), StoreError> {
         items
             .iter()
-            .try_for_each(|(key, value)| self.put(shelf, key, value))
+            .try_for_each(|(key, value)| self.put(table, key, value))
     }
     /// Forgets a value.
-    fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError>;
+    fn remove(&self, table: StoreTable, key: &str) -> Result<(), StoreError>;
 }
 
 /// Why the store could not serve.

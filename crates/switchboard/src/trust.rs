@@ -12,7 +12,7 @@ use crate::config::{Config, Endpoint, Environment, Scope, ServerConfig};
 pub use crate::config::{Disclosure, disclose};
 use crate::line_diff::all_lines;
 use crate::name::ServerName;
-use crate::store::{Shelf, Store, StoreError};
+use crate::store::{Store, StoreError, StoreTable};
 
 pub use folders::{
     FolderAnswer, accept_folder, accepted_folders, decline_folder, folder_answer, forget_folder,
@@ -87,7 +87,7 @@ fn recorded(server: &ServerConfig, environment: &Environment, store: &dyn Store)
     if !now.refused.is_empty() {
         return TrustState::New;
     }
-    let accepted = match store.get(Shelf::Trust, &shelf_key(&now)) {
+    let accepted = match store.get(StoreTable::Trust, &shelf_key(&now)) {
         Ok(accepted) => {
             accepted.and_then(|accepted| serde_json::from_str::<Accepted>(&accepted).ok())
         }
@@ -128,12 +128,12 @@ pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptEr
         values: disclosure.variable_hashes.clone(),
     };
     let text = serde_json::to_string(&accepted).expect("texts and lists of texts are JSON");
-    Ok(store.put(Shelf::Trust, &shelf_key(disclosure), &text)?)
+    Ok(store.put(StoreTable::Trust, &shelf_key(disclosure), &text)?)
 }
 
 /// Forgets a yes: the entry waits again.
 pub fn revoke(disclosure: &Disclosure, store: &dyn Store) -> Result<(), StoreError> {
-    store.remove(Shelf::Trust, &shelf_key(disclosure))
+    store.remove(StoreTable::Trust, &shelf_key(disclosure))
 }
 
 /// The entries of project files that wait for a person.

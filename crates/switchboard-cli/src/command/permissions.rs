@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use switchboard::gate::Grant;
-use switchboard::store::{Shelf, Store};
+use switchboard::store::{Store, StoreTable};
 use switchboard::trust::{self, AcceptedPermissions};
 
 use crate::arguments::Options;
@@ -58,7 +58,7 @@ struct Answers {
 impl Answers {
     fn read(store: &dyn Store) -> Result<Self, Failure> {
         let mut tools: Vec<_> = store
-            .all(Shelf::Grants)?
+            .all(StoreTable::Grants)?
             .into_iter()
             .filter_map(|(key, text)| Some((key, Grant::from_json(&text)?)))
             .collect();
@@ -115,7 +115,7 @@ impl Answers {
 
     fn remove(&self, store: &dyn Store) -> Result<(), Failure> {
         for (key, _) in &self.tools {
-            store.remove(Shelf::Grants, key)?;
+            store.remove(StoreTable::Grants, key)?;
         }
         for accepted in &self.files {
             trust::revoke_permissions(&accepted.file, store)?;

@@ -22,26 +22,29 @@ pub const LIST_RESOURCES: &str = "ListMcpResources";
 pub const READ_RESOURCE: &str = "ReadMcpResource";
 
 /// How long servers that are still connecting are waited for.
-const SETTLE: Duration = Duration::from_secs(10);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The host is known to them once it is there.
-type Link = Arc<OnceLock<Weak<HostState>>>;
+type HostReference = Arc<OnceLock<Weak<HostState>>>;
 
-pub(super) fn tools(host: &Link) -> Vec<Arc<dyn HostTool>> {
-    vec![Arc::new(List(host.clone())), Arc::new(Read(host.clone()))]
+pub(super) fn tools(host: &HostReference) -> Vec<Arc<dyn HostTool>> {
+    vec![
+        Arc::new(ListResourcesTool(host.clone())),
+        Arc::new(ReadResourceTool(host.clone())),
+    ]
 }
 
-struct List(Link);
+struct ListResourcesTool(HostReference);
 
-struct Read(Link);
+struct ReadResourceTool(HostReference);
 
 #[derive(Deserialize)]
-struct Wanted {
+struct ResourceArgs {
     uri: Option<String>,
     server: Option<String>,
 }
 
-impl HostTool for List {
+impl HostTool for ListResourcesTool {
     fn definition(&self) -> HostToolDefinition {
         let schema = json!({
             "type": "object",
@@ -61,20 +64,20 @@ impl HostTool for List {
         _: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<CallResult, String>> {
         Box::pin(async move {
-            let (host, wanted) = (host(&self.0)?, wanted(arguments)?);
-            host.settled(SETTLE).await;
+            let (host, args) = (host(&self.0)?, parse_args(arguments)?);
+            host.settled(SETTLE_TIMEOUT).await;
             let catalog = host.catalog();
-            if let Some(server) = &wanted.server {
-                known(&catalog, server)?;
+            if let Some(server) = &args.server {
+                find_server(&catalog, server)?;
             }
             Ok(CallResult::success(
-                listed(&catalog, wanted.server.as_deref()).to_string(),
+                resource_list(&catalog, args.server.as_deref()).to_string(),
             ))
         })
     }
 }
 
-impl HostTool for Read {
+impl HostTool for ReadResourceTool {
     fn definition(&self) -> HostToolDefinition {
         let schema = json!({
             "type": "object",
@@ -98,10 +101,10 @@ impl HostTool for Read {
         caller: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<CallResult, String>> {
         Box::pin(async move {
-            let (host, wanted) = (host(&self.0)?, wanted(arguments)?);
-            let uri = wanted.uri.unwrap_or_default();
-            host.settled(SETTLE).await;
-            let server = whose(&host.catalog(), &uri, wanted.server.as_deref())?;
+            let (host, args) = (host(&self.0)?, parse_args(arguments)?);
+            let uri = args.uri.unwrap_or_default();
+            host.settled(SETTLE_TIMEOUT).await;
+            let server = server_of(&host.catalog(), &uri, args.server.as_deref())?;
             host.0.may_read(&server)?;
             let answer = host
                 .read(&server, &uri, caller)
@@ -113,29 +116,29 @@ impl HostTool for Read {
     }
 }
 
-fn host(link: &Link) -> Result<Host, String> {
-    link.get()
+fn host(host: &HostReference) -> Result<Host, String> {
+    host.get()
         .and_then(Weak::upgrade)
         .map(Host)
         .ok_or_else(|| "the host is gone".to_owned())
 }
 
-fn wanted(arguments: &RawJson) -> Result<Wanted, String> {
+fn parse_args(arguments: &RawJson) -> Result<ResourceArgs, String> {
     arguments
         .decode()
         .map_err(|error| format!("the arguments cannot be read: {error}"))
 }
 
-fn known(catalog: &Catalog, server: &str) -> Result<ServerName, String> {
+fn find_server(catalog: &Catalog, server: &str) -> Result<ServerName, String> {
     let mut servers = catalog.offerings().iter().map(|(name, _)| name);
     let found = servers.find(|name| name.as_str() == server).cloned();
     found.ok_or_else(|| format!("no server {} is configured", quoted(server)))
 }
 
 /// The server named; else the one that offers the address.
-fn whose(catalog: &Catalog, uri: &str, server: Option<&str>) -> Result<ServerName, String> {
+fn server_of(catalog: &Catalog, uri: &str, server: Option<&str>) -> Result<ServerName, String> {
     if let Some(server) = server {
-        return known(catalog, server);
+        return find_server(catalog, server);
     }
     match catalog.servers_of_resource(uri).as_slice() {
         [one] => Ok(one.clone()),
@@ -155,7 +158,7 @@ fn whose(catalog: &Catalog, uri: &str, server: Option<&str>) -> Result<ServerNam
 }
 
 /// Every resource with its server, as the servers define them.
-fn listed(catalog: &Catalog, server: Option<&str>) -> Value {
+fn resource_list(catalog: &Catalog, server: Option<&str>) -> Value {
     let tagged = |name: &ServerName, raw: &RawJson| {
         let mut fields = Map::from_iter([("server".to_owned(), Value::from(name.as_str()))]);
         if let Ok(Value::Object(theirs)) = raw.to_value() {

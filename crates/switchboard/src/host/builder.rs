@@ -24,11 +24,11 @@ use crate::event::{Event, Events, NextEvent};
 use crate::gate::Grants;
 use crate::launch::Launcher;
 use crate::name::ServerName;
-use crate::reload::Reloading;
+use crate::reload::ReloadState;
 use crate::schema::Validators;
 use crate::server::{Connectors, ServerHandle, ServerResources, State};
 use crate::session::Roots;
-use crate::store::{MemoryStore, Shelf, Store};
+use crate::store::{MemoryStore, Store, StoreTable};
 use crate::transport::Connector;
 use crate::trust::{self, TrustState};
 
@@ -333,7 +333,7 @@ impl HostBuilder {
             only: self.only,
             caller,
             warned_of_offers: Default::default(),
-            reloading: Reloading::default(),
+            reload: ReloadState::default(),
             notices,
         };
         shared.rebuild();
@@ -415,11 +415,11 @@ pub(crate) fn initial_state(
 fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Grants {
     let mut grants = Grants::default();
     let mut unreadable = Vec::new();
-    match store.all(Shelf::Grants) {
+    match store.all(StoreTable::Grants) {
         Ok(items) => unreadable.extend(grants.load(items)),
         Err(fault) => unreadable.push(fault.to_string()),
     }
-    match store.all(Shelf::Pins) {
+    match store.all(StoreTable::Pins) {
         Ok(items) => unreadable.extend(grants.load_pins(items)),
         Err(fault) => unreadable.push(fault.to_string()),
     }

@@ -14,7 +14,7 @@ use super::HostState;
 use crate::event::Event;
 use crate::gate::Grant;
 use crate::name::ServerName;
-use crate::store::{Shelf, Store};
+use crate::store::{Store, StoreTable};
 
 /// How long a call waits for its answer to be stored. A store gives up earlier; a file system that
 /// hangs does not.
@@ -25,7 +25,7 @@ impl HostState {
     pub(crate) async fn store_grants(&self, server: &ServerName, grants: &[Grant]) {
         let items: Vec<_> = grants.iter().map(|grant| self.as_stored(grant)).collect();
         let store = self.store.clone();
-        let write = tokio::task::spawn_blocking(move || store.put_all(Shelf::Grants, &items));
+        let write = tokio::task::spawn_blocking(move || store.put_all(StoreTable::Grants, &items));
         let fault = match timeout(STORE_TIMEOUT, write).await {
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(fault))) => fault.to_string(),
@@ -119,7 +119,7 @@ impl PinWriter {
         if items.is_empty() {
             return;
         }
-        if let Err(fault) = self.store.put_all(Shelf::Pins, &items) {
+        if let Err(fault) = self.store.put_all(StoreTable::Pins, &items) {
             let line = format!("definitions are pinned for this run only: {fault}");
             // Nobody listening is fine.
             let _ = self.events.send(Event::Notice { server: None, line });

@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::Waiting;
+use super::PendingChange;
 use crate::config::{Config, Endpoint, Mode, ProjectPermissions, RuleText, ServerConfig};
 use crate::name::ServerName;
 
 /// Who stands behind a new configuration.
 #[derive(Clone, Copy)]
-pub(crate) enum Said<'a> {
+pub(crate) enum ReloadApproval<'a> {
     /// A person: all of it holds.
     Person,
     /// Nobody: a file changed. Only these entries have been accepted, as they stand.
-    Nobody(&'a dyn Fn(&ServerConfig) -> bool),
+    FileChange(&'a dyn Fn(&ServerConfig) -> bool),
 }
 
 /// What becomes of the servers, and what is in force from now on.
@@ -27,25 +27,25 @@ pub(crate) struct Difference {
     /// start is among them.
     pub(crate) config: Config,
     /// What becomes of each of its servers, in its order.
-    pub(crate) steps: IndexMap<ServerName, Step>,
+    pub(crate) changes: IndexMap<ServerName, ServerChange>,
     /// Those that are there no longer.
     pub(crate) removed: Vec<ServerName>,
     /// What a person must say yes to, beside servers that wait for their first start.
-    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) pending: Vec<PendingChange>,
 }
 
 /// What becomes of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ServerChange {
     /// It is not touched.
     Keep,
     /// It is not touched; what its entry says beside the launch holds.
-    Adopt,
+    UpdateConfig,
     /// It ends, having drained its calls, and is begun as its entry says now; or it is begun for
     /// the first time.
-    Begin,
+    Start,
     /// The same, but those of its kind of file begin only when all of them have ended.
-    BeginTogether,
+    StartTogether,
     /// It is shown, and not started.
     Wait(String),
 }
@@ -56,40 +56,40 @@ pub(crate) fn difference(
     old: &Config,
     waits: &dyn Fn(&ServerName) -> Option<String>,
     new: &Config,
-    said: Said<'_>,
+    approval: ReloadApproval<'_>,
 ) -> Difference {
-    let mut found = Finding {
+    let mut found = RulesInForce {
         old,
         new,
-        waiting: Vec::new(),
+        pending: Vec::new(),
     };
-    let (config, asked) = match said {
-        Said::Person => (new.clone(), None),
-        Said::Nobody(accepted) => (found.in_force(), Some(accepted)),
+    let (config, asked) = match approval {
+        ReloadApproval::Person => (new.clone(), None),
+        ReloadApproval::FileChange(accepted) => (found.in_force(), Some(accepted)),
     };
     let mut found = Difference {
         config,
-        steps: IndexMap::new(),
+        changes: IndexMap::new(),
         removed: Vec::new(),
-        waiting: found.waiting,
+        pending: found.pending,
     };
     let names: Vec<ServerName> = found.config.servers.keys().cloned().collect();
     for name in names {
         let since = waits(&name);
-        let before = Entry::new(old.servers.get(&name).filter(|_| since.is_none()), old);
+        let before = EntryState::new(old.servers.get(&name).filter(|_| since.is_none()), old);
         let entry = found.config.servers[&name].clone();
-        let now = Entry::new(Some(&entry), new);
-        let (entry, step) = match (asked, since) {
-            (None, _) => told(before, now),
+        let now = EntryState::new(Some(&entry), new);
+        let (entry, change) = match (asked, since) {
+            (None, _) => change_on_request(before, now),
             (Some(accepted), Some(why))
                 if now.runs && !accepted(&entry) && old.servers[&name] == entry =>
             {
-                (entry.clone(), Step::Wait(why))
+                (entry.clone(), ServerChange::Wait(why))
             }
-            (Some(accepted), _) => watched(before, now, accepted, &mut found),
+            (Some(accepted), _) => change_on_file_edit(before, now, accepted, &mut found),
         };
         found.config.servers.insert(name.clone(), entry);
-        found.steps.insert(name, step);
+        found.changes.insert(name, change);
     }
     found.removed = old
         .servers
@@ -102,22 +102,22 @@ pub(crate) fn difference(
 
 /// One entry, if there is one, and whether its server may run.
 #[derive(Clone, Copy)]
-struct Entry<'a> {
+struct EntryState<'a> {
     server: Option<&'a Arc<ServerConfig>>,
     runs: bool,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> EntryState<'a> {
     fn new(server: Option<&'a Arc<ServerConfig>>, config: &Config) -> Self {
         Self {
             server,
-            runs: server.is_some_and(|server| why_not(server, config).is_none()),
+            runs: server.is_some_and(|server| why_not_runnable(server, config).is_none()),
         }
     }
 }
 
 /// Why a server may not run, whoever asks.
-fn why_not(server: &ServerConfig, config: &Config) -> Option<&'static str> {
+fn why_not_runnable(server: &ServerConfig, config: &Config) -> Option<&'static str> {
     match &server.endpoint {
         _ if !server.enabled => Some("disabled"),
         _ if config.security.blocks(&server.name).is_some() => Some("blocked"),
@@ -127,106 +127,113 @@ fn why_not(server: &ServerConfig, config: &Config) -> Option<&'static str> {
 }
 
 /// A person said so.
-fn told(before: Entry<'_>, now: Entry<'_>) -> (Arc<ServerConfig>, Step) {
+fn change_on_request(
+    before: EntryState<'_>,
+    now: EntryState<'_>,
+) -> (Arc<ServerConfig>, ServerChange) {
     let new = now
         .server
         .expect("it is an entry of the new configuration")
         .clone();
-    let step = match before.server {
+    let change = match before.server {
         // S0-40: where the file is not watched, a reload closes every server before it builds one.
-        _ if !new.dialect.profile().watched => Step::BeginTogether,
+        _ if !new.dialect.profile().watched => ServerChange::StartTogether,
         Some(old)
             if before.runs
                 && now.runs
                 && is_same_launch(old, &new)
                 && is_same_session(old, &new) =>
         {
-            kept(old, &new)
+            keep_or_update(old, &new)
         }
-        _ => Step::Begin,
+        _ => ServerChange::Start,
     };
-    (new, step)
+    (new, change)
 }
 
 /// A file changed, and nobody has said anything but what `accepted` knows.
-fn watched(
-    before: Entry<'_>,
-    now: Entry<'_>,
+fn change_on_file_edit(
+    before: EntryState<'_>,
+    now: EntryState<'_>,
     accepted: &dyn Fn(&ServerConfig) -> bool,
     found: &mut Difference,
-) -> (Arc<ServerConfig>, Step) {
+) -> (Arc<ServerConfig>, ServerChange) {
     let new = now
         .server
         .expect("it is an entry of the new configuration")
         .clone();
     let Some(old) = before.server else {
-        let step = match now.runs && !accepted(&new) {
-            true => Step::Wait(format!(
+        let change = match now.runs && !accepted(&new) {
+            true => ServerChange::Wait(format!(
                 "{}; nobody has said that it may start",
-                place("it is new", &new)
+                with_place("it is new", &new)
             )),
-            false => Step::Begin,
+            false => ServerChange::Start,
         };
-        if step == Step::Begin {
+        if change == ServerChange::Start {
             // A yes is one to what runs, not to what it may do unasked.
             let asked_about = ServerConfig {
                 trust: false,
                 ..(*new).clone()
             };
             return (
-                Arc::new(narrowed(&asked_about, (*new).clone(), found)),
-                step,
+                Arc::new(without_widening(&asked_about, (*new).clone(), found)),
+                change,
             );
         }
-        return (new, step);
+        return (new, change);
     };
     if !new.dialect.profile().watched {
-        return (new.clone(), kept(old, &new));
+        return (new.clone(), keep_or_update(old, &new));
     }
     match (before.runs, now.runs) {
         (false, true) if !accepted(&new) => {
-            let step = Step::Wait(format!(
+            let change = ServerChange::Wait(format!(
                 "{}; nobody has said that it may start",
-                place("it may run only since a change", &new)
+                with_place("it may run only since a change", &new)
             ));
-            (new, step)
+            (new, change)
         }
         (true, true) if !is_same_launch(old, &new) && !accepted(&new) => {
             let reason = format!(
                 "{}; until a person says so, it runs as before",
-                place("what it runs has changed", &new)
+                with_place("what it runs has changed", &new)
             );
-            found.waiting.push(Waiting {
+            found.pending.push(PendingChange {
                 server: Some(new.name.clone()),
                 reason,
             });
-            let entry = narrowed(old, as_launched(old, &new), found);
-            let step = kept(old, &entry);
-            (Arc::new(entry), step)
+            let entry = without_widening(old, as_launched(old, &new), found);
+            let change = keep_or_update(old, &entry);
+            (Arc::new(entry), change)
         }
         (true, true) => {
-            let entry = narrowed(old, (*new).clone(), found);
+            let entry = without_widening(old, (*new).clone(), found);
             let stays = is_same_launch(old, &entry) && is_same_session(old, &entry);
-            let step = if stays {
-                kept(old, &entry)
+            let change = if stays {
+                keep_or_update(old, &entry)
             } else {
-                Step::Begin
+                ServerChange::Start
             };
-            (Arc::new(entry), step)
+            (Arc::new(entry), change)
         }
         // It ends, or rests as before, or begins because a person has accepted it.
         (runs, _) => {
-            let entry = narrowed(old, (*new).clone(), found);
-            let stays = !runs && kept(old, &entry) == Step::Keep && !now.runs;
+            let entry = without_widening(old, (*new).clone(), found);
+            let stays = !runs && keep_or_update(old, &entry) == ServerChange::Keep && !now.runs;
             (
                 Arc::new(entry),
-                if stays { Step::Keep } else { Step::Begin },
+                if stays {
+                    ServerChange::Keep
+                } else {
+                    ServerChange::Start
+                },
             )
         }
     }
 }
 
-fn place(what: &str, server: &ServerConfig) -> String {
+fn with_place(what: &str, server: &ServerConfig) -> String {
     format!(
         "{what} ({}:{})",
         crate::config::visible_path(&server.source.file),
@@ -248,16 +255,16 @@ fn is_same_session(old: &ServerConfig, new: &ServerConfig) -> bool {
         == (new.protocol, new.asks, new.session, new.max_message_bytes)
 }
 
-fn kept(old: &ServerConfig, new: &ServerConfig) -> Step {
+fn keep_or_update(old: &ServerConfig, new: &ServerConfig) -> ServerChange {
     // An entry that only moved within its file says what it said.
     let moved = ServerConfig {
         source: new.source.clone(),
         ..old.clone()
     };
     if moved == *new {
-        Step::Keep
+        ServerChange::Keep
     } else {
-        Step::Adopt
+        ServerChange::UpdateConfig
     }
 }
 
@@ -276,9 +283,13 @@ fn as_launched(old: &ServerConfig, new: &ServerConfig) -> ServerConfig {
 }
 
 /// The new entry without what it allows that the old one did not.
-fn narrowed(old: &ServerConfig, mut new: ServerConfig, found: &mut Difference) -> ServerConfig {
+fn without_widening(
+    old: &ServerConfig,
+    mut new: ServerConfig,
+    found: &mut Difference,
+) -> ServerConfig {
     let mut widened = |reason: &str| {
-        found.waiting.push(Waiting {
+        found.pending.push(PendingChange {
             server: Some(old.name.clone()),
             reason: reason.to_owned(),
         })
@@ -315,13 +326,13 @@ fn may_offer_more(old: &ServerConfig, new: &ServerConfig) -> bool {
 }
 
 /// What of a whole configuration holds before anybody has said so.
-struct Finding<'a> {
+struct RulesInForce<'a> {
     old: &'a Config,
     new: &'a Config,
-    waiting: Vec<Waiting>,
+    pending: Vec<PendingChange>,
 }
 
-impl Finding<'_> {
+impl RulesInForce<'_> {
     fn in_force(&mut self) -> Config {
         let mut config = self.new.clone();
         // S0-39: what is not watched stays as it was read.
@@ -350,9 +361,9 @@ impl Finding<'_> {
             }
         }
         let (old, new) = (&self.old.permissions, &self.new.permissions);
-        let (allow, more) = both(&old.allow, &watched_rules(&old.allow, &new.allow));
-        let (ask, fewer_asked) = either(&old.ask, &watched_rules(&old.ask, &new.ask));
-        let (deny, fewer_denied) = either(&old.deny, &watched_rules(&old.deny, &new.deny));
+        let (allow, more) = rules_in_both(&old.allow, &watched_rules(&old.allow, &new.allow));
+        let (ask, fewer_asked) = rules_in_either(&old.ask, &watched_rules(&old.ask, &new.ask));
+        let (deny, fewer_denied) = rules_in_either(&old.deny, &watched_rules(&old.deny, &new.deny));
         config.permissions.mode = stricter(old.mode, new.mode);
         (
             config.permissions.allow,
@@ -370,27 +381,27 @@ impl Finding<'_> {
             .collect();
         config.security.locked = self.old.security.locked || self.new.security.locked;
         if config.permissions.mode != new.mode {
-            self.widened("the mode would ask about less".to_owned());
+            self.add_pending("the mode would ask about less".to_owned());
         }
         more.iter()
-            .for_each(|rule| self.widened(format!("a new rule would allow {rule:?}")));
+            .for_each(|rule| self.add_pending(format!("a new rule would allow {rule:?}")));
         fewer_asked
             .iter()
-            .for_each(|rule| self.widened(format!("{rule:?} would no longer be asked about")));
+            .for_each(|rule| self.add_pending(format!("{rule:?} would no longer be asked about")));
         fewer_denied
             .iter()
-            .for_each(|rule| self.widened(format!("{rule:?} would no longer be denied")));
+            .for_each(|rule| self.add_pending(format!("{rule:?} would no longer be denied")));
         if config.permissions.configured != new.configured {
-            self.widened("nothing would be said about permissions any more".to_owned());
+            self.add_pending("nothing would be said about permissions any more".to_owned());
         }
         if config.security.locked != self.new.security.locked {
-            self.widened("definitions would no longer be locked".to_owned());
+            self.add_pending("definitions would no longer be locked".to_owned());
         }
         config
     }
 
-    fn widened(&mut self, reason: String) {
-        self.waiting.push(Waiting {
+    fn add_pending(&mut self, reason: String) {
+        self.pending.push(PendingChange {
             server: None,
             reason,
         });
@@ -420,7 +431,7 @@ fn is_same_rule(one: &RuleText, other: &RuleText) -> bool {
 }
 
 /// The new rules that were there before, and the texts of the others.
-fn both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
+fn rules_in_both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
     let (kept, more): (Vec<_>, Vec<_>) = new
         .iter()
         .cloned()
@@ -429,7 +440,7 @@ fn both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
 }
 
 /// The new rules and those that would go, and the texts of the latter.
-fn either(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
+fn rules_in_either(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
     let gone: Vec<RuleText> = old
         .iter()
         .filter(|rule| !new.iter().any(|now| is_same_rule(now, rule)))

@@ -21,7 +21,7 @@ use crate::config::Fingerprint;
 use crate::name::ToolName;
 use crate::secret::Redactor;
 use crate::session::Era;
-use crate::store::{Shelf, Store, StoreError};
+use crate::store::{Store, StoreError, StoreTable};
 use crate::wire::RawJson;
 
 /// How long a server waits for what is remembered of it.
@@ -30,7 +30,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a launch offered when it was last listed, as far as the store knows. It may block: call it
 /// where that is no harm.
 pub fn remembered_offerings(store: &dyn Store, launch: Fingerprint) -> Option<Offerings> {
-    let text = or_log(store.get(Shelf::Catalogs, &launch.to_hex()))??;
+    let text = or_log(store.get(StoreTable::Catalogs, &launch.to_hex()))??;
     read_offerings(text)
 }
 
@@ -96,7 +96,7 @@ impl LaunchStore {
 
     pub(super) async fn profile(self) -> LaunchProfile {
         let read = move || {
-            let text = or_log(self.store.get(Shelf::Eras, &self.launch.to_hex()))??;
+            let text = or_log(self.store.get(StoreTable::Eras, &self.launch.to_hex()))??;
             serde_json::from_str(&text).ok()
         };
         let profile: LaunchProfile = read_blocking(read).await.unwrap_or_default();
@@ -104,8 +104,10 @@ impl LaunchStore {
     }
 
     pub(super) async fn store_profile(self, profile: LaunchProfile) {
-        self.put(Shelf::Eras, move || serde_json::to_string(&profile).ok())
-            .await;
+        self.put(StoreTable::Eras, move || {
+            serde_json::to_string(&profile).ok()
+        })
+        .await;
     }
 
     pub(super) async fn offerings(self) -> Option<Offerings> {
@@ -115,16 +117,16 @@ impl LaunchStore {
     /// Without the definitions that hold a secret: a definition is kept byte for byte or not at
     /// all, since approvals are bound to its hash.
     pub(super) async fn store_offerings(self, offerings: Arc<Offerings>, redactor: Redactor) {
-        self.put(Shelf::Catalogs, move || {
+        self.put(StoreTable::Catalogs, move || {
             write_offerings(&offerings, &redactor)
         })
         .await;
     }
 
-    async fn put(self, shelf: Shelf, text: impl FnOnce() -> Option<String> + Send + 'static) {
+    async fn put(self, table: StoreTable, text: impl FnOnce() -> Option<String> + Send + 'static) {
         let write = move || {
             let text = text()?;
-            put_if_changed(&*self.store, shelf, &self.launch.to_hex(), &text)
+            put_if_changed(&*self.store, table, &self.launch.to_hex(), &text)
         };
         // A store that panics has remembered nothing; there is nothing else to do about it.
         let _ = tokio::task::spawn_blocking(write).await;
@@ -133,9 +135,14 @@ impl LaunchStore {
 
 /// Writes only what changed: fifty servers that start alike every day should not rewrite fifty
 /// catalogs every day.
-pub(super) fn put_if_changed(store: &dyn Store, shelf: Shelf, key: &str, text: &str) -> Option<()> {
-    if or_log(store.get(shelf, key))?.as_deref() != Some(text) {
-        or_log(store.put(shelf, key, text))?;
+pub(super) fn put_if_changed(
+    store: &dyn Store,
+    table: StoreTable,
+    key: &str,
+    text: &str,
+) -> Option<()> {
+    if or_log(store.get(table, key))?.as_deref() != Some(text) {
+        or_log(store.put(table, key, text))?;
     }
     Some(())
 }
@@ -333,8 +340,8 @@ mod tests {
     #[tokio::test]
     async fn what_cannot_be_read_counts_as_nothing_remembered() {
         let store = Arc::new(MemoryStore::default());
-        for shelf in [Shelf::Eras, Shelf::Catalogs] {
-            store.put(shelf, &LAUNCH.to_hex(), "[1").unwrap();
+        for table in [StoreTable::Eras, StoreTable::Catalogs] {
+            store.put(table, &LAUNCH.to_hex(), "[1").unwrap();
         }
         let launch_store = LaunchStore::new(store, LAUNCH);
         assert_eq!(

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::private;
-use super::{Shelf, Store, StoreError};
+use super::{Store, StoreError, StoreTable};
 
 /// Keeps each shelf in a file of its own.
 #[derive(Debug)]
@@ -23,20 +23,20 @@ pub struct FileStore {
 }
 
 /// How long to wait for another process that is writing: it needs milliseconds, unless it hangs.
-const LOCK_WAIT: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The same, for what is stored while a call waits.
-const LOCK_WAIT_IN_CALLS: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT_IN_CALLS: Duration = Duration::from_secs(2);
 
 /// How many catalogs are kept: a launch that changes leaves its old one behind.
 const MAX_CATALOGS: usize = 256;
 
 /// What a shelf's file holds.
-type Object = BTreeMap<String, Box<RawValue>>;
+type TableContents = BTreeMap<String, Box<RawValue>>;
 
 /// What the file of one catalog holds.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct CatalogFile {
     key: String,
     value: Box<RawValue>,
 }
@@ -55,7 +55,7 @@ impl FileStore {
     /// Damaged files that were kept aside, in this run or before: for `doctor` and status to show
     /// until a person removes them.
     pub fn damaged(&self) -> Vec<PathBuf> {
-        let folders = [self.folder.clone(), self.shelf_folder(Shelf::Catalogs)];
+        let folders = [self.folder.clone(), self.table_folder(StoreTable::Catalogs)];
         let files = folders
             .iter()
             .filter_map(|folder| std::fs::read_dir(folder).ok())
@@ -70,8 +70,8 @@ impl FileStore {
     }
 
     /// The folder in which a shelf's files and its lock stand.
-    fn shelf_folder(&self, shelf: Shelf) -> PathBuf {
-        if shelf == Shelf::Catalogs {
+    fn table_folder(&self, table: StoreTable) -> PathBuf {
+        if table == StoreTable::Catalogs {
             self.folder.join("catalogs")
         } else {
             self.folder.clone()
@@ -79,28 +79,28 @@ impl FileStore {
     }
 
     /// The file that holds a key.
-    fn file(&self, shelf: Shelf, key: &str) -> PathBuf {
-        let name = if shelf == Shelf::Catalogs {
+    fn file(&self, table: StoreTable, key: &str) -> PathBuf {
+        let name = if table == StoreTable::Catalogs {
             blake3::hash(key.as_bytes()).to_hex().to_string()
         } else {
-            shelf_name(shelf).to_owned()
+            table_name(table).to_owned()
         };
-        self.shelf_folder(shelf).join(format!("{name}.json"))
+        self.table_folder(table).join(format!("{name}.json"))
     }
 
     /// Taken by whoever changes a shelf. Reading needs none, and so works where nothing can be
     /// written.
-    fn lock(&self, shelf: Shelf) -> Result<File, StoreError> {
-        let folder = self.shelf_folder(shelf);
-        let path = folder.join(format!("{}.lock", shelf_name(shelf)));
+    fn lock(&self, table: StoreTable) -> Result<File, StoreError> {
+        let folder = self.table_folder(table);
+        let path = folder.join(format!("{}.lock", table_name(table)));
         private::make_folder(&folder).map_err(|source| StoreError::Io {
             path: folder,
             source,
         })?;
-        let wait = if matches!(shelf, Shelf::Grants | Shelf::Pins) {
-            LOCK_WAIT_IN_CALLS
+        let wait = if matches!(table, StoreTable::Grants | StoreTable::Pins) {
+            LOCK_TIMEOUT_IN_CALLS
         } else {
-            LOCK_WAIT
+            LOCK_TIMEOUT
         };
         lock(&path, wait).map_err(|source| StoreError::Io { path, source })
     }
@@ -115,7 +115,7 @@ impl FileStore {
     /// Reads and parses a file. A damaged one is set aside, under the lock, and reported.
     fn read<T: for<'de> Deserialize<'de>>(
         &self,
-        shelf: Shelf,
+        table: StoreTable,
         path: &Path,
         locked: bool,
     ) -> Result<Option<T>, StoreError> {
@@ -134,7 +134,7 @@ impl FileStore {
         let _lock = if locked {
             None
         } else {
-            Some(self.lock(shelf)?)
+            Some(self.lock(table)?)
         };
         // Another process may have set it aside, or replaced it, while we waited.
         let Some(bytes) = read(path)? else {
@@ -154,39 +154,43 @@ impl FileStore {
     }
 
     /// Changes a shelf's object under its lock.
-    fn change(&self, shelf: Shelf, change: impl FnOnce(&mut Object)) -> Result<(), StoreError> {
-        let path = self.file(shelf, "");
-        let _lock = self.lock(shelf)?;
-        let mut object: Object = self.read(shelf, &path, true)?.unwrap_or_default();
-        change(&mut object);
-        write(&path, &object)
+    fn change(
+        &self,
+        table: StoreTable,
+        change: impl FnOnce(&mut TableContents),
+    ) -> Result<(), StoreError> {
+        let path = self.file(table, "");
+        let _lock = self.lock(table)?;
+        let mut contents: TableContents = self.read(table, &path, true)?.unwrap_or_default();
+        change(&mut contents);
+        write(&path, &contents)
     }
 }
 
 impl Store for FileStore {
-    fn get(&self, shelf: Shelf, key: &str) -> Result<Option<String>, StoreError> {
-        let path = self.file(shelf, key);
-        if shelf == Shelf::Catalogs {
-            let entry: Option<Entry> = self.read(shelf, &path, false)?;
+    fn get(&self, table: StoreTable, key: &str) -> Result<Option<String>, StoreError> {
+        let path = self.file(table, key);
+        if table == StoreTable::Catalogs {
+            let entry: Option<CatalogFile> = self.read(table, &path, false)?;
             return Ok(entry
                 .filter(|entry| entry.key == key)
                 .map(|entry| entry.value.get().to_owned()));
         }
-        let object: Object = self.read(shelf, &path, false)?.unwrap_or_default();
-        Ok(object.get(key).map(|value| value.get().to_owned()))
+        let contents: TableContents = self.read(table, &path, false)?.unwrap_or_default();
+        Ok(contents.get(key).map(|value| value.get().to_owned()))
     }
 
-    fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError> {
-        if shelf != Shelf::Catalogs {
-            let object: Object = self
-                .read(shelf, &self.file(shelf, ""), false)?
+    fn all(&self, table: StoreTable) -> Result<Vec<(String, String)>, StoreError> {
+        if table != StoreTable::Catalogs {
+            let contents: TableContents = self
+                .read(table, &self.file(table, ""), false)?
                 .unwrap_or_default();
-            return Ok(object
+            return Ok(contents
                 .into_iter()
                 .map(|(key, value)| (key, String::from(Box::<str>::from(value))))
                 .collect());
         }
-        let folder = self.shelf_folder(shelf);
+        let folder = self.table_folder(table);
         let fault = |source| StoreError::Io {
             path: folder.clone(),
             source,
@@ -201,7 +205,7 @@ impl Store for FileStore {
             if path
                 .extension()
                 .is_some_and(|extension| extension == "json")
-                && let Some(entry) = self.read::<Entry>(shelf, &path, false)?
+                && let Some(entry) = self.read::<CatalogFile>(table, &path, false)?
             {
                 found.push((entry.key, entry.value.get().to_owned()));
             }
@@ -210,44 +214,44 @@ impl Store for FileStore {
         Ok(found)
     }
 
-    fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError> {
-        let path = self.file(shelf, key);
+    fn put(&self, table: StoreTable, key: &str, value: &str) -> Result<(), StoreError> {
+        let path = self.file(table, key);
         let value = as_json(value, &path)?;
-        if shelf == Shelf::Catalogs {
-            let _lock = self.lock(shelf)?;
-            forget_oldest(&self.shelf_folder(shelf), &path);
+        if table == StoreTable::Catalogs {
+            let _lock = self.lock(table)?;
+            remove_oldest(&self.table_folder(table), &path);
             return write(
                 &path,
-                &Entry {
+                &CatalogFile {
                     key: key.to_owned(),
                     value,
                 },
             );
         }
-        self.change(shelf, |object| {
-            object.insert(key.to_owned(), value);
+        self.change(table, |contents| {
+            contents.insert(key.to_owned(), value);
         })
     }
 
-    fn put_all(&self, shelf: Shelf, items: &[(String, String)]) -> Result<(), StoreError> {
-        if shelf == Shelf::Catalogs {
+    fn put_all(&self, table: StoreTable, items: &[(String, String)]) -> Result<(), StoreError> {
+        if table == StoreTable::Catalogs {
             return items
                 .iter()
-                .try_for_each(|(key, value)| self.put(shelf, key, value));
+                .try_for_each(|(key, value)| self.put(table, key, value));
         }
-        let path = self.file(shelf, "");
+        let path = self.file(table, "");
         let items: Result<Vec<_>, _> = items
             .iter()
             .map(|(key, value)| Ok((key.clone(), as_json(value, &path)?)))
             .collect();
         let items = items?;
-        self.change(shelf, |object| object.extend(items))
+        self.change(table, |contents| contents.extend(items))
     }
 
-    fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError> {
-        if shelf == Shelf::Catalogs {
-            let path = self.file(shelf, key);
-            let _lock = self.lock(shelf)?;
+    fn remove(&self, table: StoreTable, key: &str) -> Result<(), StoreError> {
+        if table == StoreTable::Catalogs {
+            let path = self.file(table, key);
+            let _lock = self.lock(table)?;
             return match std::fs::remove_file(&path) {
                 Err(source) if source.kind() != io::ErrorKind::NotFound => {
                     Err(StoreError::Io { path, source })
@@ -255,8 +259,8 @@ impl Store for FileStore {
                 _ => Ok(()),
             };
         }
-        self.change(shelf, |object| {
-            object.remove(key);
+        self.change(table, |contents| {
+            contents.remove(key);
         })
     }
 }
@@ -269,23 +273,23 @@ fn as_json(value: &str, path: &Path) -> Result<Box<RawValue>, StoreError> {
     RawValue::from_string(value.to_owned()).map_err(invalid)
 }
 
-fn shelf_name(shelf: Shelf) -> &'static str {
-    match shelf {
-        Shelf::Grants => "grants",
-        Shelf::Pins => "pins",
-        Shelf::Trust => "trust",
-        Shelf::Notices => "notices",
-        Shelf::Folders => "folders",
-        Shelf::Permissions => "permissions",
-        Shelf::Eras => "eras",
-        Shelf::Wires => "wires",
-        Shelf::Catalogs => "catalogs",
-        Shelf::Logins => "logins",
+fn table_name(table: StoreTable) -> &'static str {
+    match table {
+        StoreTable::Grants => "grants",
+        StoreTable::Pins => "pins",
+        StoreTable::Trust => "trust",
+        StoreTable::Notices => "notices",
+        StoreTable::Folders => "folders",
+        StoreTable::Permissions => "permissions",
+        StoreTable::Eras => "eras",
+        StoreTable::Wires => "wires",
+        StoreTable::Catalogs => "catalogs",
+        StoreTable::Logins => "logins",
     }
 }
 
 /// Makes room for `wanted`. A catalog is a convenience: what cannot be removed stays.
-fn forget_oldest(folder: &Path, wanted: &Path) {
+fn remove_oldest(folder: &Path, wanted: &Path) {
     let Ok(files) = std::fs::read_dir(folder) else {
         return;
     };

@@ -42,7 +42,7 @@ pub enum LogStream {
 }
 
 impl LogStream {
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Stderr => "stderr",
             Self::Message => "message",
@@ -53,10 +53,10 @@ impl LogStream {
 
 /// The log of one server, open for writing. Clones share it.
 #[derive(Debug, Clone)]
-pub struct LogFile(Arc<Mutex<Inner>>);
+pub struct LogFile(Arc<Mutex<LogState>>);
 
 #[derive(Debug)]
-struct Inner {
+struct LogState {
     path: PathBuf,
     /// `None` after a rotation that failed; tried again with each write.
     file: Option<File>,
@@ -65,7 +65,7 @@ struct Inner {
     allowance: f64,
     counted_at: Instant,
     /// Lines that were not written since the last that was.
-    left_out: u64,
+    dropped_lines: u64,
 }
 
 impl LogFile {
@@ -77,21 +77,21 @@ impl LogFile {
             .recursive(true)
             .mode(0o700)
             .create(&logs)
-            .map_err(|error| about(&logs, &error))?;
-        let file = open(&path).map_err(|error| about(&path, &error))?;
-        Ok(Self(Arc::new(Mutex::new(Inner {
+            .map_err(|error| with_path(&logs, &error))?;
+        let file = open(&path).map_err(|error| with_path(&path, &error))?;
+        Ok(Self(Arc::new(Mutex::new(LogState {
             path,
             file: Some(file),
             redactor: Redactor::default(),
             allowance: BURST_BYTES,
             counted_at: Instant::now(),
-            left_out: 0,
+            dropped_lines: 0,
         }))))
     }
 
     /// From now on these secrets are replaced before anything is written.
     pub fn redact_with(&self, redactor: Redactor) {
-        self.inner().redactor = redactor;
+        self.state().redactor = redactor;
     }
 
     /// Writes a text, line by line.
@@ -132,46 +132,50 @@ impl LogFile {
 
     /// Whether there is room for a line now.
     fn allows(&self) -> bool {
-        let mut inner = self.inner();
+        let mut state = self.state();
         let now = Instant::now();
-        let gained = now.duration_since(inner.counted_at).as_secs_f64() * RATE_BYTES_PER_SECOND;
-        inner.allowance = (inner.allowance + gained).min(BURST_BYTES);
-        inner.counted_at = now;
-        inner.allowance > 0.0
+        let gained = now.duration_since(state.counted_at).as_secs_f64() * RATE_BYTES_PER_SECOND;
+        state.allowance = (state.allowance + gained).min(BURST_BYTES);
+        state.counted_at = now;
+        state.allowance > 0.0
     }
 
-    fn leave_out(&self, lines: u64) {
-        self.inner().left_out += lines;
+    fn count_dropped(&self, lines: u64) {
+        self.state().dropped_lines += lines;
     }
 
     /// Writes whole lines, redacted, with one system call. The allowance may go below zero by one
     /// chunk: that is paid off before the next.
     fn append(&self, stream: LogStream, lines: &[Untrusted]) {
-        let mut inner = self.inner();
-        if lines.is_empty() && inner.left_out == 0 {
+        let mut state = self.state();
+        if lines.is_empty() && state.dropped_lines == 0 {
             return;
         }
         let moment = timestamp(SystemTime::now());
         let mut text = String::new();
-        if inner.left_out > 0 {
-            let _ = writeln!(text, "{moment} note … {} lines left out", inner.left_out);
+        if state.dropped_lines > 0 {
+            let _ = writeln!(
+                text,
+                "{moment} note … {} lines left out",
+                state.dropped_lines
+            );
         }
         for line in lines {
-            let _ = writeln!(text, "{moment} {} {}", stream.word(), line.for_terminal());
+            let _ = writeln!(text, "{moment} {} {}", stream.label(), line.for_terminal());
         }
-        inner.allowance -= text.len() as f64;
-        match inner.write(text.as_bytes()) {
-            Ok(()) => inner.left_out = 0,
-            Err(_) => inner.left_out += lines.len() as u64,
+        state.allowance -= text.len() as f64;
+        match state.write(text.as_bytes()) {
+            Ok(()) => state.dropped_lines = 0,
+            Err(_) => state.dropped_lines += lines.len() as u64,
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl LogState {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut file = match self.file.take() {
             Some(file) => file,
@@ -222,9 +226,9 @@ fn read(path: &Path) -> io::Result<String> {
         Ok(file) => file
             .take(4 * ROTATE_BYTES)
             .read_to_end(&mut bytes)
-            .map_err(|error| about(path, &error))?,
+            .map_err(|error| with_path(path, &error))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-        Err(error) => return Err(about(path, &error)),
+        Err(error) => return Err(with_path(path, &error)),
     };
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -237,7 +241,7 @@ fn rotated(path: &Path) -> PathBuf {
     path.with_added_extension("1")
 }
 
-fn about(path: &Path, error: &io::Error) -> io::Error {
+fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use super::{Shelf, Store, StoreError};
+use super::{Store, StoreError, StoreTable};
 
 /// Remembers until it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryStore(Mutex<BTreeMap<(u8, String), String>>);
 
 impl MemoryStore {
-    fn shelves(&self) -> std::sync::MutexGuard<'_, BTreeMap<(u8, String), String>> {
+    fn tables(&self) -> std::sync::MutexGuard<'_, BTreeMap<(u8, String), String>> {
         self.0
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -18,28 +18,28 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn get(&self, shelf: Shelf, key: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.shelves().get(&(shelf as u8, key.to_owned())).cloned())
+    fn get(&self, table: StoreTable, key: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.tables().get(&(table as u8, key.to_owned())).cloned())
     }
 
-    fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError> {
-        let wanted = shelf as u8;
+    fn all(&self, table: StoreTable) -> Result<Vec<(String, String)>, StoreError> {
+        let wanted = table as u8;
         Ok(self
-            .shelves()
+            .tables()
             .iter()
             .filter(|((kind, _), _)| *kind == wanted)
             .map(|((_, key), value)| (key.clone(), value.clone()))
             .collect())
     }
 
-    fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError> {
-        self.shelves()
-            .insert((shelf as u8, key.to_owned()), value.to_owned());
+    fn put(&self, table: StoreTable, key: &str, value: &str) -> Result<(), StoreError> {
+        self.tables()
+            .insert((table as u8, key.to_owned()), value.to_owned());
         Ok(())
     }
 
-    fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError> {
-        self.shelves().remove(&(shelf as u8, key.to_owned()));
+    fn remove(&self, table: StoreTable, key: &str) -> Result<(), StoreError> {
+        self.tables().remove(&(table as u8, key.to_owned()));
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::store::{Shelf, Store, StoreError};
+use crate::store::{Store, StoreError, StoreTable};
 
 /// What a person answered about a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl FolderAnswer {
 /// The answer about this very folder; `None` where nobody was asked, or where what is remembered
 /// cannot be read.
 pub fn folder_answer(folder: &Path, store: &dyn Store) -> Option<FolderAnswer> {
-    let remembered = store.get(Shelf::Folders, &key(folder)?).ok()??;
+    let remembered = store.get(StoreTable::Folders, &key(folder)?).ok()??;
     [FolderAnswer::Accepted, FolderAnswer::Declined]
         .into_iter()
         .find(|answer| as_json(*answer) == remembered)
@@ -50,7 +50,7 @@ pub fn forget_folder(folder: &Path, store: &dyn Store) -> Result<(), StoreError>
     let path = folder.to_str().map(str::to_owned);
     key(folder)
         .or(path)
-        .map_or(Ok(()), |key| store.remove(Shelf::Folders, &key))
+        .map_or(Ok(()), |key| store.remove(StoreTable::Folders, &key))
 }
 
 /// Every folder that was accepted.
@@ -59,7 +59,7 @@ pub fn accepted_folders(store: &dyn Store) -> Result<Vec<PathBuf>, StoreError> {
         (value == as_json(FolderAnswer::Accepted)).then(|| PathBuf::from(key))
     };
     Ok(store
-        .all(Shelf::Folders)?
+        .all(StoreTable::Folders)?
         .into_iter()
         .filter_map(accepted)
         .collect())
@@ -73,7 +73,7 @@ fn answer(folder: &Path, answer: FolderAnswer, store: &dyn Store) -> Result<(), 
             "this folder cannot be named in Unicode, or is not there",
         ),
     })?;
-    store.put(Shelf::Folders, &key, &as_json(answer))
+    store.put(StoreTable::Folders, &key, &as_json(answer))
 }
 
 /// Exact or not at all: a path that is not Unicode could be taken for another.

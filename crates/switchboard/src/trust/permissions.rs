@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::TrustState;
 use crate::config::ProjectPermissions;
 use crate::line_diff::all_lines;
-use crate::store::{Shelf, Store, StoreError};
+use crate::store::{Store, StoreError, StoreTable};
 
 /// What was accepted of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ pub fn is_first_mention(project: &ProjectPermissions, store: &dyn Store) -> bool
 
 /// All that was accepted, by file.
 pub fn accepted_permissions(store: &dyn Store) -> Result<Vec<AcceptedPermissions>, StoreError> {
-    let all = store.all(Shelf::Permissions)?;
+    let all = store.all(StoreTable::Permissions)?;
     Ok(all
         .into_iter()
         .filter_map(|(_, text)| serde_json::from_str::<Remembered>(&text).ok()?.accepted)
@@ -111,12 +111,12 @@ pub fn accepted_permissions(store: &dyn Store) -> Result<Vec<AcceptedPermissions
 
 /// Forgets a yes by the file that it was given for: the project only tightens again.
 pub fn revoke_permissions(file: &str, store: &dyn Store) -> Result<(), StoreError> {
-    store.remove(Shelf::Permissions, file)
+    store.remove(StoreTable::Permissions, file)
 }
 
 fn remembered(file: &Path, store: &dyn Store) -> Remembered {
     let text = store
-        .get(Shelf::Permissions, &shelf_key(file))
+        .get(StoreTable::Permissions, &shelf_key(file))
         .unwrap_or_else(|fault| {
             // What cannot be read was not accepted.
             tracing::warn!(%fault, "what project files may let run cannot be read");
@@ -128,7 +128,7 @@ fn remembered(file: &Path, store: &dyn Store) -> Remembered {
 
 fn put(file: &Path, known: &Remembered, store: &dyn Store) -> Result<(), StoreError> {
     let text = serde_json::to_string(known).expect("texts and lists of texts are JSON");
-    store.put(Shelf::Permissions, &shelf_key(file), &text)
+    store.put(StoreTable::Permissions, &shelf_key(file), &text)
 }
 
 /// The path in the key proper is exact; here it is for people, and may be approximate.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Accepted;
-use crate::store::{Shelf, Store, StoreError};
+use crate::store::{Store, StoreError, StoreTable};
 
 /// An entry of a project's file that a person accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct AcceptedEntry {
 impl AcceptedEntry {
     /// Forgets the yes: the entry waits again.
     pub fn revoke(&self, store: &dyn Store) -> Result<(), StoreError> {
-        store.remove(Shelf::Trust, &self.key)
+        store.remove(StoreTable::Trust, &self.key)
     }
 }
 
@@ -42,7 +42,7 @@ pub fn accepted_entries(store: &dyn Store) -> Result<Vec<AcceptedEntry>, StoreEr
         })
     };
     let mut entries: Vec<_> = store
-        .all(Shelf::Trust)?
+        .all(StoreTable::Trust)?
         .into_iter()
         .filter_map(read)
         .collect();

@@ -206,7 +206,7 @@ fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
         trust_state(only(&config), &none, &store),
         TrustState::Trusted
     );
-    let remembered = format!("{:?}", store.all(Shelf::Trust).unwrap());
+    let remembered = format!("{:?}", store.all(StoreTable::Trust).unwrap());
     assert!(
         !remembered.contains("hunter2") && remembered.contains("debug"),
         "{remembered}"
@@ -273,7 +273,7 @@ fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() 
         "+ the variable TOOLS, which the launch depends on, holds another value than when it was accepted",
     ];
     assert_eq!(diff, expected);
-    let remembered = format!("{:?}", store.all(Shelf::Trust).unwrap());
+    let remembered = format!("{:?}", store.all(StoreTable::Trust).unwrap());
     assert!(
         !remembered.contains("hunter2") && !remembered.contains("/opt/tools"),
         "no value is kept: {remembered}"
@@ -392,9 +392,12 @@ fn t1_a_yes_is_bound_to_its_name_and_its_file_and_not_only_kept_under_them() {
     let (folder, config) = project("[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n");
     let [a, b] = [0, 1].map(|index| disclose(&config.servers[index], &none));
     accept(&a, &store).unwrap();
-    let remembered = store.get(Shelf::Trust, &shelf_key(&a)).unwrap().unwrap();
+    let remembered = store
+        .get(StoreTable::Trust, &shelf_key(&a))
+        .unwrap()
+        .unwrap();
     store
-        .put(Shelf::Trust, &shelf_key(&b), &remembered)
+        .put(StoreTable::Trust, &shelf_key(&b), &remembered)
         .unwrap();
     assert!(
         matches!(
@@ -409,7 +412,7 @@ fn t1_a_yes_is_bound_to_its_name_and_its_file_and_not_only_kept_under_them() {
     let other = config_of(&other, Scope::Project);
     store
         .put(
-            Shelf::Trust,
+            StoreTable::Trust,
             &shelf_key(&disclose(only(&other), &none)),
             &remembered,
         )
@@ -542,7 +545,7 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
         };
         store
             .put(
-                Shelf::Trust,
+                StoreTable::Trust,
                 &shelf_key(&disclosure),
                 &serde_json::to_string(&forged).unwrap(),
             )

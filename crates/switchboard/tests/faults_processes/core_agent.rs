@@ -454,7 +454,7 @@ async fn s0_39_a_core_agent_file_is_not_watched() {
         before
     );
     assert_eq!(
-        (host.server("more").map(|_| ()), host.waiting()),
+        (host.server("more").map(|_| ()), host.pending_changes()),
         (None, vec![])
     );
     host.stop().await;

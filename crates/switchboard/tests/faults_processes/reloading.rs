@@ -9,9 +9,9 @@ use switchboard::Host;
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::event::{Event, Events, NextEvent};
 use switchboard::name::ServerName;
-use switchboard::reload::Reloaded;
+use switchboard::reload::ReloadReport;
 use switchboard::server::State;
-use switchboard::store::{MemoryStore, Shelf, Store, StoreError};
+use switchboard::store::{MemoryStore, Store, StoreError, StoreTable};
 use switchboard_testkit::{Chaos, Entry, Step, is_alive};
 use tokio::task::JoinSet;
 
@@ -49,7 +49,7 @@ async fn until_told<T>(events: &mut Events, what: &str, wanted: impl Fn(Event) -
         .unwrap_or_else(|_| panic!("{what} is not told"))
 }
 
-async fn reloaded(events: &mut Events) -> Arc<Reloaded> {
+async fn reloaded(events: &mut Events) -> Arc<ReloadReport> {
     until_told(events, "a reload", |event| match event {
         Event::Reloaded(reloaded) => Some(reloaded),
         _ => None,
@@ -120,20 +120,20 @@ async fn c20_an_edit_while_fifty_calls_run_loses_none_and_the_changed_server_res
         (
             names(&told.restarted),
             names(&told.adjusted),
-            told.waiting.len()
+            told.pending.len()
         ),
         (vec![], vec!["neighbour"], 1)
     );
     assert!(
-        told.waiting[0]
+        told.pending[0]
             .reason
             .starts_with("what it runs has changed ("),
         "{:?}",
-        told.waiting
+        told.pending
     );
     assert_eq!(
-        (pid("changed"), pid("neighbour"), host.waiting()),
-        (Some(old), Some(beside), told.waiting.clone())
+        (pid("changed"), pid("neighbour"), host.pending_changes()),
+        (Some(old), Some(beside), told.pending.clone())
     );
     assert_eq!(
         text_of(&host, "changed/ok").await.unwrap(),
@@ -149,7 +149,7 @@ async fn c20_an_edit_while_fifty_calls_run_loses_none_and_the_changed_server_res
         .await
         .unwrap();
     assert_eq!(
-        (names(&yes.restarted), names(&yes.adjusted), &yes.waiting),
+        (names(&yes.restarted), names(&yes.adjusted), &yes.pending),
         (vec!["changed"], vec![], &vec![])
     );
     let draining = snapshot(&host, "changed").state.clone();
@@ -208,7 +208,7 @@ async fn t3_a_tool_call_that_writes_servers_into_the_watched_file_starts_nothing
     assert_eq!(text_of(&host, "tool/edit_config").await.unwrap(), "ok");
     let told = reloaded(&mut events).await;
     assert_eq!(
-        (&told.added, &told.restarted, told.waiting.len()),
+        (&told.added, &told.restarted, told.pending.len()),
         (&vec![], &vec![], 2),
         "{told:?}"
     );
@@ -252,7 +252,7 @@ async fn t3_a_tool_call_that_writes_servers_into_the_watched_file_starts_nothing
         .await
         .unwrap();
     assert_eq!(
-        (names(&yes.added), names(&yes.restarted), yes.waiting.len()),
+        (names(&yes.added), names(&yes.restarted), yes.pending.len()),
         (vec!["planted"], vec![], 1)
     );
     until_state(&host, "planted", is_ready).await;
@@ -280,7 +280,7 @@ async fn t3_a_yes_to_what_was_shown_starts_nothing_that_was_written_since() {
     })
     .await;
     let yes = host.accept(&shown).await.unwrap();
-    assert_eq!((&yes.added, yes.waiting.len()), (&vec![], 1));
+    assert_eq!((&yes.added, yes.pending.len()), (&vec![], 1));
     assert_eq!(stage.of("b"), []);
     host.stop().await;
 }
@@ -307,24 +307,24 @@ struct PanicsOnce {
 }
 
 impl Store for PanicsOnce {
-    fn get(&self, shelf: Shelf, key: &str) -> Result<Option<String>, StoreError> {
-        if shelf == Shelf::Trust && self.armed.swap(false, Ordering::SeqCst) {
+    fn get(&self, table: StoreTable, key: &str) -> Result<Option<String>, StoreError> {
+        if table == StoreTable::Trust && self.armed.swap(false, Ordering::SeqCst) {
             // Without the message and the backtrace that a panic prints.
             std::panic::resume_unwind(Box::new("for the test"));
         }
-        self.store.get(shelf, key)
+        self.store.get(table, key)
     }
 
-    fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError> {
-        self.store.all(shelf)
+    fn all(&self, table: StoreTable) -> Result<Vec<(String, String)>, StoreError> {
+        self.store.all(table)
     }
 
-    fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError> {
-        self.store.put(shelf, key, value)
+    fn put(&self, table: StoreTable, key: &str, value: &str) -> Result<(), StoreError> {
+        self.store.put(table, key, value)
     }
 
-    fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError> {
-        self.store.remove(shelf, key)
+    fn remove(&self, table: StoreTable, key: &str) -> Result<(), StoreError> {
+        self.store.remove(table, key)
     }
 }
 
@@ -353,7 +353,7 @@ async fn f33_a_panic_while_a_file_is_applied_is_told_and_the_next_edit_is_notice
         .config(&[stage.entry("one", good()), stage.entry("three", good())]);
     let told = reloaded(&mut events).await;
     assert_eq!(
-        told.waiting
+        told.pending
             .iter()
             .filter_map(|waiting| waiting.server.as_ref())
             .map(ServerName::as_str)

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use switchboard::config::Dialect;
-use switchboard::store::{Shelf, Store, StoreError};
+use switchboard::store::{Store, StoreError, StoreTable};
 
 use super::*;
 
@@ -104,7 +104,7 @@ async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
             }
             assert_eq!(calls(&record), 4, "{says:?}");
             assert_eq!(
-                store.all(Shelf::Grants).unwrap(),
+                store.all(StoreTable::Grants).unwrap(),
                 [],
                 "{says:?}: an answer in memory is in memory"
             );
@@ -197,7 +197,7 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
     );
     host.stop().await;
     assert_eq!(
-        store.all(Shelf::Pins).unwrap().len(),
+        store.all(StoreTable::Pins).unwrap().len(),
         2,
         "the next run knows it too"
     );
@@ -302,16 +302,16 @@ impl HeldStore {
 }
 
 impl Store for HeldStore {
-    fn get(&self, shelf: Shelf, key: &str) -> Result<Option<String>, StoreError> {
-        self.inner.get(shelf, key)
+    fn get(&self, table: StoreTable, key: &str) -> Result<Option<String>, StoreError> {
+        self.inner.get(table, key)
     }
 
-    fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError> {
-        self.inner.all(shelf)
+    fn all(&self, table: StoreTable) -> Result<Vec<(String, String)>, StoreError> {
+        self.inner.all(table)
     }
 
-    fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError> {
-        if shelf == Shelf::Grants {
+    fn put(&self, table: StoreTable, key: &str, value: &str) -> Result<(), StoreError> {
+        if table == StoreTable::Grants {
             self.entered.notify_one();
             let released = self.released.0.lock().unwrap();
             drop(
@@ -321,11 +321,11 @@ impl Store for HeldStore {
                     .unwrap(),
             );
         }
-        self.inner.put(shelf, key, value)
+        self.inner.put(table, key, value)
     }
 
-    fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError> {
-        self.inner.remove(shelf, key)
+    fn remove(&self, table: StoreTable, key: &str) -> Result<(), StoreError> {
+        self.inner.remove(table, key)
     }
 }
 
@@ -359,7 +359,7 @@ async fn p1_an_answer_that_waits_to_be_stored_keeps_no_other_call_waiting() {
         .await
         .expect("the store kept everybody waiting");
     assert_eq!(
-        (calls(&record), store.all(Shelf::Grants).unwrap().len()),
+        (calls(&record), store.all(StoreTable::Grants).unwrap().len()),
         (2, 2)
     );
     host.stop().await;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use switchboard::config::{Mode, ProjectPermissions, ServerConfig};
 use switchboard::gate::{Gate, Grant};
-use switchboard::store::Shelf;
+use switchboard::store::StoreTable;
 use switchboard::trust::{self, TrustState};
 
 use crate::command::permissions::{grant_json, grant_line};
@@ -114,7 +114,7 @@ impl ServerPermissions {
                     .or(is_skipped.then_some(SKIPPED)),
             });
         }
-        let grants = setup.store.all(Shelf::Grants).unwrap_or_default();
+        let grants = setup.store.all(StoreTable::Grants).unwrap_or_default();
         let grants = grants
             .into_iter()
             .filter_map(|(_, text)| Grant::from_json(&text));

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::{LOCK_WAIT, Vault, VaultFault, VaultLock, keyring};
 use crate::secret::Secret;
-use crate::store::{FileStore, Shelf, Store, StoreError};
+use crate::store::{FileStore, Store, StoreError, StoreTable};
 
 /// Where to store tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -71,7 +71,7 @@ impl Vault for SystemVault {
         // The login may have been stored before there was a keyring.
         Ok(self
             .file
-            .get(Shelf::Logins, key)
+            .get(StoreTable::Logins, key)
             .map_err(from_store)?
             .map(Secret::new))
     }
@@ -80,7 +80,7 @@ impl Vault for SystemVault {
         if !self.uses_keyring()? {
             return self
                 .file
-                .put(Shelf::Logins, key, value.expose())
+                .put(StoreTable::Logins, key, value.expose())
                 .map_err(from_store);
         }
         keyring::put(key, value)?;
@@ -121,8 +121,11 @@ impl Vault for SystemVault {
 
 impl SystemVault {
     fn forget_in_file(&self, key: &str) -> Result<(), VaultFault> {
-        match self.file.get(Shelf::Logins, key).map_err(from_store)? {
-            Some(_) => self.file.remove(Shelf::Logins, key).map_err(from_store),
+        match self.file.get(StoreTable::Logins, key).map_err(from_store)? {
+            Some(_) => self
+                .file
+                .remove(StoreTable::Logins, key)
+                .map_err(from_store),
             None => Ok(()),
         }
     }

@@ -46,33 +46,37 @@ fn started(_: &ServerName) -> Option<String> {
 
 /// Nobody has said anything.
 fn changed(old: &Config, new: &Config) -> Difference {
-    difference(old, &started, new, Said::Nobody(&|_| false))
+    difference(old, &started, new, ReloadApproval::FileChange(&|_| false))
 }
 
-fn words(step: &Step) -> &str {
-    match step {
-        Step::Keep => "keep",
-        Step::Adopt => "adopt",
-        Step::Begin => "begin",
-        Step::BeginTogether => "begin together",
-        Step::Wait(_) => "wait",
+fn words(change: &ServerChange) -> &str {
+    match change {
+        ServerChange::Keep => "keep",
+        ServerChange::UpdateConfig => "adopt",
+        ServerChange::Start => "begin",
+        ServerChange::StartTogether => "begin together",
+        ServerChange::Wait(_) => "wait",
     }
 }
 
 /// What becomes of server `a` when its file changes, then when a person says so; and how much
 /// waits.
-fn check(old: ServerConfig, new: ServerConfig, watched: &str, waiting: usize, told: &str) {
+fn check(old: ServerConfig, new: ServerConfig, watched: &str, pending: usize, told: &str) {
     let (old, new) = (config([old]), config([new]));
     let found = changed(&old, &new);
     assert_eq!(
-        (words(&found.steps["a"]), found.waiting.len()),
-        (watched, waiting),
+        (words(&found.changes["a"]), found.pending.len()),
+        (watched, pending),
         "{new:?}: {:?}",
-        found.waiting
+        found.pending
     );
-    let found = difference(&old, &started, &new, Said::Person);
+    let found = difference(&old, &started, &new, ReloadApproval::Person);
     assert_eq!(
-        (words(&found.steps["a"]), found.waiting.len(), found.config),
+        (
+            words(&found.changes["a"]),
+            found.pending.len(),
+            found.config
+        ),
         (told, 0, new)
     );
 }
@@ -207,22 +211,27 @@ fn t3_a_new_server_waits_in_every_scope_and_a_yes_for_exactly_it_starts_it() {
         let reason =
             "it is new (/etc/switchboard.toml:7); nobody has said that it may start".to_owned();
         assert_eq!(
-            (&found.steps["a"], &found.steps["b"]),
-            (&Step::Keep, &Step::Wait(reason.clone()))
+            (&found.changes["a"], &found.changes["b"]),
+            (&ServerChange::Keep, &ServerChange::Wait(reason.clone()))
         );
 
         // Another edit does not start it either, and the words stay those of the first.
         let waits = |server: &ServerName| (server.as_str() == "b").then(|| reason.clone());
-        let again = difference(&found.config, &waits, &new, Said::Nobody(&|_| false));
+        let again = difference(
+            &found.config,
+            &waits,
+            &new,
+            ReloadApproval::FileChange(&|_| false),
+        );
         assert_eq!(again, found);
         let yes = difference(
             &found.config,
             &waits,
             &new,
-            Said::Nobody(&|server| server.name.as_str() == "b"),
+            ReloadApproval::FileChange(&|server| server.name.as_str() == "b"),
         );
         assert_eq!(
-            (words(&yes.steps["a"]), words(&yes.steps["b"])),
+            (words(&yes.changes["a"]), words(&yes.changes["b"])),
             ("keep", "begin")
         );
     }
@@ -235,7 +244,7 @@ fn a_server_that_was_blocked_waits_and_one_that_is_blocked_now_ends() {
     blocked.security.deny_servers = vec!["a".to_owned()];
     assert_eq!(
         changed(&free, &blocked)
-            .steps
+            .changes
             .values()
             .map(words)
             .collect::<Vec<_>>(),
@@ -243,7 +252,7 @@ fn a_server_that_was_blocked_waits_and_one_that_is_blocked_now_ends() {
     );
     assert_eq!(
         changed(&blocked, &free)
-            .steps
+            .changes
             .values()
             .map(words)
             .collect::<Vec<_>>(),
@@ -253,7 +262,7 @@ fn a_server_that_was_blocked_waits_and_one_that_is_blocked_now_ends() {
     only_b.security.allow_servers = vec!["b".to_owned()];
     assert_eq!(
         changed(&free, &only_b)
-            .steps
+            .changes
             .values()
             .map(words)
             .collect::<Vec<_>>(),
@@ -261,7 +270,7 @@ fn a_server_that_was_blocked_waits_and_one_that_is_blocked_now_ends() {
     );
     assert_eq!(
         changed(&only_b, &free)
-            .steps
+            .changes
             .values()
             .map(words)
             .collect::<Vec<_>>(),
@@ -301,9 +310,9 @@ fn rules_that_tighten_hold_at_once_and_rules_that_widen_wait() {
         )
     );
     let reasons: Vec<&str> = found
-        .waiting
+        .pending
         .iter()
-        .map(|waiting| waiting.reason.as_str())
+        .map(|pending| pending.reason.as_str())
         .collect();
     assert_eq!(
         reasons,
@@ -315,7 +324,7 @@ fn rules_that_tighten_hold_at_once_and_rules_that_widen_wait() {
         ]
     );
     assert_eq!(
-        difference(&old, &started, &new, Said::Person)
+        difference(&old, &started, &new, ReloadApproval::Person)
             .config
             .permissions,
         new.permissions
@@ -341,14 +350,17 @@ fn s0_39_an_edit_of_a_core_agent_file_takes_effect_only_when_a_person_says_so() 
         .collect();
     assert_eq!(entries, [core("a", "x"), server("c", "x"), core("b", "x")]);
     assert!(
-        found.steps.values().all(|step| *step == Step::Keep)
+        found
+            .changes
+            .values()
+            .all(|change| *change == ServerChange::Keep)
             && found.removed.is_empty()
-            && found.waiting.is_empty()
+            && found.pending.is_empty()
     );
 
-    let told = difference(&old, &started, &new, Said::Person);
+    let told = difference(&old, &started, &new, ReloadApproval::Person);
     assert_eq!(
-        told.steps.values().map(words).collect::<Vec<_>>(),
+        told.changes.values().map(words).collect::<Vec<_>>(),
         ["begin together", "begin together", "keep"]
     );
     assert_eq!((told.removed, told.config), (vec![name("b")], new));
@@ -451,17 +463,17 @@ proptest! {
     #[test]
     fn t3_a_change_that_nobody_stands_behind_starts_and_allows_nothing_new(old in any_config(), new in any_config()) {
         let found = changed(&old, &new);
-        for (name, step) in &found.steps {
+        for (name, change) in &found.changes {
             let (before, now) = (old.servers.get(name), &found.config.servers[name]);
-            let ran = before.is_some_and(|before| why_not(before, &old).is_none());
+            let ran = before.is_some_and(|before| why_not_runnable(before, &old).is_none());
             let same = before.is_some_and(|before| is_same_launch(before, now));
-            match step {
-                Step::Keep | Step::Adopt => prop_assert!(before.is_some() && (same || !ran)),
-                Step::Begin => prop_assert!((ran && same) || why_not(now, &new).is_some()),
-                Step::BeginTogether => prop_assert!(false),
-                Step::Wait(_) => prop_assert!(!ran),
+            match change {
+                ServerChange::Keep | ServerChange::UpdateConfig => prop_assert!(before.is_some() && (same || !ran)),
+                ServerChange::Start => prop_assert!((ran && same) || why_not_runnable(now, &new).is_some()),
+                ServerChange::StartTogether => prop_assert!(false),
+                ServerChange::Wait(_) => prop_assert!(!ran),
             }
-            if *step != Step::Begin && !matches!(step, Step::Wait(_)) {
+            if *change != ServerChange::Start && !matches!(change, ServerChange::Wait(_)) {
                 prop_assert!(!now.trust || before.is_some_and(|before| before.trust));
             }
         }
@@ -481,21 +493,21 @@ proptest! {
     #[test]
     fn f33_what_did_not_change_is_not_touched(old in any_config(), new in any_config()) {
         let same = changed(&old, &old);
-        prop_assert!(same.steps.values().all(|step| *step == Step::Keep), "{:?}", same.steps);
-        prop_assert!(same.removed.is_empty() && same.waiting.is_empty());
+        prop_assert!(same.changes.values().all(|change| *change == ServerChange::Keep), "{:?}", same.changes);
+        prop_assert!(same.removed.is_empty() && same.pending.is_empty());
         prop_assert_eq!(&same.config, &old);
 
         let first = changed(&old, &new);
-        let waits = |name: &ServerName| match &first.steps[name] {
-            Step::Wait(why) => Some(why.clone()),
+        let waits = |name: &ServerName| match &first.changes[name] {
+            ServerChange::Wait(why) => Some(why.clone()),
             _ => None,
         };
-        let again = difference(&first.config, &waits, &new, Said::Nobody(&|_| false));
+        let again = difference(&first.config, &waits, &new, ReloadApproval::FileChange(&|_| false));
         prop_assert_eq!(&again.config, &first.config);
-        prop_assert_eq!(&again.waiting, &first.waiting);
-        prop_assert!(again.steps.values().all(|step| matches!(step, Step::Keep | Step::Wait(_))), "{:?}", again.steps);
+        prop_assert_eq!(&again.pending, &first.pending);
+        prop_assert!(again.changes.values().all(|change| matches!(change, ServerChange::Keep | ServerChange::Wait(_))), "{:?}", again.changes);
 
-        let told = difference(&old, &started, &new, Said::Person);
-        prop_assert_eq!((&told.config, told.waiting.len()), (&new, 0));
+        let told = difference(&old, &started, &new, ReloadApproval::Person);
+        prop_assert_eq!((&told.config, told.pending.len()), (&new, 0));
     }
 }

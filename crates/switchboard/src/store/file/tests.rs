@@ -6,12 +6,12 @@ use std::process::Command;
 
 use super::*;
 
-const SHELVES: [Shelf; 5] = [
-    Shelf::Grants,
-    Shelf::Pins,
-    Shelf::Trust,
-    Shelf::Eras,
-    Shelf::Catalogs,
+const SHELVES: [StoreTable; 5] = [
+    StoreTable::Grants,
+    StoreTable::Pins,
+    StoreTable::Trust,
+    StoreTable::Eras,
+    StoreTable::Catalogs,
 ];
 
 fn mode(path: &Path) -> u32 {
@@ -37,25 +37,25 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_shelf_remembers_across_stores_and_forgets_on_request() {
     let folder = tempfile::tempdir().unwrap();
-    for shelf in SHELVES {
+    for table in SHELVES {
         let store = FileStore::open(folder.path()).unwrap();
-        assert_eq!(store.get(shelf, "a").unwrap(), None);
+        assert_eq!(store.get(table, "a").unwrap(), None);
         store
-            .put(shelf, "b/../c\n", r#"{"n": 1.0, "m":[1,2]}"#)
+            .put(table, "b/../c\n", r#"{"n": 1.0, "m":[1,2]}"#)
             .unwrap();
-        store.put(shelf, "a", "1").unwrap();
-        store.put(shelf, "a", "\"two\"").unwrap();
+        store.put(table, "a", "1").unwrap();
+        store.put(table, "a", "\"two\"").unwrap();
 
         let again = FileStore::open(folder.path()).unwrap();
-        assert_eq!(again.get(shelf, "a").unwrap().as_deref(), Some("\"two\""));
+        assert_eq!(again.get(table, "a").unwrap().as_deref(), Some("\"two\""));
         let all = vec![
             ("a".to_owned(), "\"two\"".to_owned()),
             ("b/../c\n".to_owned(), r#"{"n": 1.0, "m":[1,2]}"#.to_owned()),
         ];
-        assert_eq!(again.all(shelf).unwrap(), all);
-        again.remove(shelf, "a").unwrap();
-        again.remove(shelf, "never there").unwrap();
-        assert_eq!(store.all(shelf).unwrap(), all[1..]);
+        assert_eq!(again.all(table).unwrap(), all);
+        again.remove(table, "a").unwrap();
+        again.remove(table, "never there").unwrap();
+        assert_eq!(store.all(table).unwrap(), all[1..]);
     }
 }
 
@@ -63,10 +63,10 @@ fn every_shelf_remembers_across_stores_and_forgets_on_request() {
 fn a_value_that_is_no_json_is_refused_and_nothing_changes() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
-    for shelf in SHELVES {
-        store.put(shelf, "k", "1").unwrap();
-        assert!(store.put(shelf, "k", "{broken").is_err());
-        assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("1"));
+    for table in SHELVES {
+        store.put(table, "k", "1").unwrap();
+        assert!(store.put(table, "k", "{broken").is_err());
+        assert_eq!(store.get(table, "k").unwrap().as_deref(), Some("1"));
     }
 }
 
@@ -78,7 +78,7 @@ fn t35_with_umask_0_the_folder_is_0700_and_every_file_0600() {
         let store = FileStore::open(folder).unwrap();
         SHELVES
             .iter()
-            .for_each(|shelf| store.put(*shelf, "k", "1").unwrap());
+            .for_each(|table| store.put(*table, "k", "1").unwrap());
         return;
     }
     let outer = tempfile::tempdir().unwrap();
@@ -112,15 +112,15 @@ fn t35_a_folder_open_to_others_is_closed() {
 
 #[test]
 fn t35_a_planted_link_is_neither_read_nor_written_through() {
-    for shelf in SHELVES {
+    for table in SHELVES {
         for suffix in ["", ".new", "lock"] {
             let folder = tempfile::tempdir().unwrap();
             let victim = folder.path().join("victim");
             std::fs::write(&victim, r#"{"k":"planted"}"#).unwrap();
             let store = FileStore::open(folder.path().join("state")).unwrap();
-            let file = store.file(shelf, "k");
+            let file = store.file(table, "k");
             let planted = match suffix {
-                "lock" => file.with_file_name(format!("{}.lock", shelf_name(shelf))),
+                "lock" => file.with_file_name(format!("{}.lock", table_name(table))),
                 suffix => file.with_file_name(format!(
                     "{}{suffix}",
                     file.file_name().unwrap().to_str().unwrap()
@@ -129,16 +129,16 @@ fn t35_a_planted_link_is_neither_read_nor_written_through() {
             std::fs::create_dir_all(planted.parent().unwrap()).unwrap();
             symlink(&victim, &planted).unwrap();
 
-            let read = store.get(shelf, "k");
-            assert!(!matches!(read, Ok(Some(_))), "{shelf:?} {suffix}: {read:?}");
-            let _ = store.put(shelf, "k", "\"ours\"");
+            let read = store.get(table, "k");
+            assert!(!matches!(read, Ok(Some(_))), "{table:?} {suffix}: {read:?}");
+            let _ = store.put(table, "k", "\"ours\"");
             assert_eq!(
                 std::fs::read_to_string(&victim).unwrap(),
                 r#"{"k":"planted"}"#,
-                "{shelf:?} {suffix}"
+                "{table:?} {suffix}"
             );
-            if suffix.is_empty() && shelf != Shelf::Catalogs {
-                let said = store.get(shelf, "k").unwrap_err().to_string();
+            if suffix.is_empty() && table != StoreTable::Catalogs {
+                let said = store.get(table, "k").unwrap_err().to_string();
                 assert_eq!(
                     said,
                     format!(
@@ -155,59 +155,59 @@ fn t35_a_planted_link_is_neither_read_nor_written_through() {
 fn t35_a_crash_between_write_and_rename_leaves_the_old_answers_and_no_obstacle() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
-    for shelf in SHELVES {
-        store.put(shelf, "k", "1").unwrap();
+    for table in SHELVES {
+        store.put(table, "k", "1").unwrap();
         // What a process leaves that was killed in the middle of writing the new file.
-        let mut half = store.file(shelf, "k").into_os_string();
+        let mut half = store.file(table, "k").into_os_string();
         half.push(".new");
         std::fs::write(&half, "{\"k\":").unwrap();
-        assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("1"));
+        assert_eq!(store.get(table, "k").unwrap().as_deref(), Some("1"));
         assert_eq!(
-            store.all(shelf).unwrap(),
+            store.all(table).unwrap(),
             [("k".to_owned(), "1".to_owned())]
         );
-        store.put(shelf, "k", "2").unwrap();
-        assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("2"));
+        store.put(table, "k", "2").unwrap();
+        assert_eq!(store.get(table, "k").unwrap().as_deref(), Some("2"));
         assert!(!Path::new(&half).exists());
     }
 }
 
 #[test]
 fn f31_a_damaged_file_is_kept_aside_and_reported_once_and_takes_no_other_shelf_with_it() {
-    for (shelf, damage) in SHELVES
+    for (table, damage) in SHELVES
         .iter()
-        .flat_map(|shelf| ["", "{\"k\":", "[]", "\0\0\0"].map(|damage| (*shelf, damage)))
+        .flat_map(|table| ["", "{\"k\":", "[]", "\0\0\0"].map(|damage| (*table, damage)))
     {
         let folder = tempfile::tempdir().unwrap();
         let store = FileStore::open(folder.path()).unwrap();
         SHELVES
             .iter()
-            .for_each(|shelf| store.put(*shelf, "k", "1").unwrap());
-        let path = store.file(shelf, "k");
+            .for_each(|table| store.put(*table, "k", "1").unwrap());
+        let path = store.file(table, "k");
         std::fs::write(&path, damage).unwrap();
 
         let Err(StoreError::Damaged {
             path: said,
             kept_as,
-        }) = store.get(shelf, "k")
+        }) = store.get(table, "k")
         else {
-            panic!("{shelf:?} {damage:?}")
+            panic!("{table:?} {damage:?}")
         };
         assert_eq!(said, path);
         assert_eq!(std::fs::read_to_string(&kept_as).unwrap(), damage);
-        assert_eq!(store.get(shelf, "k").unwrap(), None);
-        store.put(shelf, "k", "2").unwrap();
+        assert_eq!(store.get(table, "k").unwrap(), None);
+        store.put(table, "k", "2").unwrap();
         for other in SHELVES {
-            let expected = if other == shelf { "2" } else { "1" };
+            let expected = if other == table { "2" } else { "1" };
             assert_eq!(store.get(other, "k").unwrap().as_deref(), Some(expected));
         }
         // A second accident does not overwrite what the first one left.
         std::fs::write(&path, "again").unwrap();
         let Err(StoreError::Damaged {
             kept_as: second, ..
-        }) = store.all(shelf)
+        }) = store.all(table)
         else {
-            panic!("{shelf:?}")
+            panic!("{table:?}")
         };
         assert_ne!(second, kept_as);
         assert_eq!(store.damaged(), [kept_as.clone(), second]);
@@ -219,9 +219,9 @@ fn f31_a_damaged_file_is_kept_aside_and_reported_once_and_takes_no_other_shelf_w
 fn f31_a_damaged_file_is_never_overwritten_by_a_new_answer() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
-    let path = store.file(Shelf::Grants, "");
+    let path = store.file(StoreTable::Grants, "");
     std::fs::write(&path, "precious").unwrap();
-    let Err(StoreError::Damaged { kept_as, .. }) = store.put(Shelf::Grants, "k", "1") else {
+    let Err(StoreError::Damaged { kept_as, .. }) = store.put(StoreTable::Grants, "k", "1") else {
         panic!()
     };
     assert_eq!(std::fs::read_to_string(kept_as).unwrap(), "precious");
@@ -231,17 +231,17 @@ fn f31_a_damaged_file_is_never_overwritten_by_a_new_answer() {
 fn f31_a_write_that_fails_says_so_and_keeps_the_old_answers() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
-    for shelf in SHELVES {
-        store.put(shelf, "k", "1").unwrap();
+    for table in SHELVES {
+        store.put(table, "k", "1").unwrap();
         // Stands for every reason why the new file cannot be written.
-        let mut in_the_way = store.file(shelf, "k").into_os_string();
+        let mut in_the_way = store.file(table, "k").into_os_string();
         in_the_way.push(".new");
         std::fs::create_dir(in_the_way).unwrap();
         assert!(matches!(
-            store.put(shelf, "k", "2"),
+            store.put(table, "k", "2"),
             Err(StoreError::Io { .. })
         ));
-        assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("1"));
+        assert_eq!(store.get(table, "k").unwrap().as_deref(), Some("1"));
     }
 }
 
@@ -249,29 +249,29 @@ fn f31_a_write_that_fails_says_so_and_keeps_the_old_answers() {
 fn only_so_many_catalogs_are_kept_and_the_oldest_goes() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
-    store.put(Shelf::Catalogs, "old", "1").unwrap();
+    store.put(StoreTable::Catalogs, "old", "1").unwrap();
     let long_ago = std::time::SystemTime::UNIX_EPOCH;
     File::options()
         .write(true)
-        .open(store.file(Shelf::Catalogs, "old"))
+        .open(store.file(StoreTable::Catalogs, "old"))
         .unwrap()
         .set_modified(long_ago)
         .unwrap();
     (1..MAX_CATALOGS).for_each(|number| {
         store
-            .put(Shelf::Catalogs, &number.to_string(), "1")
+            .put(StoreTable::Catalogs, &number.to_string(), "1")
             .unwrap()
     });
-    assert_eq!(store.all(Shelf::Catalogs).unwrap().len(), MAX_CATALOGS);
-    assert!(store.get(Shelf::Catalogs, "old").unwrap().is_some());
-    store.put(Shelf::Catalogs, "1", "2").unwrap();
+    assert_eq!(store.all(StoreTable::Catalogs).unwrap().len(), MAX_CATALOGS);
+    assert!(store.get(StoreTable::Catalogs, "old").unwrap().is_some());
+    store.put(StoreTable::Catalogs, "1", "2").unwrap();
     assert!(
-        store.get(Shelf::Catalogs, "old").unwrap().is_some(),
+        store.get(StoreTable::Catalogs, "old").unwrap().is_some(),
         "replacing needs no room"
     );
-    store.put(Shelf::Catalogs, "new", "1").unwrap();
-    assert_eq!(store.all(Shelf::Catalogs).unwrap().len(), MAX_CATALOGS);
-    assert_eq!(store.get(Shelf::Catalogs, "old").unwrap(), None);
+    store.put(StoreTable::Catalogs, "new", "1").unwrap();
+    assert_eq!(store.all(StoreTable::Catalogs).unwrap().len(), MAX_CATALOGS);
+    assert_eq!(store.get(StoreTable::Catalogs, "old").unwrap(), None);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn f31_two_processes_lose_nothing_of_each_others() {
         let who = std::env::var("SWITCHBOARD_TEST_LOCK_WHO").unwrap();
         (0..25).for_each(|number| {
             store
-                .put(Shelf::Grants, &format!("{who}-{number}"), "1")
+                .put(StoreTable::Grants, &format!("{who}-{number}"), "1")
                 .unwrap()
         });
         return;
@@ -301,7 +301,7 @@ fn f31_two_processes_lose_nothing_of_each_others() {
     let store = FileStore::open(folder.path()).unwrap();
     (0..25).for_each(|number| {
         store
-            .put(Shelf::Grants, &format!("c-{number}"), "1")
+            .put(StoreTable::Grants, &format!("c-{number}"), "1")
             .unwrap()
     });
     assert!(
@@ -314,16 +314,16 @@ fn f31_two_processes_lose_nothing_of_each_others() {
         .flat_map(|who| (0..25).map(move |number| (format!("{who}-{number}"), "1".to_owned())))
         .collect();
     expected.sort();
-    assert_eq!(store.all(Shelf::Grants).unwrap(), expected);
+    assert_eq!(store.all(StoreTable::Grants).unwrap(), expected);
 }
 
 #[test]
 fn f31_a_lock_that_another_process_holds_is_waited_for_and_then_named() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
-    store.put(Shelf::Grants, "k", "1").unwrap();
+    store.put(StoreTable::Grants, "k", "1").unwrap();
     let wait = Duration::from_millis(200);
-    let held = store.lock(Shelf::Grants).unwrap();
+    let held = store.lock(StoreTable::Grants).unwrap();
     let path = folder.path().join("grants.lock");
     assert!(path.exists());
     let began = Instant::now();
@@ -339,15 +339,21 @@ fn f31_a_lock_that_another_process_holds_is_waited_for_and_then_named() {
         "{fault}"
     );
     // What only looks is not kept waiting, and other shelves are free.
-    assert_eq!(store.get(Shelf::Grants, "k").unwrap().as_deref(), Some("1"));
-    store.put(Shelf::Pins, "k", "1").unwrap();
+    assert_eq!(
+        store.get(StoreTable::Grants, "k").unwrap().as_deref(),
+        Some("1")
+    );
+    store.put(StoreTable::Pins, "k", "1").unwrap();
     // Its end is the end of the wait.
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| store.put(Shelf::Grants, "k", "2"));
+        let waiting = scope.spawn(|| store.put(StoreTable::Grants, "k", "2"));
         drop(held);
         waiting.join().unwrap().unwrap();
     });
-    assert_eq!(store.get(Shelf::Grants, "k").unwrap().as_deref(), Some("2"));
+    assert_eq!(
+        store.get(StoreTable::Grants, "k").unwrap().as_deref(),
+        Some("2")
+    );
 }
 
 #[test]

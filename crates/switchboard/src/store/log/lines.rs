@@ -18,7 +18,7 @@ pub struct LineWriter {
     /// Bytes of the pending line that were not kept.
     cut_bytes: usize,
     /// Lines of this kind are not written, and not counted as left out.
-    unwanted: Option<fn(&str) -> bool>,
+    excluded: Option<fn(&str) -> bool>,
 }
 
 impl LineWriter {
@@ -28,20 +28,20 @@ impl LineWriter {
             stream,
             pending: Vec::new(),
             cut_bytes: 0,
-            unwanted: None,
+            excluded: None,
         }
     }
 
     /// The same, without lines of one kind.
-    pub(crate) fn without(mut self, unwanted: fn(&str) -> bool) -> Self {
-        self.unwanted = Some(unwanted);
+    pub(crate) fn without(mut self, excluded: fn(&str) -> bool) -> Self {
+        self.excluded = Some(excluded);
         self
     }
 
     /// Takes a chunk of any size, cut anywhere.
     pub fn push(&mut self, chunk: &[u8]) {
         if !self.log.allows() {
-            return self.leave_out(chunk);
+            return self.count_dropped(chunk);
         }
         let mut lines = Vec::new();
         let mut rest = chunk;
@@ -67,13 +67,13 @@ impl LineWriter {
     }
 
     /// Counts lines without looking at them: a flood must cost little.
-    fn leave_out(&mut self, chunk: &[u8]) {
+    fn count_dropped(&mut self, chunk: &[u8]) {
         let lines = memchr::memchr_iter(b'\n', chunk).count() as u64;
         match memchr::memrchr(b'\n', chunk) {
             // The line that goes on from here has lost its beginning only where nothing of it came
             // before.
             Some(end) => {
-                self.log.leave_out(lines);
+                self.log.count_dropped(lines);
                 self.pending.clear();
                 self.cut_bytes = 0;
                 self.keep(&chunk[end + 1..]);
@@ -93,8 +93,8 @@ impl LineWriter {
     fn take_line(&mut self) -> Option<Untrusted> {
         let line =
             String::from_utf8_lossy(self.pending.strip_suffix(b"\r").unwrap_or(&self.pending));
-        let unwanted = self.unwanted.is_some_and(|unwanted| unwanted(&line));
-        let line = match self.log.inner().redactor.redact(&line) {
+        let excluded = self.excluded.is_some_and(|excluded| excluded(&line));
+        let line = match self.log.state().redactor.redact(&line) {
             clean if clean.len() <= LINE_BYTES => clean.into_owned(),
             clean => {
                 let end = clean.floor_char_boundary(LINE_BYTES);
@@ -107,7 +107,7 @@ impl LineWriter {
         };
         self.pending.clear();
         self.cut_bytes = 0;
-        (!unwanted).then(|| Untrusted::new(line))
+        (!excluded).then(|| Untrusted::new(line))
     }
 }
 

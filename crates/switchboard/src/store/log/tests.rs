@@ -131,7 +131,7 @@ fn t35_the_log_is_ours_alone_and_follows_no_link() {
     let error = LogFile::open(folder.path(), &name()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        about(&path, &io::Error::from_raw_os_error(libc::ELOOP)).to_string()
+        with_path(&path, &io::Error::from_raw_os_error(libc::ELOOP)).to_string()
     );
     assert!(LogFile::read_tail(folder.path(), &name(), 1).is_err());
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
@@ -142,7 +142,7 @@ fn a_log_that_cannot_be_written_is_written_again_once_it_can() {
     let folder = tempfile::tempdir().unwrap();
     let log = LogFile::open(folder.path(), &name()).unwrap();
     // As after a rotation that failed half-way, with something else in its place.
-    log.inner().file = None;
+    log.state().file = None;
     let path = path(folder.path(), &name());
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::plan::KnownWire;
 use crate::server::launch_store;
-use crate::store::{Shelf, Store};
+use crate::store::{Store, StoreTable};
 
 /// The store, as far as one endpoint is concerned.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl RememberedWires {
     pub(super) async fn known(&self) -> Option<KnownWire> {
         let Self { store, key } = self.clone();
         launch_store::read_blocking(move || {
-            serde_json::from_str(&launch_store::or_log(store.get(Shelf::Wires, &key))??).ok()
+            serde_json::from_str(&launch_store::or_log(store.get(StoreTable::Wires, &key))??).ok()
         })
         .await
     }
@@ -37,7 +37,7 @@ impl RememberedWires {
         let Self { store, key } = self.clone();
         let write = move || {
             let text = serde_json::to_string(&known).ok()?;
-            launch_store::put_if_changed(&*store, Shelf::Wires, &key, &text)
+            launch_store::put_if_changed(&*store, StoreTable::Wires, &key, &text)
         };
         launch_store::read_blocking(write).await;
     }

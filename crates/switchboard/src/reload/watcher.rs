@@ -11,24 +11,25 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use super::{By, locked};
+use super::ReloadCause;
 use crate::config::visible_path;
 use crate::config::{Config, ConfigErrors};
 use crate::host::HostState;
 use crate::name::ServerName;
 use crate::panics::{CaughtPanic, catch_panic};
+use crate::sync::lock;
 
 /// What is written is read when nothing was written for so long.
-const QUIET: Duration = Duration::from_millis(200);
+const QUIET_TIME: Duration = Duration::from_millis(200);
 
 /// A file that is never left alone is read all the same.
-const NEVER_QUIET: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// A file that has lost servers may be half written: it is looked at again when nothing was written
 /// for so long.
-const SETTLED: Duration = Duration::from_secs(1);
+const LONG_QUIET_TIME: Duration = Duration::from_secs(1);
 
-type Load = Arc<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync>;
+type LoadConfig = Arc<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync>;
 
 /// Why files cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -39,49 +40,49 @@ pub struct WatchError(#[from] notify::Error);
 pub(super) fn begin(
     host: &Arc<HostState>,
     files: Vec<PathBuf>,
-    load: Load,
+    load: LoadConfig,
 ) -> Result<(), WatchError> {
-    let files: Vec<PathBuf> = files.iter().flat_map(|file| places(file)).collect();
-    let rung = Arc::new(Notify::new());
-    let mut folders = Folders::new(files.clone(), rung.clone())?;
+    let files: Vec<PathBuf> = files.iter().flat_map(|file| watched_paths(file)).collect();
+    let changed = Arc::new(Notify::new());
+    let mut folders = WatchedFolders::new(files.clone(), changed.clone())?;
     folders.watch()?;
-    let watching = Watching {
+    let watcher = FileWatcher {
         host: Arc::downgrade(host),
         files,
         load,
-        rung,
+        changed,
         folders,
     };
-    let task = tokio::spawn(watching.run());
-    if let Some(before) = locked(&host.reloading.watcher).replace(task.abort_handle()) {
+    let task = tokio::spawn(watcher.run());
+    if let Some(before) = lock(&host.reload.watcher).replace(task.abort_handle()) {
         before.abort();
     }
     Ok(())
 }
 
 /// Where a file is, and where the file is that a link leads to.
-fn places(file: &Path) -> Vec<PathBuf> {
+fn watched_paths(file: &Path) -> Vec<PathBuf> {
     let here = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let there = here.canonicalize().ok().filter(|there| *there != here);
     [here].into_iter().chain(there).collect()
 }
 
 /// The folders of files, or as much of the way to them as there is.
-struct Folders {
+struct WatchedFolders {
     files: Vec<PathBuf>,
     watcher: RecommendedWatcher,
     watched: HashSet<PathBuf>,
 }
 
-impl Folders {
-    fn new(files: Vec<PathBuf>, rung: Arc<Notify>) -> Result<Self, notify::Error> {
+impl WatchedFolders {
+    fn new(files: Vec<PathBuf>, changed: Arc<Notify>) -> Result<Self, notify::Error> {
         let wanted = files.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             // What cannot be told may have been anything.
-            if event.is_ok_and(|event| !concerns(&event, &wanted)) {
+            if event.is_ok_and(|event| !may_change(&event, &wanted)) {
                 return;
             }
-            rung.notify_one();
+            changed.notify_one();
         })?;
         Ok(Self {
             files,
@@ -108,28 +109,28 @@ impl Folders {
 }
 
 /// Whether a file may be another one since.
-fn concerns(event: &notify::Event, files: &[PathBuf]) -> bool {
+fn may_change(event: &notify::Event, files: &[PathBuf]) -> bool {
     let is_reading = matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write));
     let leads_to_one = |path: &PathBuf| files.iter().any(|file| file.starts_with(path));
     !is_reading && (event.need_rescan() || event.paths.iter().any(leads_to_one))
 }
 
-struct Watching {
+struct FileWatcher {
     /// Ends with it.
     host: Weak<HostState>,
     files: Vec<PathBuf>,
-    load: Load,
-    rung: Arc<Notify>,
-    folders: Folders,
+    load: LoadConfig,
+    changed: Arc<Notify>,
+    folders: WatchedFolders,
 }
 
-impl Watching {
+impl FileWatcher {
     async fn run(mut self) {
         // What was written since the files were read counts as well.
-        self.rung.notify_one();
+        self.changed.notify_one();
         loop {
-            self.rung.notified().await;
-            self.quiet(QUIET).await;
+            self.changed.notified().await;
+            self.wait_quiet(QUIET_TIME).await;
             if let Err(fault) = self.folders.watch() {
                 tracing::warn!(%fault, "a folder is not watched");
             }
@@ -137,45 +138,45 @@ impl Watching {
                 return;
             };
             // Whatever a file did to us, the next edit is noticed.
-            if let Err(panicked) = catch_panic(self.look(&host)).await {
-                host.broken(vec![format!("the files could not be applied: {panicked}")]);
+            if let Err(panicked) = catch_panic(self.load_and_apply(&host)).await {
+                host.set_load_errors(vec![format!("the files could not be applied: {panicked}")]);
             }
         }
     }
 
     /// Waits until nothing was written for a while. False if it was quiet from the start.
-    async fn quiet(&self, quiet: Duration) -> bool {
+    async fn wait_quiet(&self, quiet: Duration) -> bool {
         let began = Instant::now();
         let mut disturbed = false;
-        while began.elapsed() < NEVER_QUIET && timeout(quiet, self.rung.notified()).await.is_ok() {
+        while began.elapsed() < MAX_WAIT && timeout(quiet, self.changed.notified()).await.is_ok() {
             disturbed = true;
         }
         disturbed
     }
 
-    async fn look(&self, host: &Arc<HostState>) {
-        let mut loaded = self.read(host).await;
+    async fn load_and_apply(&self, host: &Arc<HostState>) {
+        let mut loaded = self.load(host).await;
         if loaded
             .as_ref()
             .is_ok_and(|config| has_lost_servers(host, config))
-            && self.quiet(SETTLED).await
+            && self.wait_quiet(LONG_QUIET_TIME).await
         {
-            loaded = self.read(host).await;
+            loaded = self.load(host).await;
         }
         let outcome = match loaded {
             Ok(config) => host
-                .apply(config, By::Nobody)
+                .apply(config, ReloadCause::FileChange)
                 .await
                 .map(drop)
                 .map_err(lines),
             Err(errors) => Err(errors),
         };
         if let Err(errors) = outcome {
-            host.broken(errors);
+            host.set_load_errors(errors);
         }
     }
 
-    async fn read(&self, host: &HostState) -> Result<Config, Vec<String>> {
+    async fn load(&self, host: &HostState) -> Result<Config, Vec<String>> {
         if let Some(file) = self.files.iter().find(|file| is_emptied(host, file)) {
             return Err(vec![format!(
                 "{}: the file is empty; remove it, or its servers one by one",
