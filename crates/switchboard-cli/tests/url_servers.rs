@@ -87,7 +87,7 @@ fn f24_each_way_not_to_reach_a_server_has_its_own_sentence() {
     let elsewhere = serve(|_| (404, "text/plain", String::new()));
     let cases = [
         (format!("http://127.0.0.1:{gone}/mcp"), format!("127.0.0.1:{gone} refused the connection")),
-        ("http://no-such-host.invalid/mcp".to_owned(), "no address was found for no-such-host.invalid:80".to_owned()),
+        ("http://no-such-host.invalid/mcp".to_owned(), "cannot resolve no-such-host.invalid:80".to_owned()),
         (format!("https://127.0.0.1:{page}/mcp"), format!("TLS with 127.0.0.1:{page} failed: ")),
         (
             format!("http://127.0.0.1:{page}/mcp"),

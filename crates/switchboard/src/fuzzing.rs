@@ -9,7 +9,7 @@ use crate::config::Config;
 pub use crate::config::fuzzing::{EditedText, add_server, is_json_text, load_text};
 use crate::gate::{Decision, DecisionRequest, Gate, Grants};
 use crate::name::{Style, ToolId};
-pub use crate::transport::http::fuzzing::{HttpBody, HttpResponse, read_http_response};
+pub use crate::transport::http::fuzzing::{ParsedBody, ParsedResponse, read_http_response};
 use crate::wire::RawJson;
 
 /// What a gate says of a tool of a configured server that nobody has answered for.

@@ -1,7 +1,7 @@
 //! HTTP responses: head and body are the same however the bytes come, and a body has no byte that
 //! was not sent.
 
-use switchboard::fuzzing::{HttpBody, read_http_response};
+use switchboard::fuzzing::{ParsedBody, read_http_response};
 
 use super::{Target, cuts};
 
@@ -45,9 +45,9 @@ fn check(input: &[u8]) {
     let Ok(Some(response)) = whole else { return };
     assert!((100..1000).contains(&response.status));
     let (body, rest) = match &response.body {
-        HttpBody::Complete { body, rest } => (body, rest),
-        HttpBody::Incomplete { body } => (body, &Vec::new()),
-        HttpBody::Malformed => return,
+        ParsedBody::Complete { body, rest } => (body, rest),
+        ParsedBody::Incomplete { body } => (body, &Vec::new()),
+        ParsedBody::Malformed => return,
     };
     assert!(
         input.ends_with(rest),

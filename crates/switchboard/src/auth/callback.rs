@@ -30,7 +30,7 @@ const MAX_CONNECTIONS: usize = 64;
 
 /// The listener.
 #[derive(Debug)]
-pub(super) struct Callback {
+pub(super) struct CallbackListener {
     listener: TcpListener,
     /// The redirect address.
     pub(super) redirect: String,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for CallbackResponse {
     }
 }
 
-impl Callback {
+impl CallbackListener {
     /// Listens on 127.0.0.1 only: on this port, or on a free one.
     pub(super) async fn bind(port: Option<u16>) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
@@ -269,7 +269,7 @@ mod tests {
     /// them is an answer, and none keeps the answer from coming. It comes once.
     #[tokio::test]
     async fn t18_only_the_exact_path_with_the_exact_state_counts_and_only_once() {
-        let callback = Callback::bind(None).await.unwrap();
+        let callback = CallbackListener::bind(None).await.unwrap();
         let redirect = callback.redirect.clone();
         assert!(callback.listener.local_addr().unwrap().ip().is_loopback());
         let waiting = tokio::spawn(async move { callback.answer("right").await });
@@ -344,7 +344,7 @@ mod tests {
     /// T18: whoever opens connections and says nothing keeps the answer from nobody.
     #[tokio::test]
     async fn t18_idle_connections_do_not_keep_the_answer_from_coming() {
-        let callback = Callback::bind(None).await.unwrap();
+        let callback = CallbackListener::bind(None).await.unwrap();
         let redirect = callback.redirect.clone();
         let waiting = tokio::spawn(async move { callback.answer("right").await });
         let authority = redirect

@@ -8,7 +8,7 @@ use reqwest::Method;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::callback::{Callback, CallbackResponse, parse_returned_address};
+use super::callback::{CallbackListener, CallbackResponse, parse_returned_address};
 use super::guarded_http::{GuardedHttp, ProxyRoutes};
 use super::issuer::{Challenge, ClientProof, Issuer, IssuerFault, TokenRequest, quoted};
 use super::record::{Login, LoginRecord, Registration, union};
@@ -19,7 +19,7 @@ use crate::config::{
 };
 use crate::name::ServerName;
 use crate::transport::WireFault;
-use crate::transport::http::trouble::unsent;
+use crate::transport::http::connection_fault::send_fault;
 use crate::untrusted::escaped_line;
 
 /// The deadline for a person to log in.
@@ -350,10 +350,10 @@ async fn registration_and_callback(
     issuer: &mut Issuer,
     record: &LoginRecord,
     scopes: &[String],
-) -> Result<(Registration, Callback), LoginFault> {
+) -> Result<(Registration, CallbackListener), LoginFault> {
     let fail = |reason| LoginFault::new(&target.server, reason);
     let listen = async |port: Option<u16>| {
-        let bound = Callback::bind(port.or(target.auth.callback_port)).await;
+        let bound = CallbackListener::bind(port.or(target.auth.callback_port)).await;
         bound.map_err(|error| {
             let port = match target.auth.callback_port {
                 Some(port) => format!("port {port} (`oauth_callback_port`)"),
@@ -393,7 +393,7 @@ async fn registration_and_callback(
             .auth
             .callback_port
             .is_none_or(|wanted| Some(wanted) == port)
-            && let Ok(callback) = Callback::bind(port).await
+            && let Ok(callback) = CallbackListener::bind(port).await
         {
             return Ok((known.clone(), callback));
         }
@@ -410,7 +410,7 @@ async fn registration_and_callback(
 async fn show_page(
     target: &AuthTarget,
     page: &LoginPage,
-    callback: Callback,
+    callback: CallbackListener,
     state: &str,
     opener: &dyn Opener,
 ) -> Result<CallbackResponse, LoginFault> {
@@ -534,7 +534,7 @@ async fn probe(resolved: &ResolvedUrl, routes: &ProxyRoutes) -> Result<ProbeResu
         Err(error) => {
             let host = resolved.url.host_str().unwrap_or_default();
             let port = resolved.url.port_or_known_default().unwrap_or_default();
-            return match unsent(&error, &format!("{host}:{port}")) {
+            return match send_fault(&error, &format!("{host}:{port}")) {
                 WireFault::NotSent(fact) => Err(fact),
                 _ => Ok(nothing),
             };

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::future::ready;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -22,6 +22,7 @@ use super::{AuthRejection, Credentials, NeedsLogin, Opener, VaultLock, issuer_bi
 use crate::caller::BoxFuture;
 use crate::config::OAuthGrant;
 use crate::secret::{LiveSecrets, Secret};
+use crate::sync::lock;
 
 /// After a failed refresh the current token is used this long before the next attempt.
 const REFRESH_PAUSE: Duration = Duration::from_secs(30);
@@ -576,8 +577,4 @@ impl std::fmt::Debug for OAuth {
             .field("target", &self.shared.target)
             .finish_non_exhaustive()
     }
-}
-
-fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::secret::Secret;
+use crate::sync::lock;
 
 #[cfg(feature = "oauth")]
 pub use system::{SystemVault, VaultChoice};
@@ -124,8 +125,4 @@ impl Drop for MemoryVaultLock {
         lock(&self.0.locked).remove(&self.1);
         self.0.unlocked.notify_all();
     }
-}
-
-fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,18 +1,22 @@
-//! Streamable HTTP, in both eras: each message is a POST, answers come as JSON or as a stream of
-//! events.
+//! Streamable HTTP, in both eras: each message is a POST, and its response is JSON or an event
+//! stream.
 //!
-//! A POST is carried by whoever waits for its answer, or else is one task, which the channel owns
-//! and ends. Where things are: `endpoint` sends one request (login, redirects), `channel`
-//! keeps what is under way, `exchange` is one message and its answer, `answer` reads it, `renewal`
-//! begins a forgotten session anew, `listening` holds the stream that a legacy server may speak on,
-//! `closing` ends it all. Below the endpoint, `stack` is the pool for every server; `direct` is the
-//! short way to a plain one, over connections (`line`) whose answers `head` and `framing` read.
+//!
+//! `exchange` sends one message and `response_reader` reads its response; the future is polled by
+//! whoever waits for the response, or else by a task of the `channel`, which holds all messages in
+//! flight and the `legacy_session`. `renewal` re-initializes a session that the server has
+//! forgotten, `standalone_stream` reads the GET stream of a legacy server, `close` ends a channel.
+//!
+//! One request: `endpoint` authorizes it and follows redirects, `request`, `headers` and `response`
+//! are its parts, `status_fault` and `connection_fault` describe its failures. It is sent over
+//! `stack`, the pool that all servers share, or over `direct`, our own pool of plain HTTP
+//! connections (`connection`), whose responses `head` and `framing` parse.
 
 use std::fmt;
 use std::sync::Arc;
 
 use self::channel::Channel;
-use self::endpoint::Endpoint;
+use self::endpoint::McpEndpoint;
 use super::{
     Closed, ConnectFault, Connector, Delivery, Inbound, MessageKind, Transport, TransportProperties,
 };
@@ -24,9 +28,10 @@ use crate::wire::Outgoing;
 
 pub use self::stack::HttpStack;
 
-mod answer;
 mod channel;
-mod closing;
+mod close;
+mod connection;
+pub(crate) mod connection_fault;
 mod direct;
 pub(super) mod endpoint;
 mod exchange;
@@ -35,24 +40,23 @@ mod framing;
 pub(crate) mod fuzzing;
 mod head;
 pub(super) mod headers;
-mod legacy;
-mod line;
-pub(super) mod listening;
-pub(super) mod refusal;
+mod legacy_session;
 mod renewal;
 pub(super) mod request;
 pub(super) mod response;
+mod response_reader;
 pub(crate) mod stack;
-pub(crate) mod trouble;
+pub(super) mod standalone_stream;
+pub(super) mod status_fault;
 
-/// Which endpoint, and what to say to it.
+/// An endpoint and how to reach it.
 #[derive(Clone)]
 pub struct HttpTarget {
-    /// The endpoint, expanded.
+    /// The URL, with references resolved.
     pub url: url::Url,
     /// Sent with each request.
     pub headers: Vec<(String, Secret)>,
-    /// What to authorize with.
+    /// Authorizes each request.
     pub credentials: Arc<dyn Credentials>,
     /// The longest message, event or body accepted.
     pub max_message_bytes: usize,
@@ -60,7 +64,7 @@ pub struct HttpTarget {
 
 impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The rest of the URL may hold a key.
+        // The rest of the URL may contain a secret.
         f.debug_struct("HttpTarget")
             .field("host", &self.url.host_str())
             .field("headers", &self.headers)
@@ -68,7 +72,7 @@ impl fmt::Debug for HttpTarget {
     }
 }
 
-/// Connects to one endpoint, as often as wanted.
+/// Connects to one endpoint.
 #[derive(Debug)]
 pub struct HttpConnector {
     stack: HttpStack,
@@ -76,7 +80,7 @@ pub struct HttpConnector {
 }
 
 impl HttpConnector {
-    /// To this endpoint over this stack.
+    /// A connector for this endpoint.
     pub fn new(stack: HttpStack, target: HttpTarget) -> Self {
         Self { stack, target }
     }
@@ -87,19 +91,20 @@ impl Connector for HttpConnector {
         &'a self,
         inbound: Arc<dyn Inbound>,
     ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        // Nothing is said yet: the first message opens the first connection.
+        // Sends nothing: the first message opens the first connection.
         Box::pin(async move {
-            let endpoint = Endpoint::new(&self.stack, &self.target)?;
-            let answering = Endpoint::new(&self.stack.for_answers(), &self.target)?;
-            Ok(
-                Arc::new(HttpTransport(Channel::new(endpoint, answering, inbound)))
-                    as Arc<dyn Transport>,
-            )
+            let endpoint = McpEndpoint::new(&self.stack, &self.target)?;
+            let reply_endpoint = McpEndpoint::new(&self.stack.for_replies(), &self.target)?;
+            Ok(Arc::new(HttpTransport(Channel::new(
+                endpoint,
+                reply_endpoint,
+                inbound,
+            ))) as Arc<dyn Transport>)
         })
     }
 }
 
-/// The sending half, and the owner of every task of the channel.
+/// The sending half. It owns the channel's tasks: dropping it aborts them.
 struct HttpTransport(Arc<Channel>);
 
 impl Transport for HttpTransport {
@@ -114,26 +119,26 @@ impl Transport for HttpTransport {
     fn wait_for_room(&self, kind: MessageKind) -> Option<BoxFuture<'_, ()>> {
         match kind {
             MessageKind::Request if self.0.has_room() => None,
-            MessageKind::Request => Some(Box::pin(self.0.ready())),
-            MessageKind::Response => Some(Box::pin(self.0.ready_to_answer())),
+            MessageKind::Request => Some(Box::pin(self.0.wait_for_room())),
+            MessageKind::Response => Some(Box::pin(self.0.wait_for_one_way_room())),
         }
     }
 
     fn cancel(&self, id: u64) -> bool {
-        self.0.forget(id)
+        self.0.cancel(id)
     }
 
     fn negotiated(&self, revision: Revision) {
         self.0.negotiated(revision);
         if revision.era() == Era::Legacy {
-            listening::start(&self.0);
+            standalone_stream::start(&self.0);
         }
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        closing::close(&self.0);
+        close::close(&self.0);
         let channel = self.0.clone();
-        Box::pin(async move { channel.over().await })
+        Box::pin(async move { channel.wait_closed().await })
     }
 
     fn properties(&self) -> TransportProperties {
@@ -146,6 +151,6 @@ impl Transport for HttpTransport {
 
 impl Drop for HttpTransport {
     fn drop(&mut self) {
-        closing::close(&self.0);
+        close::close(&self.0);
     }
 }

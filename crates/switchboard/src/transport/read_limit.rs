@@ -1,12 +1,11 @@
-//! Limits what is read from a server: a share per turn, so that other tasks run in between, and a
-//! rate for what answers no request, so that backpressure stops a server that sends without pause.
+//! Limits reading from a server: an amount per turn, so that other tasks run in between, and a rate
+//! for everything but responses, so that a server that sends continuously meets backpressure.
 //!
-//! Answers are bounded by our own requests and cost nothing. Everything else is charged to the
-//! connection, all of whose streams share one limit: bytes, and what messages and lines take to
-//! handle besides. The constants are chosen so that a server that floods takes about one twentieth
-//! of a core.
+//! Responses are bounded by our own requests and are not limited. Everything else is charged to the
+//! connection, whose streams share one limit: its bytes, and a fixed cost for each message and
+//! line. The constants let a flooding server use about one twentieth of a core.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::task::yield_now;
@@ -14,37 +13,37 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Inbound;
 use crate::caller::BoxFuture;
+use crate::sync::lock;
 #[cfg(feature = "http")]
 use crate::wire::events::{EventFrames, ServerEvent};
 
-/// How much of what answers no request is read in a second, and how much of it at once after a
-/// pause.
+/// The limit per second, and how much of it may be used at once after a pause.
 const COST_PER_SECOND: u64 = 32 * 1024 * 1024;
 const BURST: Duration = Duration::from_millis(250);
 
-/// A turn ends after this much.
+/// The cost after which other tasks get a turn.
 const COST_PER_TURN: usize = 64 * 1024;
 
-/// What a message costs that answers no request, and a line of an event stream, besides their
-/// bytes.
+/// The cost of a message that is not a response, and of a line of an event stream, in addition to
+/// their bytes.
 const MESSAGE_COST: usize = 2 * 1024;
 const LINE_COST: usize = 64;
 
-/// A read costs no less than this.
+/// The minimum cost of a read.
 const READ_COST: usize = 512;
 
-/// What may stand around an answer: names and ids of events, line ends.
+/// Allowance for what surrounds a response: event names and ids, line ends.
 const FRAMING_BYTES: usize = 256;
 
-/// An event stream is handled in pieces of this size at most, so that a turn can end between them.
+/// An event stream is handled in parts of at most this size, so that a turn can end between them.
 #[cfg(feature = "http")]
 pub(super) const PIECE_BYTES: usize = 4 * 1024;
 
 /// The rate limit of one connection to a server.
 #[derive(Debug)]
 pub(super) struct ReadLimit {
-    /// What was read so far is paid for at this time. It lies ahead of now by no more than the
-    /// burst, or else readers wait.
+    /// When everything read so far is paid for. Readers wait while it is ahead of now by more than
+    /// the burst.
     paid_at: Mutex<Instant>,
 }
 
@@ -57,21 +56,20 @@ impl Default for ReadLimit {
 }
 
 impl ReadLimit {
-    /// Charges this much; answers with the time before which nothing more is to be read, if that is
-    /// not now.
+    /// Charges a cost; returns the time until which readers must wait, if any.
     fn charge(&self, cost: usize) -> Option<Instant> {
         let now = Instant::now();
-        let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paid_at = lock(&self.paid_at);
         *paid_at = (*paid_at).max(now)
             + Duration::from_nanos(cost as u64 * 1_000_000_000 / COST_PER_SECOND);
         (*paid_at > now + BURST).then(|| *paid_at - BURST)
     }
 }
 
-/// What handling a part of a stream came to.
+/// What was read and handled.
 #[derive(Debug, Default)]
-pub(super) struct Handled {
-    /// All bytes that were handled for good: those of an incomplete message may yet be an answer.
+pub(super) struct ReadUsage {
+    /// Bytes of complete messages: an incomplete one may yet be a response.
     pub(super) bytes: usize,
     /// Lines of an event stream.
     lines: usize,
@@ -80,8 +78,8 @@ pub(super) struct Handled {
     others: usize,
 }
 
-impl Handled {
-    /// Bytes that were thrown away.
+impl ReadUsage {
+    /// Bytes that were dropped.
     pub(super) fn discarded(bytes: usize) -> Self {
         Self {
             bytes,
@@ -89,8 +87,8 @@ impl Handled {
         }
     }
 
-    /// Counts a message of this length: as an answer if `inbound` has more of them once it was
-    /// delivered.
+    /// Delivers and counts a message of this length: as a response if `inbound` then reports one
+    /// more.
     pub(super) fn message(&mut self, bytes: usize, inbound: &dyn Inbound, deliver: impl FnOnce()) {
         let answers = inbound.answers();
         deliver();
@@ -102,13 +100,13 @@ impl Handled {
         }
     }
 
-    /// Whether this is as much as one turn may handle.
-    pub(super) fn is_turn(&self) -> bool {
+    /// Whether this is as much as a turn may handle.
+    pub(super) fn fills_turn(&self) -> bool {
         self.others * MESSAGE_COST >= COST_PER_TURN
     }
 }
 
-/// Paces the reading of one stream.
+/// Applies the limits to one stream.
 #[derive(Debug)]
 pub(super) struct Pacer<'a> {
     limit: &'a ReadLimit,
@@ -125,8 +123,8 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// Counts a piece of this length, and what handling it came to.
-    pub(super) fn count(&mut self, piece_bytes: usize, handled: &Handled) {
+    /// Counts a part of this length, and what it contained.
+    pub(super) fn count(&mut self, piece_bytes: usize, handled: &ReadUsage) {
         let overhead = handled.others * MESSAGE_COST + handled.lines * LINE_COST;
         self.turn_cost += piece_bytes.max(READ_COST) + overhead;
         let mut cost = handled.bytes.saturating_sub(handled.answer_bytes);
@@ -138,7 +136,7 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// Cuts the events out of a piece of a stream and hands them on.
+    /// Parses the events in a part of a stream and passes them on.
     #[cfg(feature = "http")]
     pub(super) fn push(
         &mut self,
@@ -147,7 +145,7 @@ impl<'a> Pacer<'a> {
         inbound: &dyn Inbound,
         each: &mut dyn FnMut(ServerEvent<'_>),
     ) {
-        let (mut handled, buffered) = (Handled::default(), frames.buffered());
+        let (mut handled, buffered) = (ReadUsage::default(), frames.buffered());
         let lines = frames.push(piece, &mut |event| {
             let bytes = match &event {
                 ServerEvent::Event { data, .. } => data.as_ref().len(),
@@ -160,8 +158,8 @@ impl<'a> Pacer<'a> {
         self.count(piece.len(), &handled);
     }
 
-    /// What to wait for before more is read, if anything. Boxed, since most reads wait for nothing.
-    /// Dropping it loses nothing.
+    /// What to wait for before reading more, if anything. Boxed, since most reads wait for nothing.
+    /// Cancel-safe.
     pub(super) fn pause(&mut self) -> Option<BoxFuture<'_, ()>> {
         if self.resume_at.is_none() && self.turn_cost < COST_PER_TURN {
             return None;
@@ -186,10 +184,10 @@ mod tests {
         while began.elapsed() < Duration::from_secs(1) {
             pacer.count(
                 100,
-                &Handled {
+                &ReadUsage {
                     bytes: 100,
                     others: 1,
-                    ..Handled::default()
+                    ..ReadUsage::default()
                 },
             );
             count += 1;
@@ -205,7 +203,7 @@ mod tests {
         let limit = ReadLimit::default();
         let first = messages_in_a_second(&limit).await;
         assert!((14_000..20_000).contains(&first), "{first}");
-        // An hour of silence allows one burst, no more.
+        // An hour of idle_timeout allows one burst, no more.
         tokio::time::advance(Duration::from_secs(3600)).await;
         let later = messages_in_a_second(&limit).await;
         assert!((14_000..20_000).contains(&later), "{later}");
@@ -227,14 +225,14 @@ mod tests {
         let (mut pacer, began) = (Pacer::new(&limit), Instant::now());
         let mut turns = 0;
         for _ in 0..1_000 {
-            pacer.count(PIECE_BYTES, &Handled::default());
+            pacer.count(PIECE_BYTES, &ReadUsage::default());
             pacer.count(
                 PIECE_BYTES,
-                &Handled {
+                &ReadUsage {
                     bytes: 2 * PIECE_BYTES,
                     answers: 1,
                     answer_bytes: 2 * PIECE_BYTES,
-                    ..Handled::default()
+                    ..ReadUsage::default()
                 },
             );
             if let Some(pause) = pacer.pause() {

@@ -1,13 +1,14 @@
-//! HTTP+SSE, the wire of 2024-11-05: one long stream of events in, a POST for each message out.
+//! HTTP+SSE, the transport of 2024-11-05: one long event stream for receiving, a POST for each
+//! message sent.
 //!
-//! One task drives a connection and owns all of it: it opens the stream, learns from the first
-//! event where messages go, and then reads and posts until either side ends. Leaves one request
-//! (login, redirects, headers) to `http::endpoint`.
+//! One task (`connection`) owns a connection: it opens the `stream`, learns from the first event
+//! where messages are posted, then reads events and posts queued messages (`post_queue`) until
+//! either side ends. Each request (login, redirects, headers) is sent by `http::endpoint`.
 
 use std::sync::Arc;
 
-use self::outbox::{Item, Outbox};
-use super::http::endpoint::Endpoint;
+use self::post_queue::{PostCommand, PostQueue};
+use super::http::endpoint::McpEndpoint;
 use super::http::{HttpStack, HttpTarget};
 use super::{
     Closed, ConnectFault, Connector, Inbound, MessageKind, Transport, TransportProperties,
@@ -16,8 +17,8 @@ use super::{
 use crate::caller::BoxFuture;
 use crate::wire::Outgoing;
 
-mod driving;
-mod outbox;
+mod connection;
+mod post_queue;
 mod stream;
 
 /// Connects to one endpoint: opens the stream and waits for its `endpoint` event.
@@ -28,7 +29,7 @@ pub struct SseConnector {
 }
 
 impl SseConnector {
-    /// To this endpoint over this stack.
+    /// A connector for this endpoint.
     pub fn new(stack: HttpStack, target: HttpTarget) -> Self {
         Self { stack, target }
     }
@@ -39,47 +40,46 @@ impl Connector for SseConnector {
         &'a self,
         inbound: Arc<dyn Inbound>,
     ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        // Nothing is waited for: what keeps the stream from opening is told to the first request,
-        // which can tell one fault from another.
+        // Returns at once: a stream that cannot be opened fails the first request, where faults are
+        // distinguished.
         Box::pin(async move {
-            let endpoint = Endpoint::new(&self.stack, &self.target)?;
-            let answering = Endpoint::new(&self.stack.for_answers(), &self.target)?;
-            let outbox = Arc::new(Outbox::default());
-            // Owned by the transport: it ends soon after that closes, once what was queued has
-            // left.
-            let driving = driving::drive(endpoint, answering, outbox.clone(), inbound.clone());
+            let endpoint = McpEndpoint::new(&self.stack, &self.target)?;
+            let reply_endpoint = McpEndpoint::new(&self.stack.for_replies(), &self.target)?;
+            let queue = Arc::new(PostQueue::default());
+            // Ends soon after the transport is closed, when the queued messages were sent.
+            let driving = connection::run(endpoint, reply_endpoint, queue.clone(), inbound.clone());
             tokio::spawn(supervised(inbound, driving));
-            Ok(Arc::new(SseTransport { outbox }) as Arc<dyn Transport>)
+            Ok(Arc::new(SseTransport { queue }) as Arc<dyn Transport>)
         })
     }
 }
 
-/// The sending half, and the owner of the task.
+/// The sending half. Closing its queue ends the connection's task.
 struct SseTransport {
-    outbox: Arc<Outbox>,
+    queue: Arc<PostQueue>,
 }
 
 impl Transport for SseTransport {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
-        self.outbox.put(Item::message(message))
+        self.queue.put(PostCommand::message(message))
     }
 
     fn wait_for_room(&self, kind: MessageKind) -> Option<BoxFuture<'_, ()>> {
         match kind {
-            MessageKind::Request if self.outbox.has_room() => None,
-            MessageKind::Request => Some(Box::pin(self.outbox.ready())),
-            MessageKind::Response => Some(Box::pin(self.outbox.ready_to_answer())),
+            MessageKind::Request if self.queue.has_room() => None,
+            MessageKind::Request => Some(Box::pin(self.queue.wait_for_room())),
+            MessageKind::Response => Some(Box::pin(self.queue.wait_for_one_way_room())),
         }
     }
 
     fn cancel(&self, id: u64) -> bool {
-        // The stream serves all requests, so only a message can tell the server.
-        let _ = self.outbox.put(Item::Forget(id));
+        // All requests share the stream, so the server must be sent a notification.
+        let _ = self.queue.put(PostCommand::Cancel(id));
         false
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.outbox.close();
+        self.queue.close();
         Box::pin(async {})
     }
 
@@ -93,6 +93,6 @@ impl Transport for SseTransport {
 
 impl Drop for SseTransport {
     fn drop(&mut self) {
-        self.outbox.close();
+        self.queue.close();
     }
 }

@@ -9,7 +9,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::read_limit::{Handled, Pacer, ReadLimit};
+use super::read_limit::{Pacer, ReadLimit, ReadUsage};
 use super::{
     Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport, supervised,
 };
@@ -227,7 +227,7 @@ async fn discard(mut stdout: pipe::Receiver) {
     let limit = ReadLimit::default();
     let (mut pacer, mut buffer) = (Pacer::new(&limit), vec![0; READ_BYTES]);
     while let Ok(count @ 1..) = stdout.read(&mut buffer).await {
-        pacer.count(count, &Handled::discarded(count));
+        pacer.count(count, &ReadUsage::discarded(count));
         if let Some(pause) = pacer.pause() {
             pause.await;
         }
@@ -251,10 +251,10 @@ async fn read_messages(
         };
         let mut has_more = true;
         while has_more {
-            let (mut handled, buffered) = (Handled::default(), lines.buffered());
+            let (mut handled, buffered) = (ReadUsage::default(), lines.buffered());
             has_more = lines.drain_while(&mut |frame| {
                 deliver(frame, &*inbound, &mut handled);
-                !handled.is_turn()
+                !handled.fills_turn()
             });
             handled.bytes = buffered - lines.buffered();
             pacer.count(read_bytes, &handled);
@@ -263,11 +263,11 @@ async fn read_messages(
             }
         }
     };
-    lines.finish(&mut |frame| deliver(frame, &*inbound, &mut Handled::default()));
+    lines.finish(&mut |frame| deliver(frame, &*inbound, &mut ReadUsage::default()));
     inbound.closed(reason);
 }
 
-fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut Handled) {
+fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut ReadUsage) {
     match &frame {
         Frame::Oversized(id) => handled.message(0, inbound, || inbound.oversized(Some(id.clone()))),
         Frame::OversizedUnknown => handled.message(0, inbound, || inbound.oversized(None)),

@@ -49,13 +49,13 @@ async fn a_batch_answers_and_tells() {
 
 #[tokio::test]
 async fn f22_a_server_that_is_busy_says_until_when() {
-    let said = ": come back later; it wants to be asked again in 7 s";
+    let said = ": come back later; retry after 7 s";
     check(
         "503 Busy\nRetry-After: 7\n\ncome back later",
         status(503, said, Some(Duration::from_secs(7))),
     )
     .await;
-    let said = "; it wants to be asked again in 3600 s";
+    let said = "; retry after 3600 s";
     check(
         "429 Slow Down\nRetry-After: 999999999\n\n",
         status(429, said, Some(Duration::from_secs(3600))),
@@ -116,20 +116,25 @@ async fn f23_a_body_that_is_no_message_is_told() {
     .await;
     check(
         "202 Accepted\n\n",
-        status(202, ": it took the request and gave no answer", None),
+        status(
+            202,
+            ": the server accepted the request and sent no response",
+            None,
+        ),
     )
     .await;
     check(
         "200 OK\nContent-Type: application/json\n\n",
-        status(200, ": it took the request and gave no answer", None),
+        status(
+            200,
+            ": the server accepted the request and sent no response",
+            None,
+        ),
     )
     .await;
     for (body, fact) in [
-        ("{oops", "is no JSON-RPC message: \"{oops\""),
-        (
-            r#"{"id":999,"result":{}}"#,
-            "holds no response to the request",
-        ),
+        ("{oops", "is not a JSON-RPC message: \"{oops\""),
+        (r#"{"id":999,"result":{}}"#, "does not answer the request"),
     ] {
         let (session, mut peer) = modern().await;
         let reading = read(&session, "a:b");
@@ -138,7 +143,7 @@ async fn f23_a_body_that_is_no_message_is_told() {
             "Content-Type: application/json\r\n",
             body,
         );
-        let expected = WireFault::Lost(format!("the answer of 127.0.0.1:{} {fact}", peer.port));
+        let expected = WireFault::Lost(format!("the response from 127.0.0.1:{} {fact}", peer.port));
         assert_eq!(outcome(reading).await, Err(RequestFault::Wire(expected)));
     }
 }

@@ -59,7 +59,7 @@ async fn t23_a_compressed_body_is_bounded_by_what_it_becomes() {
     assert!(bomb.len() < 8 << 20, "{}", bomb.len());
     let unasked = |peer: &Peer| {
         RequestFault::Wire(WireFault::Lost(format!(
-            "{} answered compressed, which was not asked for",
+            "{} sent a compressed response, which was not requested",
             peer.url()
                 .trim_start_matches("http://")
                 .trim_end_matches("/mcp")

@@ -30,7 +30,7 @@ async fn f24_a_refused_connection_is_told() {
 
 #[tokio::test]
 async fn f24_an_unknown_host_is_told() {
-    let expected = "no address was found for nowhere.invalid:80 (check the URL)";
+    let expected = "cannot resolve nowhere.invalid:80 (check the URL)";
     assert_eq!(fault("http://nowhere.invalid/mcp").await, expected);
 }
 
@@ -64,7 +64,7 @@ async fn f24_a_reset_before_and_after_the_request_are_told_apart() {
     );
     assert_eq!(
         fault(&format!("http://{place}/")).await,
-        format!("{place} reset the connection before the answer was complete")
+        format!("{place} reset the connection before the response was complete")
     );
     resetting.abort();
 }

@@ -31,7 +31,7 @@ async fn t22_no_redirect_leads_to_another_origin() {
             .await
             .status_with(code, &location, "");
         let said = format!(
-            ": it redirects to another origin, \"http://127.0.0.1:{}\"; put that URL into its entry if that is where it should go",
+            ": it redirects to another origin, \"http://127.0.0.1:{}\"; if that is intended, configure that URL",
             other.port
         );
         assert_eq!(outcome(reading).await, status(code, &said));
@@ -52,7 +52,7 @@ async fn t22_a_redirect_that_keeps_the_message_is_followed_within_the_origin() {
     let second = peer.expect_line("POST /v2/mcp?x=1").await;
     assert_eq!((second.header("x-key"), &second.body), (Some("k"), &sent));
     second.status_with(302, "Location: /login\r\n", "");
-    let said = ": it redirects to \"/login\"; put that URL into its entry".to_owned();
+    let said = ": it redirects to \"/login\"; configure that URL".to_owned();
     let fault = WireFault::Status {
         status: 302,
         said,

@@ -146,7 +146,8 @@ async fn f20_a_session_that_cannot_be_begun_anew_has_ended() {
     let reading = read(&session, "a:b");
     peer.expect("resources/read").await.status(404, "");
     peer.expect("initialize").await.status(500, "down");
-    let reason = "the server forgot the session, and a new one could not be begun: HTTP 500: down";
+    let reason =
+        "the server dropped the session, and a new one could not be established: HTTP 500: down";
     assert_eq!(session.closed().await, reason);
     assert_eq!(
         outcome(reading).await,
@@ -197,7 +198,7 @@ async fn t15_a_session_id_that_no_header_should_carry_is_refused() {
     let fault = opening.await.unwrap().unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "the server gave a session id with characters that no id may have"
+        "the server assigned a session id with invalid characters"
     );
 }
 

@@ -29,7 +29,7 @@ async fn answer_in_part(peer: &mut Peer, first: &str) -> Value {
 
 fn lost(peer: &Peer) -> Result<Value, RequestFault> {
     let fact = format!(
-        "127.0.0.1:{} ended the stream before it had answered",
+        "127.0.0.1:{} ended the stream without a response",
         peer.port
     );
     Err(RequestFault::Wire(WireFault::Lost(fact)))
@@ -350,7 +350,7 @@ async fn a_session_that_is_dropped_leaves_no_stream_behind() {
     drop(session);
     assert_eq!(
         outcome(reading).await,
-        Err(RequestFault::Closed("it was closed".to_owned()))
+        Err(RequestFault::Closed("closed by the server".to_owned()))
     );
     asked.gone().await;
     shared.gone().await;

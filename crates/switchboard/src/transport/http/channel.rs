@@ -1,5 +1,5 @@
-//! What one channel keeps: the POSTs under way and their bound, the legacy session, and who hears
-//! what arrives.
+//! The shared state of one HTTP channel: the messages in flight and their limit, the legacy
+//! session, and the receiver of what arrives.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::endpoint::Endpoint;
-use super::exchange::LONGEST_SILENCE;
-use super::legacy::Legacy;
+use super::endpoint::McpEndpoint;
+use super::exchange::MAX_IDLE;
+use super::legacy_session::LegacySession;
 use crate::caller::BoxFuture;
 use crate::panics::catch_panic;
 use crate::revision::{Era, Revision};
@@ -21,202 +21,200 @@ use crate::sync::lock;
 use crate::transport::read_limit::ReadLimit;
 use crate::transport::{Closed, DeliveryOwner, Inbound, WireFault};
 
-/// Requests wait while so many POSTs are under way.
-const MAX_UNDER_WAY: usize = 256;
+/// Requests wait while this many messages are in flight.
+const MAX_IN_FLIGHT: usize = 256;
 
-/// Answers to questions wait while so many messages are under way that are no requests.
-const MAX_NOTES: usize = 64;
+/// Responses to the server's requests wait while this many one-way messages are in flight.
+const MAX_ONE_WAY: usize = 64;
 
-/// One channel. The transport and each message under way hold it.
+/// One channel. The transport and each message in flight hold it.
 pub(super) struct Channel {
-    pub(super) endpoint: Endpoint,
-    /// The same place, over connections that no request can hold up.
-    pub(super) answering: Endpoint,
+    pub(super) endpoint: McpEndpoint,
+    /// The same endpoint over other connections, which our requests cannot block.
+    pub(super) reply_endpoint: McpEndpoint,
     pub(super) inbound: Arc<dyn Inbound>,
-    /// Shared by all streams of the server.
+    /// Shared by all streams of the channel.
     pub(super) read_limit: ReadLimit,
-    /// Where tasks run: a request may be given up outside of any runtime.
+    /// Where tasks run: a request may be cancelled outside of any runtime.
     pub(super) runtime: Handle,
-    legacy: Mutex<Arc<Legacy>>,
-    /// The handshake came to the modern era.
-    modern: AtomicBool,
-    /// False from the sending of `notifications/initialized` until it is answered: nothing may
-    /// overtake it.
-    settled: watch::Sender<bool>,
-    flights: Mutex<Flights>,
-    /// How many notes are under way. Answers that wait for room hold the other end.
-    notes: watch::Sender<usize>,
-    /// Rung when the last POST is over. The task that closes the channel holds the other end.
-    landed: Notify,
-    /// True once the last words are said. Whoever ends the program holds the other end.
-    over: watch::Sender<bool>,
-    /// Held by the one request that begins the session anew.
-    pub(super) renewing: tokio::sync::Mutex<()>,
+    legacy: Mutex<Arc<LegacySession>>,
+    /// The handshake agreed on the modern era.
+    is_modern: AtomicBool,
+    /// False while `notifications/initialized` is in flight: no message may overtake it.
+    sends_allowed: watch::Sender<bool>,
+    in_flight: Mutex<InFlightMessages>,
+    /// How many one-way messages are in flight; watched by responses that wait for room.
+    one_way: watch::Sender<usize>,
+    /// Notified when the last message has finished, for the task that closes the channel.
+    drained: Notify,
+    /// True once the channel is closed; watched by whoever waits for that.
+    is_finished: watch::Sender<bool>,
+    /// Held by the request that re-initializes the session.
+    pub(super) renewal_lock: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Flights {
-    under_way: HashMap<Flight, Option<AbortHandle>, foldhash::fast::RandomState>,
-    /// Those who wait for room, first come first: only the first may go, so that nobody is
-    /// overtaken. Each holds the other end of its bell.
+struct InFlightMessages {
+    messages: HashMap<MessageKey, Option<AbortHandle>, foldhash::fast::RandomState>,
+    /// Those who wait for room, in order: only the first may proceed, so that nobody is overtaken.
     queue: VecDeque<Arc<Notify>>,
-    /// The number of the last message that was no request.
-    last_note: u64,
-    /// The task that holds the stream of a legacy server.
-    listening: Option<AbortHandle>,
+    /// The number of the last one-way message.
+    last_one_way: u64,
+    /// The task that reads the standalone stream of a legacy server.
+    stream_task: Option<AbortHandle>,
     closed: bool,
 }
 
-/// A message under way.
+/// Identifies a message in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Flight {
+pub(super) enum MessageKey {
     Request(u64),
-    /// A notification, or the answer to a question.
-    Note(u64),
+    /// A notification, or a response to the server.
+    OneWay(u64),
 }
 
 impl Channel {
     pub(super) fn new(
-        endpoint: Endpoint,
-        answering: Endpoint,
+        endpoint: McpEndpoint,
+        reply_endpoint: McpEndpoint,
         inbound: Arc<dyn Inbound>,
     ) -> Arc<Self> {
-        let legacy = Legacy::new(&endpoint);
+        let legacy = LegacySession::new(&endpoint);
         Arc::new(Self {
             endpoint,
-            answering,
+            reply_endpoint,
             inbound,
             read_limit: ReadLimit::default(),
             runtime: Handle::current(),
             legacy: Mutex::new(Arc::new(legacy)),
-            modern: AtomicBool::new(false),
-            settled: watch::Sender::new(true),
-            flights: Mutex::default(),
-            notes: watch::Sender::new(0),
-            landed: Notify::new(),
-            over: watch::Sender::new(false),
-            renewing: tokio::sync::Mutex::default(),
+            is_modern: AtomicBool::new(false),
+            sends_allowed: watch::Sender::new(true),
+            in_flight: Mutex::default(),
+            one_way: watch::Sender::new(0),
+            drained: Notify::new(),
+            is_finished: watch::Sender::new(false),
+            renewal_lock: tokio::sync::Mutex::default(),
         })
     }
 
-    /// Takes a place for a message. It is free again when what comes back is dropped.
-    pub(super) fn take_off(self: &Arc<Self>, id: Option<u64>) -> Result<Landing, Closed> {
-        let mut flights = lock(&self.flights);
-        if flights.closed {
+    /// Reserves room for a message, until the reservation is dropped.
+    pub(super) fn reserve(self: &Arc<Self>, id: Option<u64>) -> Result<Reservation, Closed> {
+        let mut in_flight = lock(&self.in_flight);
+        if in_flight.closed {
             return Err(Closed);
         }
-        let flight = id.map_or_else(
+        let key = id.map_or_else(
             || {
-                self.notes.send_modify(|notes| *notes += 1);
-                flights.last_note += 1;
-                Flight::Note(flights.last_note)
+                self.one_way.send_modify(|one_way| *one_way += 1);
+                in_flight.last_one_way += 1;
+                MessageKey::OneWay(in_flight.last_one_way)
             },
-            Flight::Request,
+            MessageKey::Request,
         );
-        flights.under_way.insert(flight, None);
-        Ok(Landing {
+        in_flight.messages.insert(key, None);
+        Ok(Reservation {
             channel: self.clone(),
-            flight,
+            key,
         })
     }
 
-    /// Goes on with a message in a task of this channel's own.
-    pub(super) fn launch(&self, flight: Flight, work: BoxFuture<'static, ()>) {
-        // Not under the lock: where the runtime is shutting down, the task ends here and now, and
-        // lands.
+    /// Continues a message in a task of the channel.
+    pub(super) fn spawn(&self, key: MessageKey, work: BoxFuture<'static, ()>) {
+        // Spawned without the lock: while the runtime shuts down, the task is dropped at once,
+        // which releases its reservation.
         let inbound = self.inbound.clone();
         let supervised = async move {
-            if let (Err(panicked), Flight::Request(id)) = (catch_panic(work).await, flight) {
+            if let (Err(panicked), MessageKey::Request(id)) = (catch_panic(work).await, key) {
                 inbound.failed(id, WireFault::Lost(panicked.to_string()));
             }
         };
         let task = self.runtime.spawn(supervised).abort_handle();
-        match lock(&self.flights).under_way.get_mut(&flight) {
-            Some(place) => *place = Some(task),
-            // It is over already, or was forgotten meanwhile.
+        match lock(&self.in_flight).messages.get_mut(&key) {
+            Some(address) => *address = Some(task),
+            // It has finished already, or was cancelled meanwhile.
             None => task.abort(),
         }
     }
 
-    /// Ends a request: the server sees its stream close. True where that is how it is told.
-    pub(super) fn forget(&self, id: u64) -> bool {
-        if let Some(task) = self.land(Flight::Request(id)) {
+    /// Cancels a request: the server sees its stream close. True if that is how this era cancels.
+    pub(super) fn cancel(&self, id: u64) -> bool {
+        if let Some(task) = self.release(MessageKey::Request(id)) {
             task.abort();
         }
-        self.modern.load(Ordering::Relaxed)
+        self.is_modern.load(Ordering::Relaxed)
     }
 
-    /// Frees the place of a message; its task, if it had one and was still under way.
-    fn land(&self, flight: Flight) -> Option<AbortHandle> {
-        let mut flights = lock(&self.flights);
-        let task = flights.under_way.remove(&flight);
-        if task.is_some() && matches!(flight, Flight::Note(_)) {
-            self.notes.send_modify(|notes| *notes -= 1);
+    /// Releases the room of a message; returns its task, if it has one and was still in flight.
+    fn release(&self, key: MessageKey) -> Option<AbortHandle> {
+        let mut in_flight = lock(&self.in_flight);
+        let task = in_flight.messages.remove(&key);
+        if task.is_some() && matches!(key, MessageKey::OneWay(_)) {
+            self.one_way.send_modify(|one_way| *one_way -= 1);
         }
-        flights.call_next();
-        if flights.closed && flights.under_way.is_empty() {
-            self.landed.notify_one();
+        in_flight.wake_next();
+        if in_flight.closed && in_flight.messages.is_empty() {
+            self.drained.notify_one();
         }
         task.flatten()
     }
 
     pub(super) fn has_room(&self) -> bool {
-        let flights = lock(&self.flights);
-        flights.closed || (flights.queue.is_empty() && flights.has_place())
+        let in_flight = lock(&self.in_flight);
+        in_flight.closed || (in_flight.queue.is_empty() && in_flight.has_room())
     }
 
-    /// Waits for room, behind those who have waited longer.
-    pub(super) async fn ready(&self) {
-        let bell = Arc::new(Notify::new());
+    /// Waits for room, after those who have waited longer.
+    pub(super) async fn wait_for_room(&self) {
+        let notify = Arc::new(Notify::new());
         {
-            let mut flights = lock(&self.flights);
-            flights.queue.push_back(bell.clone());
-            flights.call_next();
+            let mut in_flight = lock(&self.in_flight);
+            in_flight.queue.push_back(notify.clone());
+            in_flight.wake_next();
         }
-        let waiting = Waiting {
+        let waiter = RoomWaiter {
             channel: self,
-            bell,
+            notify,
         };
         loop {
-            waiting.bell.notified().await;
-            let flights = lock(&self.flights);
-            let is_first = flights
+            waiter.notify.notified().await;
+            let in_flight = lock(&self.in_flight);
+            let is_first = in_flight
                 .queue
                 .front()
-                .is_some_and(|first| Arc::ptr_eq(first, &waiting.bell));
-            if flights.closed || (is_first && flights.has_place()) {
+                .is_some_and(|first| Arc::ptr_eq(first, &waiter.notify));
+            if in_flight.closed || (is_first && in_flight.has_room()) {
                 return;
             }
         }
     }
 
-    /// Waits for room among the notes. Those who waited go on together; there are no more of them
-    /// than questions may be open.
-    pub(super) async fn ready_to_answer(&self) {
+    /// Waits for room among the one-way messages. All waiters proceed at once; their number is
+    /// bounded by the open requests of the server.
+    pub(super) async fn wait_for_one_way_room(&self) {
         // The sender lives as long as this channel.
         let _ = self
-            .notes
+            .one_way
             .subscribe()
-            .wait_for(|notes| *notes < MAX_NOTES)
+            .wait_for(|one_way| *one_way < MAX_ONE_WAY)
             .await;
     }
 
-    /// What the legacy session is made of now.
-    pub(super) fn legacy(&self) -> Arc<Legacy> {
+    /// The current legacy session.
+    pub(super) fn legacy(&self) -> Arc<LegacySession> {
         lock(&self.legacy).clone()
     }
 
-    /// Changes it; what every POST says follows.
-    pub(super) fn set_legacy(&self, change: impl FnOnce(&mut Legacy)) {
+    /// Changes the legacy session, and the headers of every POST with it.
+    pub(super) fn set_legacy(&self, change: impl FnOnce(&mut LegacySession)) {
         let mut legacy = lock(&self.legacy);
         let legacy = Arc::make_mut(&mut legacy);
         change(legacy);
-        legacy.headers = legacy.beside(&self.endpoint.posting);
+        legacy.headers = legacy.add_headers(&self.endpoint.post_headers);
     }
 
     pub(super) fn negotiated(&self, revision: Revision) {
         let is_modern = revision.era() == Era::Modern;
-        self.modern.store(is_modern, Ordering::Relaxed);
+        self.is_modern.store(is_modern, Ordering::Relaxed);
         if !is_modern {
             let version = HeaderValue::from_static(revision.as_str());
             self.set_legacy(|legacy| legacy.version = Some(version));
@@ -224,74 +222,85 @@ impl Channel {
     }
 
     pub(super) fn is_modern(&self) -> bool {
-        self.modern.load(Ordering::Relaxed)
+        self.is_modern.load(Ordering::Relaxed)
     }
 
-    /// From now on messages wait, until what is given here is dropped.
-    pub(super) fn unsettle(self: &Arc<Self>) -> Settling {
-        self.settled.send_replace(false);
-        Settling(self.clone())
+    /// Makes other messages wait until the returned guard is dropped.
+    pub(super) fn block_sends(self: &Arc<Self>) -> SendBlock {
+        self.sends_allowed.send_replace(false);
+        SendBlock(self.clone())
     }
 
-    /// Waits while messages must.
-    pub(super) async fn settled(&self) {
-        if !*self.settled.borrow() {
+    /// Waits while sending is blocked.
+    pub(super) async fn wait_for_sends(&self) {
+        if !*self.sends_allowed.borrow() {
             // The sender lives as long as this channel.
-            let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
+            let _ = self
+                .sends_allowed
+                .subscribe()
+                .wait_for(|sends_allowed| *sends_allowed)
+                .await;
         }
     }
 
-    /// Takes the task that holds the server's own stream, and ends the one before.
-    pub(super) fn listen_with(&self, task: AbortHandle) {
-        let mut flights = lock(&self.flights);
-        if flights.closed {
+    /// Sets the task that reads the standalone stream, and aborts the old one.
+    pub(super) fn set_stream_task(&self, task: AbortHandle) {
+        let mut in_flight = lock(&self.in_flight);
+        if in_flight.closed {
             task.abort();
-        } else if let Some(before) = flights.listening.replace(task) {
+        } else if let Some(before) = in_flight.stream_task.replace(task) {
             before.abort();
         }
     }
 
-    /// Ends every request and takes no message more. False if that was done before.
-    pub(super) fn shut(&self) -> bool {
-        let mut flights = lock(&self.flights);
-        if std::mem::replace(&mut flights.closed, true) {
+    /// Aborts every request and accepts no more messages. False if that was done before.
+    pub(super) fn begin_close(&self) -> bool {
+        let mut in_flight = lock(&self.in_flight);
+        if std::mem::replace(&mut in_flight.closed, true) {
             return false;
         }
-        let mut ended: Vec<_> = flights.listening.take().into_iter().collect();
-        flights.under_way.retain(|flight, task| {
-            let is_note = matches!(flight, Flight::Note(_));
+        let mut ended: Vec<_> = in_flight.stream_task.take().into_iter().collect();
+        in_flight.messages.retain(|key, task| {
+            let is_note = matches!(key, MessageKey::OneWay(_));
             ended.extend(task.take_if(|_| !is_note));
             is_note
         });
-        flights.queue.iter().for_each(|bell| bell.notify_one());
-        if flights.under_way.is_empty() {
-            self.landed.notify_one();
+        in_flight
+            .queue
+            .iter()
+            .for_each(|notify| notify.notify_one());
+        if in_flight.messages.is_empty() {
+            self.drained.notify_one();
         }
-        drop(flights);
+        drop(in_flight);
         ended.iter().for_each(AbortHandle::abort);
         true
     }
 
-    /// Waits until every note has left, once the channel is shut.
-    pub(super) async fn all_landed(&self) {
-        self.landed.notified().await;
+    /// Waits until every message has finished, after [`begin_close`](Self::begin_close).
+    pub(super) async fn wait_drained(&self) {
+        self.drained.notified().await;
     }
 
-    /// The last words are said.
-    pub(super) fn end(&self) {
-        self.over.send_replace(true);
+    /// The channel is closed.
+    pub(super) fn mark_closed(&self) {
+        self.is_finished.send_replace(true);
     }
 
-    /// Waits for that.
-    pub(super) async fn over(&self) {
+    /// Waits until the channel is closed.
+    pub(super) async fn wait_closed(&self) {
         // The sender lives as long as this channel.
-        let _ = self.over.subscribe().wait_for(|over| *over).await;
+        let _ = self
+            .is_finished
+            .subscribe()
+            .wait_for(|is_finished| *is_finished)
+            .await;
     }
 
-    /// Ends the notes that have not left.
-    pub(super) fn ground_all(&self) {
-        let ended = std::mem::take(&mut lock(&self.flights).under_way);
-        self.notes.send_replace(0);
+    /// Aborts the messages that have not finished.
+    pub(super) fn abort_all(&self) {
+        let ended = std::mem::take(&mut lock(&self.in_flight).messages);
+        self.one_way.send_replace(0);
         ended.into_values().flatten().for_each(|task| task.abort());
     }
 }
@@ -300,66 +309,65 @@ impl Channel {
 /// a task, unless the request was cancelled.
 impl DeliveryOwner for Channel {
     fn abandoned(&self, id: u64, rest: BoxFuture<'static, ()>) {
-        let flight = Flight::Request(id);
-        let is_under_way = lock(&self.flights).under_way.contains_key(&flight);
+        let key = MessageKey::Request(id);
+        let is_under_way = lock(&self.in_flight).messages.contains_key(&key);
         if is_under_way {
-            self.launch(
-                flight,
-                Box::pin(async { drop(timeout(LONGEST_SILENCE, rest).await) }),
-            );
+            self.spawn(key, Box::pin(async { drop(timeout(MAX_IDLE, rest).await) }));
         }
     }
 }
 
-/// Messages wait while this lives.
-pub(super) struct Settling(Arc<Channel>);
+/// Messages wait until this is dropped.
+pub(super) struct SendBlock(Arc<Channel>);
 
-impl Drop for Settling {
+impl Drop for SendBlock {
     fn drop(&mut self) {
-        self.0.settled.send_replace(true);
+        self.0.sends_allowed.send_replace(true);
     }
 }
 
-/// Frees the place of a message when it is over, however it ended.
-pub(super) struct Landing {
+/// Releases the room of a message when dropped.
+pub(super) struct Reservation {
     channel: Arc<Channel>,
-    pub(super) flight: Flight,
+    pub(super) key: MessageKey,
 }
 
-impl Drop for Landing {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.channel.land(self.flight);
+        self.channel.release(self.key);
     }
 }
 
-/// One who waits for room. When its wait is over, whether it then sends or not, the next one looks.
-struct Waiting<'a> {
+/// A waiter for room. When dropped, the next one is woken, whether this one then sends or not.
+struct RoomWaiter<'a> {
     channel: &'a Channel,
-    bell: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for RoomWaiter<'_> {
     fn drop(&mut self) {
-        let mut flights = lock(&self.channel.flights);
-        match flights.queue.front() {
-            Some(first) if Arc::ptr_eq(first, &self.bell) => drop(flights.queue.pop_front()),
-            _ => flights.queue.retain(|bell| !Arc::ptr_eq(bell, &self.bell)),
+        let mut in_flight = lock(&self.channel.in_flight);
+        match in_flight.queue.front() {
+            Some(first) if Arc::ptr_eq(first, &self.notify) => drop(in_flight.queue.pop_front()),
+            _ => in_flight
+                .queue
+                .retain(|notify| !Arc::ptr_eq(notify, &self.notify)),
         }
-        flights.call_next();
+        in_flight.wake_next();
     }
 }
 
-impl Flights {
-    fn has_place(&self) -> bool {
-        self.under_way.len() < MAX_UNDER_WAY
+impl InFlightMessages {
+    fn has_room(&self) -> bool {
+        self.messages.len() < MAX_IN_FLIGHT
     }
 
-    /// Rings for whoever waits longest, if there is room.
-    fn call_next(&self) {
-        if let Some(bell) = self.queue.front()
-            && self.has_place()
+    /// Wakes the longest waiter, if there is room.
+    fn wake_next(&self) {
+        if let Some(notify) = self.queue.front()
+            && self.has_room()
         {
-            bell.notify_one();
+            notify.notify_one();
         }
     }
 }

@@ -1,59 +1,58 @@
-//! Plain HTTP to one origin, with no proxy between: the connections that wait for a request, and
-//! the answers that come over them.
+//! A connection pool for plain HTTP to one origin without a proxy.
 //!
-//! The shared stack runs every connection in a task of its own, so that a request and its answer
-//! each pass from task to task; on the way to a server on this machine that took longer than all
-//! the rest. Here whoever waits for an answer writes and reads by itself.
+//! The shared stack runs each connection in a task of its own, so that a request and its response
+//! pass between tasks; for a local server that took longer than everything else. Here the waiting
+//! caller reads and writes the socket itself.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use url::{Host, Position, Url};
 
-use super::framing::{Framing, Piece};
-use super::head::Head;
-use super::line::{self, Line, Unanswered};
-use super::request::Request;
+use super::connection::{self, HttpConnection, RequestError};
+use super::connection_fault;
+use super::framing::{BodyFraming, BodyPart};
+use super::head::ResponseHead;
+use super::request::HttpRequest;
 use super::stack::{CONNECT_DEADLINE, IDLE_CONNECTION};
-use super::trouble;
+use crate::sync::lock;
 use crate::transport::WireFault;
 
-/// Connections that nobody uses, at most.
+/// The most idle connections.
 const MAX_IDLE: usize = 256;
 
-/// The way to one origin. Clones share its connections.
+/// The connections to one origin. Clones share them.
 #[derive(Clone)]
-pub(super) struct Direct(Arc<Shared>);
+pub(super) struct DirectPool(Arc<PoolState>);
 
-struct Shared {
-    /// What is connected to: host and port.
+struct PoolState {
+    /// The host and port to connect to.
     host: String,
     port: u16,
-    /// What `Host` says.
+    /// The value of the `Host` header.
     authority: String,
-    /// The last one used is the last one here, and the first one taken.
-    idle: Mutex<VecDeque<Box<Line>>>,
+    /// The most recently used connection is last, and reused first.
+    idle: Mutex<VecDeque<Box<HttpConnection>>>,
 }
 
-impl fmt::Debug for Direct {
+impl fmt::Debug for DirectPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Direct")
+        f.debug_struct("DirectPool")
             .field("host", &self.0.host)
             .field("port", &self.0.port)
             .finish_non_exhaustive()
     }
 }
 
-impl Direct {
-    /// The way to this URL's origin, if it is plain HTTP to an address or to this machine: a name
-    /// may stand for several addresses, and which of them answers is the shared stack's to find
-    /// out.
-    pub(super) fn to(url: &Url) -> Option<Self> {
+impl DirectPool {
+    /// A pool for this URL's origin, if it is plain HTTP to an IP address or localhost. Other names
+    /// may have several addresses; the shared stack tries them.
+    pub(super) fn for_url(url: &Url) -> Option<Self> {
         let host = match url.host()? {
             _ if url.scheme() != "http" => return None,
             Host::Domain("localhost") => "localhost".to_owned(),
@@ -63,7 +62,7 @@ impl Direct {
         };
         let authority = url[Position::BeforeHost..Position::AfterPort].to_owned();
         let port = url.port_or_known_default()?;
-        Some(Self(Arc::new(Shared {
+        Some(Self(Arc::new(PoolState {
             host,
             port,
             authority,
@@ -71,144 +70,147 @@ impl Direct {
         })))
     }
 
-    /// Sends a request within the origin and answers with the response, whose body is still to be
-    /// read.
+    /// Sends a request within the origin; the body of the response is still to be read.
     pub(super) async fn send(
         &self,
-        request: &Request<'_>,
-        place: &str,
-    ) -> Result<Answer, WireFault> {
+        request: &HttpRequest<'_>,
+        address: &str,
+    ) -> Result<DirectResponse, WireFault> {
         loop {
-            let idle = self.take();
+            let idle = self.take_idle();
             let was_idle = idle.is_some();
-            let mut line = match idle {
-                Some(line) => line,
-                None => Box::pin(self.open(place)).await?,
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => Box::pin(self.connect(address)).await?,
             };
-            match line.ask(request, &self.0.authority).await {
+            match connection.send_request(request, &self.0.authority).await {
                 Ok(head) if head.is_encoded => {
                     return Err(WireFault::Lost(format!(
-                        "{place} answered compressed, which was not asked for"
+                        "{address} sent a compressed response, which was not requested"
                     )));
                 }
                 Ok(head) => {
-                    return Ok(Answer {
+                    return Ok(DirectResponse {
                         head,
-                        line: Some(line),
-                        way: self.clone(),
+                        connection: Some(connection),
+                        pool: self.clone(),
                     });
                 }
-                // The server closed it just before; nothing of the request has left.
-                Err(Unanswered::Unsent(_)) if was_idle => {}
-                Err(Unanswered::Unsent(error)) => {
-                    return Err(trouble::unconnected(
+                // The server had just closed the idle connection; nothing of the request was sent.
+                Err(RequestError::NotSent(_)) if was_idle => {}
+                Err(RequestError::NotSent(error)) => {
+                    return Err(connection_fault::connect_fault(
                         Some(error.kind()),
                         &error.to_string(),
-                        place,
+                        address,
                     ));
                 }
-                Err(Unanswered::Lost(error)) => return Err(trouble::broken_line(&error, place)),
+                Err(RequestError::Lost(error)) => {
+                    return Err(connection_fault::direct_fault(&error, address));
+                }
             }
         }
     }
 
-    /// A connection that is open still, as far as anybody has said.
-    fn take(&self) -> Option<Box<Line>> {
+    /// An idle connection that is still open.
+    fn take_idle(&self) -> Option<Box<HttpConnection>> {
         let mut idle = self.idle();
         let now = Instant::now();
-        std::iter::from_fn(|| idle.pop_back())
-            .find(|line| now.duration_since(line.used) < IDLE_CONNECTION && line.is_quiet())
+        std::iter::from_fn(|| idle.pop_back()).find(|connection| {
+            now.duration_since(connection.last_used) < IDLE_CONNECTION && connection.is_reusable()
+        })
     }
 
-    async fn open(&self, place: &str) -> Result<Box<Line>, WireFault> {
+    async fn connect(&self, address: &str) -> Result<Box<HttpConnection>, WireFault> {
         let connecting = timeout(
             CONNECT_DEADLINE,
             TcpStream::connect((self.0.host.as_str(), self.0.port)),
         );
         match connecting.await {
-            Ok(Ok(socket)) => Ok(Box::new(Line::over(socket))),
-            Ok(Err(error)) => Err(trouble::unconnected(
+            Ok(Ok(socket)) => Ok(Box::new(HttpConnection::new(socket))),
+            Ok(Err(error)) => Err(connection_fault::connect_fault(
                 Some(error.kind()),
                 &error.to_string(),
-                place,
+                address,
             )),
-            Err(_) => Err(trouble::unconnected(
+            Err(_) => Err(connection_fault::connect_fault(
                 Some(io::ErrorKind::TimedOut),
                 "",
-                place,
+                address,
             )),
         }
     }
 
-    /// Keeps a connection for the next request, and none for too long.
-    fn put_back(&self, mut line: Box<Line>) {
-        if !line.rest() {
+    /// Returns a connection to the pool, and drops expired ones.
+    fn put_back(&self, mut connection: Box<HttpConnection>) {
+        if !connection.prepare_reuse() {
             return;
         }
         let mut idle = self.idle();
-        let now = line.used;
+        let now = connection.last_used;
         while idle.len() == MAX_IDLE
             || idle
                 .front()
-                .is_some_and(|first| now.duration_since(first.used) >= IDLE_CONNECTION)
+                .is_some_and(|first| now.duration_since(first.last_used) >= IDLE_CONNECTION)
         {
             idle.pop_front();
         }
-        idle.push_back(line);
+        idle.push_back(connection);
     }
 
-    fn idle(&self) -> MutexGuard<'_, VecDeque<Box<Line>>> {
-        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle(&self) -> MutexGuard<'_, VecDeque<Box<HttpConnection>>> {
+        lock(&self.0.idle)
     }
 }
 
-/// An answer. Read to its end it gives the connection back; dropped before, it closes it, and the
-/// server sees that.
-pub(super) struct Answer {
-    pub(super) head: Head,
-    /// The connection, until the body has ended.
-    line: Option<Box<Line>>,
-    way: Direct,
+/// A response. Reading it to its end returns the connection to the pool; dropping it before closes
+/// the connection.
+pub(super) struct DirectResponse {
+    pub(super) head: ResponseHead,
+    /// The connection, until the body ends.
+    connection: Option<Box<HttpConnection>>,
+    pool: DirectPool,
 }
 
-impl Answer {
-    /// The next piece of the body, as soon as there is any; `None` at its end. Dropping this loses
-    /// nothing.
+impl DirectResponse {
+    /// The next part of the body as soon as there is any; `None` at its end. Cancel-safe.
     pub(super) async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
         loop {
-            if let Some(chunk) = self.at_hand() {
+            if let Some(chunk) = self.buffered_chunk() {
                 return chunk;
             }
-            let Some(line) = &mut self.line else {
+            let Some(connection) = &mut self.connection else {
                 return Ok(None);
             };
-            let outcome = match line.more().await {
+            let outcome = match connection.read_more().await {
                 Ok(true) => continue,
-                Ok(false) if self.head.framing == Framing::UntilClose => Ok(None),
-                Ok(false) => Err(line::closed()),
+                Ok(false) if self.head.framing == BodyFraming::UntilClose => Ok(None),
+                Ok(false) => Err(connection::closed_error()),
                 Err(error) => Err(error),
             };
-            self.line = None;
+            self.connection = None;
             return outcome;
         }
     }
 
-    /// The same, if it was read already.
-    pub(super) fn at_hand(&mut self) -> Option<io::Result<Option<Bytes>>> {
-        let Some(line) = &mut self.line else {
+    /// The next part of the body, if it was read already.
+    pub(super) fn buffered_chunk(&mut self) -> Option<io::Result<Option<Bytes>>> {
+        let Some(connection) = &mut self.connection else {
             return Some(Ok(None));
         };
-        match self.head.framing.take(&mut line.read) {
-            Ok(Piece::Bytes(bytes)) => Some(Ok(Some(bytes))),
-            Ok(Piece::Waits) => None,
-            Ok(Piece::End) => {
-                let line = self.line.take().filter(|_| self.head.keeps);
-                line.into_iter().for_each(|line| self.way.put_back(line));
+        match self.head.framing.take(&mut connection.read) {
+            Ok(BodyPart::Bytes(bytes)) => Some(Ok(Some(bytes))),
+            Ok(BodyPart::NeedMore) => None,
+            Ok(BodyPart::End) => {
+                let connection = self.connection.take().filter(|_| self.head.keep_alive);
+                connection
+                    .into_iter()
+                    .for_each(|connection| self.pool.put_back(connection));
                 Some(Ok(None))
             }
             Err(fact) => {
-                self.line = None;
-                Some(Err(line::malformed(fact)))
+                self.connection = None;
+                Some(Err(connection::malformed_error(fact)))
             }
         }
     }

@@ -1,5 +1,5 @@
-//! One request to an endpoint: authorized, sent again where a refusal was answered by a login,
-//! followed only within its origin.
+//! Sends one request to an endpoint: authorized, sent again after a login, redirected only within
+//! its origin.
 
 use std::sync::Arc;
 
@@ -7,40 +7,40 @@ use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, WWW_AUTHENTICATE};
 use url::Url;
 
-use super::direct::Direct;
-use super::request::Request;
-use super::response::Response;
-use super::{HttpStack, HttpTarget, headers, refusal, trouble};
+use super::direct::DirectPool;
+use super::request::HttpRequest;
+use super::response::HttpResponse;
+use super::{HttpStack, HttpTarget, connection_fault, headers, status_fault};
 use crate::auth::{AuthRejection, Credentials};
 use crate::secret::Secret;
 use crate::transport::{ConnectFault, WireFault};
 use crate::untrusted::quoted;
 
-/// A refresh may be followed by a step-up; what is refused after that stays refused.
-const MAX_REFUSALS: usize = 3;
+/// A token refresh may be followed by a login for more scopes; a further rejection is final.
+const MAX_REJECTIONS: usize = 3;
 
-/// Redirects followed in a row.
+/// The most redirects that are followed in a row.
 const MAX_REDIRECTS: usize = 5;
 
-/// Where requests go, and what all of them say.
-pub(in crate::transport) struct Endpoint {
+/// An MCP endpoint and what all requests to it share.
+pub(in crate::transport) struct McpEndpoint {
     pool: reqwest::Client,
-    /// The shorter way, where there is one.
-    direct: Option<Direct>,
+    /// Our own pool, where it applies.
+    direct: Option<DirectPool>,
     pub(in crate::transport) url: Url,
     /// The headers of every POST.
-    pub(in crate::transport) posting: HeaderMap,
-    /// The headers of every request that opens a stream.
-    pub(in crate::transport) listening: HeaderMap,
+    pub(in crate::transport) post_headers: HeaderMap,
+    /// The headers of every GET that opens an event stream.
+    pub(in crate::transport) get_headers: HeaderMap,
     credentials: Arc<dyn Credentials>,
     pub(in crate::transport) max_message_bytes: usize,
-    /// Host and port, for sentences.
-    pub(in crate::transport) place: String,
-    /// The same, with the proxy that stands before it.
-    way: String,
+    /// Host and port, for messages.
+    pub(in crate::transport) address: String,
+    /// The same, and the proxy in front of it.
+    route: String,
 }
 
-impl Endpoint {
+impl McpEndpoint {
     pub(in crate::transport) fn new(
         stack: &HttpStack,
         target: &HttpTarget,
@@ -55,36 +55,36 @@ impl Endpoint {
                 )));
             }
         };
-        let posting = headers::posting(&url, &target.headers)?;
-        // A user and a password go as a header, and a fragment nowhere. These cannot fail on a URL
-        // with a host.
+        let post_headers = headers::for_post(&url, &target.headers)?;
+        // User and password are sent as a header; a fragment is not sent. These cannot fail on a
+        // URL with a host.
         let _ = url.set_username("").and_then(|()| url.set_password(None));
         url.set_fragment(None);
-        let place = format!("{host}:{}", url.port_or_known_default().unwrap_or_default());
+        let address = format!("{host}:{}", url.port_or_known_default().unwrap_or_default());
         Ok(Self {
             pool: stack.pool.clone(),
             direct: if stack.has_proxies() {
                 None
             } else {
-                Direct::to(&url)
+                DirectPool::for_url(&url)
             },
-            listening: headers::listening(&posting),
-            posting,
+            get_headers: headers::for_get(&post_headers),
+            post_headers,
             credentials: target.credentials.clone(),
             max_message_bytes: target.max_message_bytes,
-            way: stack.way_to(&url, &place),
-            place,
+            route: stack.describe_route(&url, &address),
+            address,
             url,
         })
     }
 
-    /// Sends a request and answers with the response, whatever its status; a refused one is sent
-    /// again after a login, if that helps.
-    pub(in crate::transport) async fn ask(
+    /// Sends a request and returns the response, whatever its status. A rejected request is sent
+    /// again if the credentials could be renewed.
+    pub(in crate::transport) async fn send(
         &self,
-        request: Request<'_>,
-    ) -> Result<Response, WireFault> {
-        let mut refusals = 0;
+        request: HttpRequest<'_>,
+    ) -> Result<HttpResponse, WireFault> {
+        let mut rejections = 0;
         loop {
             let sent = self
                 .credentials
@@ -93,21 +93,21 @@ impl Endpoint {
                 .map_err(WireFault::NeedsLogin)?;
             let authorized = sent
                 .as_ref()
-                .map(|sent| with_token(request.own, sent))
+                .map(|sent| with_token(request.extra_headers, sent))
                 .transpose()?;
-            let authorized = request.beside(authorized.as_ref().or(request.own));
-            let mut response = self.send(&authorized).await?;
+            let authorized =
+                request.with_extra_headers(authorized.as_ref().or(request.extra_headers));
+            let mut response = self.send_once(&authorized).await?;
             if response.status().is_redirection() {
-                // Boxed, like all that few requests come to: what carries a request has room for
-                // the largest part of it.
-                response = Box::pin(self.redirected(&authorized, response)).await?;
+                // Rare branches are boxed: they would make every request's future larger.
+                response = Box::pin(self.follow_redirects(&authorized, response)).await?;
             }
-            let Some(challenge) = refused(&response) else {
+            let Some(challenge) = login_challenge(&response) else {
                 return Ok(response);
             };
-            refusals += 1;
-            if refusals > MAX_REFUSALS {
-                return Err(Box::pin(refusal::read(response, None)).await);
+            rejections += 1;
+            if rejections > MAX_REJECTIONS {
+                return Err(Box::pin(status_fault::read(response, None)).await);
             }
             self.handle_rejection(response.status(), challenge.as_deref(), sent.as_ref())
                 .await?;
@@ -131,56 +131,59 @@ impl Endpoint {
             .map_err(WireFault::NeedsLogin)
     }
 
-    /// Follows redirects that keep method and body, within the origin: nothing of ours goes
+    /// Follows redirects that keep method and body, within the origin: no secret of ours is sent
     /// anywhere else.
-    async fn redirected(
+    async fn follow_redirects(
         &self,
-        request: &Request<'_>,
-        mut response: Response,
-    ) -> Result<Response, WireFault> {
+        request: &HttpRequest<'_>,
+        mut response: HttpResponse,
+    ) -> Result<HttpResponse, WireFault> {
         let mut url = request.url.clone();
         for _ in 0..MAX_REDIRECTS {
-            url = redirect(&url, &response)?;
-            response = self.send(&request.at(&url)).await?;
+            url = redirect_target(&url, &response)?;
+            response = self.send_once(&request.with_url(&url)).await?;
             if !response.status().is_redirection() {
-                response.moved = Some(Box::new(url));
+                response.final_url = Some(Box::new(url));
                 return Ok(response);
             }
         }
-        Err(not_followed(
+        Err(redirect_fault(
             response.status(),
             &format!("more than {MAX_REDIRECTS} redirects in a row"),
         ))
     }
 
-    async fn send(&self, request: &Request<'_>) -> Result<Response, WireFault> {
+    async fn send_once(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, WireFault> {
         if let Some(direct) = &self.direct {
-            return direct.send(request, &self.place).await.map(Response::from);
+            return direct
+                .send(request, &self.address)
+                .await
+                .map(HttpResponse::from);
         }
-        let sent = Box::pin(self.pool.execute(request.for_stack())).await;
-        sent.map(Response::from)
-            .map_err(|error| trouble::unsent(&error, &self.way))
+        let sent = Box::pin(self.pool.execute(request.to_reqwest())).await;
+        sent.map(HttpResponse::from)
+            .map_err(|error| connection_fault::send_fault(&error, &self.route))
     }
 }
 
-fn with_token(own: Option<&HeaderMap>, token: &Secret) -> Result<HeaderMap, WireFault> {
-    let value = headers::secret(token).ok_or_else(|| {
+fn with_token(extra: Option<&HeaderMap>, token: &Secret) -> Result<HeaderMap, WireFault> {
+    let value = headers::secret_value(token).ok_or_else(|| {
         WireFault::NotSent(
             "the token contains characters that a header cannot carry; log in again".to_owned(),
         )
     })?;
-    let mut own = own.cloned().unwrap_or_default();
-    own.insert(AUTHORIZATION, value);
-    Ok(own)
+    let mut extra = extra.cloned().unwrap_or_default();
+    extra.insert(AUTHORIZATION, value);
+    Ok(extra)
 }
 
-/// The challenge, where a login could change the answer.
-fn refused(response: &Response) -> Option<Option<String>> {
+/// The challenge of a rejected request, if a login could help.
+fn login_challenge(response: &HttpResponse) -> Option<Option<String>> {
     let status = response.status();
     if status != StatusCode::UNAUTHORIZED && status != StatusCode::FORBIDDEN {
         return None;
     }
-    let challenges = response.texts(&WWW_AUTHENTICATE);
+    let challenges = response.text_headers(&WWW_AUTHENTICATE);
     let challenge = (!challenges.is_empty()).then(|| challenges.join(", "));
     let scope = challenge
         .as_deref()
@@ -188,21 +191,24 @@ fn refused(response: &Response) -> Option<Option<String>> {
     (status == StatusCode::UNAUTHORIZED || scope).then_some(challenge)
 }
 
-/// Where a redirect leads, if it may be followed.
-fn redirect(from: &Url, response: &Response) -> Result<Url, WireFault> {
+/// The target of a redirect, if it may be followed.
+fn redirect_target(from: &Url, response: &HttpResponse) -> Result<Url, WireFault> {
     let status = response.status();
     let Some(next) = response
-        .text(&LOCATION)
+        .text_header(&LOCATION)
         .and_then(|location| from.join(location).ok())
     else {
-        return Err(not_followed(status, "a redirect without a place to go to"));
+        return Err(redirect_fault(
+            status,
+            "a redirect without a valid Location",
+        ));
     };
     if next.origin() != from.origin() {
         let origin = next.origin().ascii_serialization();
-        return Err(not_followed(
+        return Err(redirect_fault(
             status,
             &format!(
-                "it redirects to another origin, {}; put that URL into its entry if that is where it should go",
+                "it redirects to another origin, {}; if that is intended, configure that URL",
                 quoted(&origin)
             ),
         ));
@@ -211,10 +217,10 @@ fn redirect(from: &Url, response: &Response) -> Result<Url, WireFault> {
         status,
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
     ) {
-        return Err(not_followed(
+        return Err(redirect_fault(
             status,
             &format!(
-                "it redirects to {}; put that URL into its entry",
+                "it redirects to {}; configure that URL",
                 quoted(next.path())
             ),
         ));
@@ -222,7 +228,7 @@ fn redirect(from: &Url, response: &Response) -> Result<Url, WireFault> {
     Ok(next)
 }
 
-fn not_followed(status: StatusCode, fact: &str) -> WireFault {
+fn redirect_fault(status: StatusCode, fact: &str) -> WireFault {
     WireFault::Status {
         status: status.as_u16(),
         said: format!(": {fact}"),

@@ -1,5 +1,4 @@
-//! One message and what comes of it: the POST, and again where the session had to be begun anew;
-//! then its answer.
+//! Sends one message as a POST, again if the session had to be renewed, and reads its response.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,58 +9,57 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use tokio::time::timeout;
 
-use super::answer::{self, Reading, Use};
-use super::channel::{Channel, Flight, Settling};
+use super::channel::{Channel, MessageKey, SendBlock};
 use super::headers::{self, SESSION_ID};
-use super::request::Request;
-use super::response::Response;
-use super::{refusal, renewal};
+use super::request::HttpRequest;
+use super::response::HttpResponse;
+use super::response_reader::{self, ResponsePurpose, ResponseReader};
+use super::{renewal, status_fault};
 use crate::caller::BoxFuture;
 use crate::transport::{Closed, Delivery, WireFault};
 use crate::wire::{Outgoing, RawJson};
 
-/// A request may take as long as its caller waits, but not without end.
-pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(60 * 60);
+/// An upper bound for a request whose caller sets no earlier deadline.
+pub(super) const MAX_IDLE: Duration = Duration::from_secs(60 * 60);
 
-/// What nobody waits for may take this long.
-pub(super) const NOTE_DEADLINE: Duration = Duration::from_secs(30);
+/// The deadline of notifications and responses, which nobody waits for.
+pub(super) const ONE_WAY_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The error that says that there is no such method, rather than no such session.
+/// Tells an unknown method from an unknown session; both are HTTP 404.
 const METHOD_NOT_FOUND: i64 = -32601;
 
-/// A message on its way.
-struct Message {
+/// The body of a POST, and its own headers.
+struct PostBody {
     body: Bytes,
-    /// What a modern message says in headers of its own, as lines; a legacy one says what its
-    /// session does.
-    modern: Option<String>,
+    /// The header lines of a modern message; a legacy message has its session's headers.
+    mcp_headers: Option<String>,
 }
 
-/// Sends a message and reads what comes of it, in a task.
+/// Sends a message and reads its response in a task.
 pub(super) fn send(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(), Closed> {
-    if let Some((flight, work)) = begin(channel, message, Some(LONGEST_SILENCE))? {
-        channel.launch(flight, work);
+    if let Some((key, work)) = prepare(channel, message, Some(MAX_IDLE))? {
+        channel.spawn(key, work);
     }
     Ok(())
 }
 
-/// Begins a request that its waiter carries out. The waiter's deadline is the only one.
+/// Prepares a request that its waiter carries out. The waiter's deadline is the only one.
 pub(super) fn send_request(
     channel: &Arc<Channel>,
     message: Outgoing<'_>,
 ) -> Result<Option<Delivery>, Closed> {
     let id = message.id;
-    Ok(begin(channel, message, None)?
+    Ok(prepare(channel, message, None)?
         .and_then(|(_, work)| Some(Delivery::new(id?, work, channel.clone()))))
 }
 
-/// All that a message takes, and the place it has until then. A request may be met with so much
-/// silence.
-fn begin(
+/// Reserves room for a message and returns the future that sends it. `idle_timeout` limits how long
+/// the server may be silent.
+fn prepare(
     channel: &Arc<Channel>,
     message: Outgoing<'_>,
-    silence: Option<Duration>,
-) -> Result<Option<(Flight, BoxFuture<'static, ()>)>, Closed> {
+    idle_timeout: Option<Duration>,
+) -> Result<Option<(MessageKey, BoxFuture<'static, ()>)>, Closed> {
     let Outgoing {
         id,
         method,
@@ -69,145 +67,149 @@ fn begin(
         metadata,
     } = message;
     if channel.is_modern() && id.is_none() && method.is_none() {
-        // A modern server asks nothing on this wire, and must be sent no answers.
+        // A modern server sends no requests over HTTP, so it gets no responses.
         return Ok(None);
     }
-    let landing = channel.take_off(id)?;
-    let flight = landing.flight;
-    let modern = metadata
+    let reservation = channel.reserve(id)?;
+    let key = reservation.key;
+    let mcp_headers = metadata
         .version
-        .map(|version| headers::beside(version, method, &metadata));
-    let message = Message {
+        .map(|version| headers::mcp_headers(version, method, &metadata));
+    let message = PostBody {
         body: Bytes::copy_from_slice(body),
-        modern,
+        mcp_headers,
     };
-    let part = match (method, id) {
-        (None, None) => Part::Answer,
+    let role = match (method, id) {
+        (None, None) => MessageRole::Response,
         (Some("initialize"), Some(id)) => {
             channel.set_legacy(|legacy| legacy.initialize = Some((id, message.body.clone())));
-            Part::Initialize
+            MessageRole::Initialize
         }
         (Some("notifications/initialized"), None) => {
             channel.set_legacy(|legacy| legacy.initialized = Some(message.body.clone()));
-            Part::Initialized(channel.unsettle())
+            MessageRole::Initialized(channel.block_sends())
         }
-        _ => Part::Plain,
+        _ => MessageRole::Other,
     };
-    let line = channel.clone();
+    let channel = channel.clone();
     let work = Box::pin(async move {
-        let _landing = landing;
-        if matches!(part, Part::Plain | Part::Answer) {
-            line.settled().await;
+        let _reservation = reservation;
+        if matches!(role, MessageRole::Other | MessageRole::Response) {
+            channel.wait_for_sends().await;
         }
         match id {
             Some(id) => {
-                if let Err(fault) = request(&line, &message, id, &part, silence).await {
-                    line.inbound.failed(id, fault);
+                let sent = send_and_read(&channel, &message, id, &role, idle_timeout).await;
+                if let Err(fault) = sent {
+                    channel.inbound.failed(id, fault);
                 }
             }
-            None => Box::pin(note(&line, &message, &part)).await,
+            None => Box::pin(send_one_way(&channel, &message, &role)).await,
         }
     });
-    Ok(Some((flight, work)))
+    Ok(Some((key, work)))
 }
 
-/// What a message is to the session.
-enum Part {
+/// The role of a message in the session.
+enum MessageRole {
     Initialize,
-    /// Others wait while it is under way.
-    Initialized(#[allow(dead_code)] Settling),
-    /// To a question of the server.
-    Answer,
-    Plain,
+    /// Other messages wait while it is in flight.
+    Initialized(#[allow(dead_code)] SendBlock),
+    /// A response to a request of the server.
+    Response,
+    Other,
 }
 
-async fn request(
+async fn send_and_read(
     channel: &Arc<Channel>,
-    message: &Message,
+    message: &PostBody,
     id: u64,
-    part: &Part,
-    silence: Option<Duration>,
+    role: &MessageRole,
+    idle_timeout: Option<Duration>,
 ) -> Result<(), WireFault> {
-    // Pinned, so that it is kept once, whichever way it is waited for.
-    let posting = pin!(post(channel, message, Some(id), part));
-    let response = match silence {
-        None => posting.await?,
-        Some(silence) => match timeout(silence, posting).await {
+    // Pinned, so that both branches poll the same future and it is stored once.
+    let post_headers = pin!(post(channel, message, Some(id), role));
+    let response = match idle_timeout {
+        None => post_headers.await?,
+        Some(idle_timeout) => match timeout(idle_timeout, post_headers).await {
             Ok(response) => response?,
             Err(_) => {
-                let place = &channel.endpoint.place;
+                let address = &channel.endpoint.address;
                 return Err(WireFault::Lost(format!(
-                    "{place} gave no answer within {} s",
-                    silence.as_secs()
+                    "no response from {address} within {} s",
+                    idle_timeout.as_secs()
                 )));
             }
         },
     };
-    let use_for = match part {
-        Part::Initialize => {
-            let given = given_session(&response)?;
+    let purpose = match role {
+        MessageRole::Initialize => {
+            let given = assigned_session(&response)?;
             channel.set_legacy(|legacy| legacy.id = given);
-            Use::Initialize
+            ResponsePurpose::Initialize
         }
-        Part::Initialized(_) | Part::Answer | Part::Plain => Use::Deliver,
+        MessageRole::Initialized(_) | MessageRole::Response | MessageRole::Other => {
+            ResponsePurpose::Deliver
+        }
     };
-    Reading::new(channel, id, use_for, silence)
-        .read(response, message.modern.is_none())
+    ResponseReader::new(channel, id, purpose, idle_timeout)
+        .read(response, message.mcp_headers.is_none())
         .await
 }
 
-/// Nobody waits for what becomes of it. A server that goes on would refuse the next request, too.
-async fn note(channel: &Arc<Channel>, message: &Message, part: &Part) {
-    let sent = timeout(NOTE_DEADLINE, async {
-        let response = post(channel, message, None, part).await?;
-        answer::drain(response).await;
+/// Sends a notification or response. A failure is only logged: the next request fails too if the
+/// server is broken.
+async fn send_one_way(channel: &Arc<Channel>, message: &PostBody, role: &MessageRole) {
+    let sent = timeout(ONE_WAY_DEADLINE, async {
+        let response = post(channel, message, None, role).await?;
+        response_reader::drain(response).await;
         Ok::<_, WireFault>(())
     });
     match sent.await {
         Ok(Ok(())) => {}
         Ok(Err(fault)) => {
-            tracing::debug!(place = channel.endpoint.place, %fault, "a message that asks nothing was refused")
+            tracing::debug!(address = channel.endpoint.address, %fault, "a notification or response was rejected")
         }
         Err(_) => tracing::debug!(
-            place = channel.endpoint.place,
-            "a message that asks nothing was not taken in time"
+            address = channel.endpoint.address,
+            "a notification or response was not accepted in time"
         ),
     }
 }
 
-/// Sends it, and once more if the server had forgotten the session.
+/// Sends the POST, and once more if the server had forgotten the session.
 async fn post(
     channel: &Arc<Channel>,
-    message: &Message,
+    message: &PostBody,
     id: Option<u64>,
-    part: &Part,
-) -> Result<Response, WireFault> {
-    let endpoint = if matches!(part, Part::Answer) {
-        &channel.answering
+    role: &MessageRole,
+) -> Result<HttpResponse, WireFault> {
+    let endpoint = if matches!(role, MessageRole::Response) {
+        &channel.reply_endpoint
     } else {
         &channel.endpoint
     };
     let mut renewed = false;
     loop {
         let legacy = channel.legacy();
-        let (headers, session) = match (&message.modern, part) {
-            (Some(_), _) | (None, Part::Initialize) => (&endpoint.posting, None),
+        let (headers, session) = match (&message.mcp_headers, role) {
+            (Some(_), _) | (None, MessageRole::Initialize) => (&endpoint.post_headers, None),
             (None, _) => (&legacy.headers, legacy.id.as_ref()),
         };
         let response = endpoint
-            .ask(
-                Request::post(&endpoint.url, headers, &message.body)
-                    .with_lines(message.modern.as_deref()),
+            .send(
+                HttpRequest::post(&endpoint.url, headers, &message.body)
+                    .with_mcp_headers(message.mcp_headers.as_deref()),
             )
             .await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
-        let fault = Box::pin(refusal::read(response, id)).await;
+        let fault = Box::pin(status_fault::read(response, id)).await;
         match session {
             Some(session)
-                if status == StatusCode::NOT_FOUND && !renewed && !knows_session(&fault) =>
+                if status == StatusCode::NOT_FOUND && !renewed && !is_method_not_found(&fault) =>
             {
                 Box::pin(renewal::renew(channel, session)).await?;
                 renewed = true;
@@ -217,30 +219,30 @@ async fn post(
     }
 }
 
-/// A 404 that means the method.
-fn knows_session(fault: &WireFault) -> bool {
+/// Whether a 404 means an unknown method.
+fn is_method_not_found(fault: &WireFault) -> bool {
     let WireFault::Status {
         error: Some(error), ..
     } = fault
     else {
         return false;
     };
-    code(error) == Some(METHOD_NOT_FOUND)
+    error_code(error) == Some(METHOD_NOT_FOUND)
 }
 
-fn code(error: &RawJson) -> Option<i64> {
+fn error_code(error: &RawJson) -> Option<i64> {
     error.to_value().ok()?["code"].as_i64()
 }
 
-/// The session that an answer to `initialize` opens.
-pub(super) fn given_session(response: &Response) -> Result<Option<HeaderValue>, WireFault> {
+/// The session id in the response to `initialize`.
+pub(super) fn assigned_session(response: &HttpResponse) -> Result<Option<HeaderValue>, WireFault> {
     let Some(id) = response.header(&SESSION_ID) else {
         return Ok(None);
     };
     match HeaderValue::from_bytes(id) {
-        Ok(value) if headers::is_visible(id) => Ok(Some(value)),
+        Ok(value) if headers::is_visible_ascii(id) => Ok(Some(value)),
         _ => Err(WireFault::Lost(
-            "the server gave a session id with characters that no id may have".to_owned(),
+            "the server assigned a session id with invalid characters".to_owned(),
         )),
     }
 }

@@ -1,112 +1,112 @@
-//! Where a body ends: after so many bytes, after its last chunk, or with the connection. Takes its
-//! pieces from what was read. Pure.
+//! Where an HTTP/1.1 body ends: by its length, after its last chunk, or with the connection. Cuts
+//! the body out of the bytes that were read. Pure.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use memchr::memchr;
 
-/// The line before a chunk is no longer than this, and the lines after the last one together.
+/// The limits of a chunk size line, and of all trailers together.
 const MAX_LINE_BYTES: usize = 4 * 1024;
 const MAX_TRAILER_BYTES: usize = 16 * 1024;
 
 const LINE_END: &[u8] = b"\r\n";
 
-/// More digits than this give no size that a chunk can have.
+/// More digits than this cannot be a valid chunk size.
 const MAX_SIZE_DIGITS: usize = 15;
 
-/// How a body ends, and how far it was taken.
+/// How a body ends, and how much of it was consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// After so many bytes more.
+pub(super) enum BodyFraming {
+    /// After this many more bytes.
     Length(u64),
-    /// After its last chunk.
-    Chunks(Place),
-    /// With the connection.
+    /// After the last chunk.
+    Chunked(ChunkedState),
+    /// When the connection is closed.
     UntilClose,
 }
 
-/// What comes next in a body of chunks.
+/// What comes next in a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// The line that says how long a chunk is.
+pub(super) enum ChunkedState {
+    /// The size line of a chunk.
     Size,
-    /// So many bytes more of a chunk.
+    /// This many more bytes of a chunk.
     Chunk(u64),
-    /// The end of the line after a chunk.
+    /// The line end after a chunk.
     ChunkEnd,
-    /// Lines after the last chunk, of which so many bytes may come; the last one is empty.
+    /// The trailers, of which this many bytes may come; the last line is empty.
     Trailers(usize),
     Over,
 }
 
-/// What there is to take.
+/// What can be consumed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum BodyPart {
     Bytes(Bytes),
-    /// Nothing before more is read.
-    Waits,
+    /// Nothing until more is read.
+    NeedMore,
     /// The body has ended.
     End,
 }
 
-impl Framing {
+impl BodyFraming {
     pub(super) fn chunked() -> Self {
-        Self::Chunks(Place::Size)
+        Self::Chunked(ChunkedState::Size)
     }
 
-    /// Takes the next piece of the body from what was read.
-    pub(super) fn take(&mut self, read: &mut BytesMut) -> Result<Piece, &'static str> {
+    /// Takes the next part of the body out of the bytes that were read.
+    pub(super) fn take(&mut self, read: &mut BytesMut) -> Result<BodyPart, &'static str> {
         match self {
-            Self::Length(0) => Ok(Piece::End),
-            Self::Length(left) => Ok(some_of(left, read)),
-            Self::UntilClose if read.is_empty() => Ok(Piece::Waits),
-            Self::UntilClose => Ok(Piece::Bytes(read.split().freeze())),
-            Self::Chunks(place) => place.take(read),
+            Self::Length(0) => Ok(BodyPart::End),
+            Self::Length(remaining) => Ok(take_at_most(remaining, read)),
+            Self::UntilClose if read.is_empty() => Ok(BodyPart::NeedMore),
+            Self::UntilClose => Ok(BodyPart::Bytes(read.split().freeze())),
+            Self::Chunked(state) => state.take(read),
         }
     }
 
-    /// How much of the body is left, where that is known.
-    pub(super) fn left(&self) -> Option<u64> {
+    /// How much of the body remains, if known.
+    pub(super) fn remaining(&self) -> Option<u64> {
         match self {
-            Self::Length(left) => Some(*left),
-            Self::Chunks(_) | Self::UntilClose => None,
+            Self::Length(remaining) => Some(*remaining),
+            Self::Chunked(_) | Self::UntilClose => None,
         }
     }
 }
 
-impl Place {
-    fn take(&mut self, read: &mut BytesMut) -> Result<Piece, &'static str> {
+impl ChunkedState {
+    fn take(&mut self, read: &mut BytesMut) -> Result<BodyPart, &'static str> {
         loop {
             match self {
                 Self::Size => {
-                    let Some(length) = line(read, MAX_LINE_BYTES)? else {
-                        return Ok(Piece::Waits);
+                    let Some(length) = line_length(read, MAX_LINE_BYTES)? else {
+                        return Ok(BodyPart::NeedMore);
                     };
-                    *self = match size(&read[..length])? {
+                    *self = match chunk_size(&read[..length])? {
                         0 => Self::Trailers(MAX_TRAILER_BYTES),
                         size => Self::Chunk(size),
                     };
                     read.advance(length + LINE_END.len());
                 }
-                Self::Chunk(left) => {
-                    let piece = some_of(left, read);
-                    if *left == 0 {
+                Self::Chunk(remaining) => {
+                    let piece = take_at_most(remaining, read);
+                    if *remaining == 0 {
                         *self = Self::ChunkEnd;
                     }
                     return Ok(piece);
                 }
                 Self::ChunkEnd => {
                     if read.len() < LINE_END.len() {
-                        return Ok(Piece::Waits);
+                        return Ok(BodyPart::NeedMore);
                     }
                     if !read.starts_with(LINE_END) {
-                        return Err("a chunk is longer than it says");
+                        return Err("a chunk is longer than its size");
                     }
                     read.advance(LINE_END.len());
                     *self = Self::Size;
                 }
                 Self::Trailers(room) => {
-                    let Some(length) = line(read, *room)? else {
-                        return Ok(Piece::Waits);
+                    let Some(length) = line_length(read, *room)? else {
+                        return Ok(BodyPart::NeedMore);
                     };
                     read.advance(length + LINE_END.len());
                     *self = if length == 0 {
@@ -115,35 +115,37 @@ impl Place {
                         Self::Trailers(*room - length)
                     };
                 }
-                Self::Over => return Ok(Piece::End),
+                Self::Over => return Ok(BodyPart::End),
             }
         }
     }
 }
 
-/// As much as there is, and no more than is left.
-fn some_of(left: &mut u64, read: &mut BytesMut) -> Piece {
+/// Takes as many bytes as were read, but no more than remain.
+fn take_at_most(remaining: &mut u64, read: &mut BytesMut) -> BodyPart {
     if read.is_empty() {
-        return Piece::Waits;
+        return BodyPart::NeedMore;
     }
-    let count = usize::try_from(*left).unwrap_or(usize::MAX).min(read.len());
-    *left -= count as u64;
-    Piece::Bytes(read.split_to(count).freeze())
+    let count = usize::try_from(*remaining)
+        .unwrap_or(usize::MAX)
+        .min(read.len());
+    *remaining -= count as u64;
+    BodyPart::Bytes(read.split_to(count).freeze())
 }
 
-/// The length of the next line without its end, if a whole one was read.
-fn line(read: &[u8], max_bytes: usize) -> Result<Option<usize>, &'static str> {
+/// The length of the next complete line, without its end.
+fn line_length(read: &[u8], max_bytes: usize) -> Result<Option<usize>, &'static str> {
     let room = max_bytes + LINE_END.len();
     match memchr(b'\n', &read[..read.len().min(room)]) {
         Some(end) if read[..=end].ends_with(LINE_END) => Ok(Some(end + 1 - LINE_END.len())),
-        Some(_) => Err("a line among the chunks ends in no way that it may"),
-        None if read.len() >= room => Err("a line among the chunks is too long"),
+        Some(_) => Err("invalid line end in the chunked body"),
+        None if read.len() >= room => Err("a line of the chunked body is too long"),
         None => Ok(None),
     }
 }
 
-/// The size that a line gives. What stands behind it is for others.
-fn size(line: &[u8]) -> Result<u64, &'static str> {
+/// Parses a size line. Chunk extensions are ignored.
+fn chunk_size(line: &[u8]) -> Result<u64, &'static str> {
     let digits = line
         .iter()
         .take_while(|byte| byte.is_ascii_hexdigit())
@@ -156,7 +158,7 @@ fn size(line: &[u8]) -> Result<u64, &'static str> {
         .ok()
         .filter(|_| (1..=MAX_SIZE_DIGITS).contains(&digits) && goes_on);
     text.and_then(|text| u64::from_str_radix(text, 16).ok())
-        .ok_or("a chunk has a size that is none")
+        .ok_or("invalid chunk size")
 }
 
 #[cfg(test)]
@@ -171,19 +173,19 @@ mod tests {
     type Whole = (Vec<u8>, Vec<u8>);
 
     /// A body that comes in these pieces; or why it is none. `None`: it has not ended.
-    fn read(mut framing: Framing, pieces: &[&[u8]]) -> Result<Option<Whole>, &'static str> {
+    fn read(mut framing: BodyFraming, pieces: &[&[u8]]) -> Result<Option<Whole>, &'static str> {
         let (mut read, mut body) = (BytesMut::new(), Vec::new());
         let mut pieces = pieces.iter();
         loop {
             match framing.take(&mut read)? {
-                Piece::Bytes(bytes) => body.extend_from_slice(&bytes),
-                Piece::End => {
+                BodyPart::Bytes(bytes) => body.extend_from_slice(&bytes),
+                BodyPart::End => {
                     return Ok(Some((
                         body,
                         [&read[..], &pieces.copied().collect::<Vec<_>>().concat()].concat(),
                     )));
                 }
-                Piece::Waits => match pieces.next() {
+                BodyPart::NeedMore => match pieces.next() {
                     Some(piece) => read.extend_from_slice(piece),
                     None => return Ok(None),
                 },
@@ -193,7 +195,7 @@ mod tests {
 
     /// However it is sliced, a body is the same.
     #[track_caller]
-    fn check(framing: Framing, text: &str, expected: Result<Option<(&str, &str)>, &str>) {
+    fn check(framing: BodyFraming, text: &str, expected: Result<Option<(&str, &str)>, &str>) {
         let expected = expected.map(|whole| {
             whole.map(|(body, rest)| (body.as_bytes().to_vec(), rest.as_bytes().to_vec()))
         });
@@ -204,15 +206,15 @@ mod tests {
 
     #[test]
     fn a_body_ends_where_its_head_says() {
-        check(Framing::Length(0), "", Ok(Some(("", ""))));
-        check(Framing::Length(2), "okHTTP", Ok(Some(("ok", "HTTP"))));
-        check(Framing::Length(3), "ok", Ok(None));
-        check(Framing::UntilClose, "ok", Ok(None));
+        check(BodyFraming::Length(0), "", Ok(Some(("", ""))));
+        check(BodyFraming::Length(2), "okHTTP", Ok(Some(("ok", "HTTP"))));
+        check(BodyFraming::Length(3), "ok", Ok(None));
+        check(BodyFraming::UntilClose, "ok", Ok(None));
     }
 
     #[test]
     fn chunks_are_joined_and_what_stands_around_them_is_left_out() {
-        let chunked = Framing::chunked();
+        let chunked = BodyFraming::chunked();
         check(chunked, "0\r\n\r\nHTTP", Ok(Some(("", "HTTP"))));
         check(chunked, "2\r\nok\r\n00\r\n\r\n", Ok(Some(("ok", ""))));
         check(
@@ -225,22 +227,22 @@ mod tests {
 
     #[test]
     fn chunks_that_are_none_are_refused_within_a_bound() {
-        let chunked = Framing::chunked();
-        let no_size = "a chunk has a size that is none";
+        let chunked = BodyFraming::chunked();
+        let no_size = "invalid chunk size";
         for line in ["", "x", "-1", "+1", "0x1", "1 2", " 1", "1000000000000000"] {
             check(chunked, &format!("{line}\r\nok\r\n"), Err(no_size));
         }
         check(
             chunked,
             "2\r\nok!\n0\r\n\r\n",
-            Err("a chunk is longer than it says"),
+            Err("a chunk is longer than its size"),
         );
         check(
             chunked,
             "2\nok\r\n",
-            Err("a line among the chunks ends in no way that it may"),
+            Err("invalid line end in the chunked body"),
         );
-        let too_long = "a line among the chunks is too long";
+        let too_long = "a line of the chunked body is too long";
         check(
             chunked,
             &format!("1;{}", "x".repeat(MAX_LINE_BYTES)),
@@ -261,22 +263,22 @@ mod tests {
             cuts in prop::collection::vec(1..50_usize, 1..20),
         ) {
             let mut text = Vec::new();
-            let (mut left, mut sizes) = (&body[..], sizes.iter().cycle());
-            while !left.is_empty() {
-                let (chunk, rest) = left.split_at(left.len().min(*sizes.next().unwrap()));
+            let (mut remaining, mut sizes) = (&body[..], sizes.iter().cycle());
+            while !remaining.is_empty() {
+                let (chunk, rest) = remaining.split_at(remaining.len().min(*sizes.next().unwrap()));
                 text.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
                 text.extend_from_slice(chunk);
                 text.extend_from_slice(b"\r\n");
-                left = rest;
+                remaining = rest;
             }
             text.extend_from_slice(b"0\r\n\r\nnext");
-            let (mut pieces, mut left, mut cuts) = (Vec::new(), &text[..], cuts.iter().cycle());
-            while !left.is_empty() {
-                let (piece, rest) = left.split_at(left.len().min(*cuts.next().unwrap()));
+            let (mut pieces, mut remaining, mut cuts) = (Vec::new(), &text[..], cuts.iter().cycle());
+            while !remaining.is_empty() {
+                let (piece, rest) = remaining.split_at(remaining.len().min(*cuts.next().unwrap()));
                 pieces.push(piece);
-                left = rest;
+                remaining = rest;
             }
-            prop_assert_eq!(read(Framing::chunked(), &pieces), Ok(Some((body, b"next".to_vec()))));
+            prop_assert_eq!(read(BodyFraming::chunked(), &pieces), Ok(Some((body, b"next".to_vec()))));
         }
     }
 }

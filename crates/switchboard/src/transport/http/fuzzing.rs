@@ -1,44 +1,44 @@
-//! Reads one HTTP response from pieces of bytes, for the fuzz targets.
+//! Parses one HTTP response from slices of bytes, for the fuzz targets.
 
 use bytes::BytesMut;
 
-use super::framing::{Framing, Piece};
-use super::head::Head;
+use super::framing::{BodyFraming, BodyPart};
+use super::head::ResponseHead;
 
-/// A response as it was read.
+/// A parsed response.
 #[derive(Debug, PartialEq, Eq)]
-pub struct HttpResponse {
-    /// Its status.
+pub struct ParsedResponse {
+    /// The status.
     pub status: u16,
     /// How many bytes were sent after its head.
     pub after_head: usize,
     /// The body is not chunked.
     pub has_plain_body: bool,
-    /// Its body.
-    pub body: HttpBody,
+    /// The body.
+    pub body: ParsedBody,
 }
 
-/// A body as far as it came.
+/// A parsed body.
 #[derive(Debug, PartialEq, Eq)]
-pub enum HttpBody {
-    /// It has ended.
+pub enum ParsedBody {
+    /// The body is complete.
     Complete {
-        /// The whole of it.
+        /// The whole body.
         body: Vec<u8>,
-        /// What was sent after it.
+        /// The bytes after it.
         rest: Vec<u8>,
     },
-    /// More is to come.
+    /// The body is incomplete.
     Incomplete {
-        /// What there is.
+        /// The part that was received.
         body: Vec<u8>,
     },
-    /// It cannot be read.
+    /// The body is malformed.
     Malformed,
 }
 
-/// The response that these bytes are; `None` where its head is incomplete.
-pub fn read_http_response(pieces: &[&[u8]]) -> Result<Option<HttpResponse>, String> {
+/// Parses a response; `None` if its head is incomplete.
+pub fn read_http_response(pieces: &[&[u8]]) -> Result<Option<ParsedResponse>, String> {
     let mut read = BytesMut::new();
     let mut pieces = pieces.iter();
     let mut head = loop {
@@ -46,28 +46,28 @@ pub fn read_http_response(pieces: &[&[u8]]) -> Result<Option<HttpResponse>, Stri
             return Ok(None);
         };
         read.extend_from_slice(piece);
-        if let Some(head) = Head::take(&mut read)? {
+        if let Some(head) = ResponseHead::take(&mut read)? {
             break head;
         }
     };
     let after_head = read.len() + pieces.clone().map(|piece| piece.len()).sum::<usize>();
-    let has_plain_body = !matches!(head.framing, Framing::Chunks(_));
+    let has_plain_body = !matches!(head.framing, BodyFraming::Chunked(_));
     let mut body = Vec::new();
     let body = loop {
         match head.framing.take(&mut read) {
-            Err(_) => break HttpBody::Malformed,
-            Ok(Piece::Bytes(bytes)) => body.extend_from_slice(&bytes),
-            Ok(Piece::End) => {
+            Err(_) => break ParsedBody::Malformed,
+            Ok(BodyPart::Bytes(bytes)) => body.extend_from_slice(&bytes),
+            Ok(BodyPart::End) => {
                 let rest = [&read[..], &pieces.copied().collect::<Vec<_>>().concat()].concat();
-                break HttpBody::Complete { body, rest };
+                break ParsedBody::Complete { body, rest };
             }
-            Ok(Piece::Waits) => match pieces.next() {
+            Ok(BodyPart::NeedMore) => match pieces.next() {
                 Some(piece) => read.extend_from_slice(piece),
-                None => break HttpBody::Incomplete { body },
+                None => break ParsedBody::Incomplete { body },
             },
         }
     };
-    Ok(Some(HttpResponse {
+    Ok(Some(ParsedResponse {
         status: head.status.as_u16(),
         after_head,
         has_plain_body,

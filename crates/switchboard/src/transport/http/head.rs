@@ -1,5 +1,5 @@
-//! The head of an answer: its status and headers as they came, and what they say about the body and
-//! the connection. Pure.
+//! Parses the head of an HTTP/1.1 response: status, headers, how the body ends, and whether the
+//! connection can be reused. Pure.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -11,40 +11,40 @@ use reqwest::header::{
     CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING,
 };
 
-use super::framing::Framing;
+use super::framing::BodyFraming;
 
-/// A head is no longer than this, and has no more headers.
+/// The limits of a head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 
-/// So many heads may come before the one that answers (1xx).
+/// The most interim responses (1xx) before the final one.
 const MAX_INTERIM: usize = 16;
 
-/// The head of an answer.
-pub(super) struct Head {
+/// The head of a response.
+pub(super) struct ResponseHead {
     pub(super) status: StatusCode,
     text: Bytes,
-    /// Where in `text` each header stands: its name, its value.
+    /// The ranges of each header's name and value in `text`.
     headers: Vec<(Range<usize>, Range<usize>)>,
-    /// How its body ends, and how far it was taken.
-    pub(super) framing: Framing,
-    /// The connection can serve again after the body.
-    pub(super) keeps: bool,
-    /// The body is compressed, or packed in another way.
+    /// How the body ends, and how much of it was consumed.
+    pub(super) framing: BodyFraming,
+    /// The connection can be reused after the body.
+    pub(super) keep_alive: bool,
+    /// The body is compressed or otherwise encoded.
     pub(super) is_encoded: bool,
 }
 
-/// What the headers say, one after the other.
-struct Said {
+/// What the headers say about the body and the connection.
+struct FramingHeaders {
     length: Option<u64>,
     is_chunked: bool,
-    keeps: bool,
+    keep_alive: bool,
     is_encoded: bool,
 }
 
-impl Head {
-    /// Takes a whole head from the start of what was read; `None` where there is more to come.
-    /// Heads that only announce another one are passed over.
+impl ResponseHead {
+    /// Takes a complete head from the start of the bytes that were read; `None` if more is needed.
+    /// Interim responses are skipped.
     pub(super) fn take(read: &mut BytesMut) -> Result<Option<Self>, String> {
         for _ in 0..MAX_INTERIM {
             match Self::parse(read)? {
@@ -54,7 +54,7 @@ impl Head {
                 head => return Ok(head),
             }
         }
-        Err("it announces an answer over and over".to_owned())
+        Err("too many interim responses".to_owned())
     }
 
     fn parse(read: &mut BytesMut) -> Result<Option<Self>, String> {
@@ -67,51 +67,55 @@ impl Head {
         ) {
             Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD_BYTES => length,
             Ok(httparse::Status::Partial) if read.len() <= MAX_HEAD_BYTES => return Ok(None),
-            Ok(_) => return Err(format!("its head is longer than {MAX_HEAD_BYTES} bytes")),
+            Ok(_) => {
+                return Err(format!(
+                    "the response head is longer than {MAX_HEAD_BYTES} bytes"
+                ));
+            }
             Err(error) => return Err(error.to_string()),
         };
         let status = parsed
             .code
             .and_then(|code| StatusCode::from_u16(code).ok())
-            .ok_or("its status is none")?;
-        let mut said = Said {
+            .ok_or("invalid status code")?;
+        let mut framing_headers = FramingHeaders {
             length: None,
             is_chunked: false,
-            keeps: parsed.version == Some(1),
+            keep_alive: parsed.version == Some(1),
             is_encoded: false,
         };
         let start = read.as_ptr().addr();
-        let place =
+        let range =
             |part: &[u8]| part.as_ptr().addr() - start..part.as_ptr().addr() - start + part.len();
         let mut headers = Vec::with_capacity(parsed.headers.len());
         for header in parsed.headers.iter() {
-            said.hear(header)?;
-            headers.push((place(header.name.as_bytes()), place(header.value)));
+            framing_headers.read(header)?;
+            headers.push((range(header.name.as_bytes()), range(header.value)));
         }
         let has_no_body = status.is_informational()
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        let framing = match said.length {
-            _ if has_no_body => Framing::Length(0),
-            // Whoever says both may mean either; the one that can be followed is, and then the
-            // connection is not trusted further.
-            length if said.is_chunked => {
-                said.keeps &= length.is_none();
-                Framing::chunked()
+        let framing = match framing_headers.length {
+            _ if has_no_body => BodyFraming::Length(0),
+            // With both lengths the body is ambiguous: chunked wins, as RFC 9112 requires, and the
+            // connection is not reused.
+            length if framing_headers.is_chunked => {
+                framing_headers.keep_alive &= length.is_none();
+                BodyFraming::chunked()
             }
-            Some(length) => Framing::Length(length),
-            None => Framing::UntilClose,
+            Some(length) => BodyFraming::Length(length),
+            None => BodyFraming::UntilClose,
         };
         let text = read.split_to(length).freeze();
-        let keeps = said.keeps
-            && !matches!(framing, Framing::UntilClose)
+        let keep_alive = framing_headers.keep_alive
+            && !matches!(framing, BodyFraming::UntilClose)
             && status != StatusCode::SWITCHING_PROTOCOLS;
         Ok(Some(Self {
             status,
             text,
             headers,
             framing,
-            keeps,
-            is_encoded: said.is_encoded,
+            keep_alive,
+            is_encoded: framing_headers.is_encoded,
         }))
     }
 
@@ -120,33 +124,33 @@ impl Head {
         self.headers(name).next()
     }
 
-    /// Its values, in the order in which they came.
+    /// All values of a header, in order.
     pub(super) fn headers<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
-        let is_named = move |place: &Range<usize>| {
-            self.text[place.clone()].eq_ignore_ascii_case(name.as_str().as_bytes())
+        let is_named = move |range: &Range<usize>| {
+            self.text[range.clone()].eq_ignore_ascii_case(name.as_str().as_bytes())
         };
         self.headers
             .iter()
-            .filter(move |(place, _)| is_named(place))
-            .map(|(_, place)| &self.text[place.clone()])
+            .filter(move |(range, _)| is_named(range))
+            .map(|(_, range)| &self.text[range.clone()])
     }
 }
 
-impl Said {
-    fn hear(&mut self, header: &httparse::Header<'_>) -> Result<(), String> {
+impl FramingHeaders {
+    fn read(&mut self, header: &httparse::Header<'_>) -> Result<(), String> {
         let is = |name: HeaderName| header.name.eq_ignore_ascii_case(name.as_str());
         if is(CONTENT_LENGTH) {
-            let length = number(header.value).ok_or("its length is no number")?;
+            let length = number(header.value).ok_or("invalid Content-Length")?;
             if self
                 .length
                 .replace(length)
                 .is_some_and(|before| before != length)
             {
-                return Err("it gives two lengths".to_owned());
+                return Err("conflicting Content-Length headers".to_owned());
             }
         } else if is(TRANSFER_ENCODING) {
             for coding in parts(header.value) {
-                // Nothing may come after chunks, and nothing but chunks was asked for.
+                // `chunked` must be the last coding, and no other coding was requested.
                 self.is_encoded |= self.is_chunked || !coding.eq_ignore_ascii_case(b"chunked");
                 self.is_chunked = true;
             }
@@ -156,7 +160,7 @@ impl Said {
         } else if is(CONNECTION) {
             for word in parts(header.value) {
                 if word.eq_ignore_ascii_case(b"close") {
-                    self.keeps = false;
+                    self.keep_alive = false;
                 }
             }
         }
@@ -173,7 +177,7 @@ fn number(text: &[u8]) -> Option<u64> {
         .ok()
 }
 
-/// The parts of a list.
+/// The elements of a comma-separated list.
 fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value
         .split(|&byte| byte == b',')
@@ -192,17 +196,17 @@ mod tests {
     /// What is made of a head that comes byte by byte: status, framing, whether the connection
     /// serves again; or why it is none.
     #[track_caller]
-    fn check(text: &str, expected: Result<(u16, Framing, bool), &str>) {
+    fn check(text: &str, expected: Result<(u16, BodyFraming, bool), &str>) {
         let text = format!("{}\r\n\r\n", text.replace('\n', "\r\n"));
         let mut read = BytesMut::new();
         for (at, byte) in text.bytes().enumerate() {
             read.extend_from_slice(&[byte]);
-            match Head::take(&mut read) {
+            match ResponseHead::take(&mut read) {
                 Ok(None) => assert!(at + 1 < text.len(), "it has not ended: {text:?}"),
                 Ok(Some(head)) => {
                     assert_eq!(at + 1, text.len(), "it ended too soon: {text:?}");
                     assert_eq!(
-                        Ok((head.status.as_u16(), head.framing, head.keeps)),
+                        Ok((head.status.as_u16(), head.framing, head.keep_alive)),
                         expected,
                         "{text:?}"
                     );
@@ -216,32 +220,32 @@ mod tests {
     fn a_head_says_how_the_body_ends_and_whether_the_connection_stays() {
         check(
             "HTTP/1.1 200 OK\nContent-Length: 7",
-            Ok((200, Framing::Length(7), true)),
+            Ok((200, BodyFraming::Length(7), true)),
         );
         check(
             "HTTP/1.1 200 OK\ncontent-length: 7\nCONTENT-LENGTH: 7",
-            Ok((200, Framing::Length(7), true)),
+            Ok((200, BodyFraming::Length(7), true)),
         );
         check(
             "HTTP/1.1 200 OK\nTransfer-Encoding: Chunked",
-            Ok((200, Framing::chunked(), true)),
+            Ok((200, BodyFraming::chunked(), true)),
         );
-        check("HTTP/1.1 200 OK", Ok((200, Framing::UntilClose, false)));
+        check("HTTP/1.1 200 OK", Ok((200, BodyFraming::UntilClose, false)));
         check(
             "HTTP/1.0 200 OK\nContent-Length: 7",
-            Ok((200, Framing::Length(7), false)),
+            Ok((200, BodyFraming::Length(7), false)),
         );
         check(
             "HTTP/1.1 500\nConnection: x, Close\nContent-Length: 7",
-            Ok((500, Framing::Length(7), false)),
+            Ok((500, BodyFraming::Length(7), false)),
         );
         check(
             "HTTP/1.1 204 No Content",
-            Ok((204, Framing::Length(0), true)),
+            Ok((204, BodyFraming::Length(0), true)),
         );
         check(
             "HTTP/1.1 304 Not Modified\nContent-Length: 7",
-            Ok((304, Framing::Length(0), true)),
+            Ok((304, BodyFraming::Length(0), true)),
         );
     }
 
@@ -249,15 +253,15 @@ mod tests {
     #[test]
     fn a_head_that_can_be_read_in_two_ways_is_refused_or_ends_the_connection() {
         let both = "HTTP/1.1 200 OK\nContent-Length: 7\nTransfer-Encoding: chunked";
-        check(both, Ok((200, Framing::chunked(), false)));
+        check(both, Ok((200, BodyFraming::chunked(), false)));
         check(
             "HTTP/1.1 200 OK\nContent-Length: 7\nContent-Length: 8",
-            Err("it gives two lengths"),
+            Err("conflicting Content-Length headers"),
         );
         for length in ["-7", "+7", "7, 7", "0x7", "", "99999999999999999999"] {
             check(
                 &format!("HTTP/1.1 200 OK\nContent-Length: {length}"),
-                Err("its length is no number"),
+                Err("invalid Content-Length"),
             );
         }
         check(
@@ -266,7 +270,7 @@ mod tests {
         );
         check("HTTP/1.1 200 OK\nA : 1", Err("invalid header name"));
         check("ICY 200 OK", Err("invalid HTTP version"));
-        check("HTTP/1.1 099 Odd", Err("its status is none"));
+        check("HTTP/1.1 099 Odd", Err("invalid status code"));
     }
 
     #[test]
@@ -276,13 +280,13 @@ mod tests {
             format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").as_bytes(),
         );
         assert_eq!(
-            Head::take(&mut read).unwrap().unwrap().status,
+            ResponseHead::take(&mut read).unwrap().unwrap().status,
             StatusCode::OK
         );
         let mut read = BytesMut::from(interim.repeat(MAX_INTERIM).as_bytes());
         assert_eq!(
-            Head::take(&mut read).err().unwrap(),
-            "it announces an answer over and over"
+            ResponseHead::take(&mut read).err().unwrap(),
+            "too many interim responses"
         );
     }
 
@@ -292,8 +296,8 @@ mod tests {
             format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD_BYTES)).as_bytes(),
         );
         assert_eq!(
-            Head::take(&mut long).err().unwrap(),
-            "its head is longer than 65536 bytes"
+            ResponseHead::take(&mut long).err().unwrap(),
+            "the response head is longer than 65536 bytes"
         );
         let mut many = BytesMut::from(
             format!(
@@ -302,13 +306,18 @@ mod tests {
             )
             .as_bytes(),
         );
-        assert_eq!(Head::take(&mut many).err().unwrap(), "too many headers");
+        assert_eq!(
+            ResponseHead::take(&mut many).err().unwrap(),
+            "too many headers"
+        );
     }
 
     #[test]
     fn headers_are_found_however_they_are_spelled() {
         let text = "HTTP/1.1 401 No\r\ncontent-TYPE:  text/plain \r\nwww-authenticate: a\r\nWWW-Authenticate: b\r\n\r\n";
-        let head = Head::take(&mut BytesMut::from(text)).unwrap().unwrap();
+        let head = ResponseHead::take(&mut BytesMut::from(text))
+            .unwrap()
+            .unwrap();
         assert_eq!(head.header(&CONTENT_TYPE), Some(&b"text/plain"[..]));
         assert_eq!(
             head.headers(&WWW_AUTHENTICATE).collect::<Vec<_>>(),
@@ -330,7 +339,7 @@ mod tests {
             let mut read =
                 BytesMut::from(format!("HTTP/1.1 200 OK\r\n{header}\r\n\r\n").as_bytes());
             assert_eq!(
-                Head::take(&mut read).unwrap().unwrap().is_encoded,
+                ResponseHead::take(&mut read).unwrap().unwrap().is_encoded,
                 expected,
                 "{header}"
             );

@@ -1,5 +1,5 @@
-//! The headers of a request: what an entry says, what the protocol says beside a message, and how a
-//! value must be spelled. Pure.
+//! The headers of a request: the configured ones, those of the protocol, and the encoding of their
+//! values. Pure.
 
 use data_encoding::BASE64;
 use reqwest::header::{
@@ -19,8 +19,8 @@ const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 const PARAMETER: &str = "mcp-param-";
 
-/// The headers of every POST to an endpoint. Those of the entry win, whatever they are.
-pub(in crate::transport) fn posting(
+/// The headers of every POST to an endpoint. Configured headers override the others.
+pub(in crate::transport) fn for_post(
     url: &url::Url,
     entry: &[(String, Secret)],
 ) -> Result<HeaderMap, ConnectFault> {
@@ -30,66 +30,68 @@ pub(in crate::transport) fn posting(
         HeaderValue::from_static("application/json, text/event-stream"),
     );
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(basic) = of_user(url) {
+    if let Some(basic) = basic_auth(url) {
         headers.insert(AUTHORIZATION, basic);
     }
-    let mut said = HeaderMap::new();
+    let mut configured = HeaderMap::new();
     for (name, value) in entry {
-        let (name, value) = of_entry(name, value)?;
-        said.append(name, value);
+        let (name, value) = configured_header(name, value)?;
+        configured.append(name, value);
     }
-    // Extending replaces what was there, and keeps a header that the entry has twice.
-    headers.extend(said);
+    // `extend` replaces existing headers and keeps repeated configured ones.
+    headers.extend(configured);
     Ok(headers)
 }
 
-/// The same for a request that opens a stream of events.
-pub(in crate::transport) fn listening(posting: &HeaderMap) -> HeaderMap {
-    let mut headers = posting.clone();
+/// The headers of a GET that opens an event stream.
+pub(in crate::transport) fn for_get(post: &HeaderMap) -> HeaderMap {
+    let mut headers = post.clone();
     headers.remove(CONTENT_TYPE);
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers
 }
 
-/// A value that must not show up in a log of headers.
-pub(in crate::transport) fn secret(value: &Secret) -> Option<HeaderValue> {
+/// A value that is marked as sensitive, so that it is not logged.
+pub(in crate::transport) fn secret_value(value: &Secret) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(value.expose()).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-/// What stands beside a modern message, as the lines of headers. A value that no header can carry
-/// is encoded; a name that none can have is left out.
-pub(in crate::transport) fn beside(
+/// The header lines of a modern message. Values that a header cannot carry are encoded; parameters
+/// with an invalid name are left out.
+pub(in crate::transport) fn mcp_headers(
     version: &str,
     method: Option<&str>,
-    beside: &RequestMetadata<'_>,
+    metadata: &RequestMetadata<'_>,
 ) -> String {
     let mut lines = String::with_capacity(160);
-    say(&mut lines, PROTOCOL_VERSION, version);
+    write_line(&mut lines, PROTOCOL_VERSION, version);
     if let Some(method) = method {
-        say(&mut lines, METHOD, method);
+        write_line(&mut lines, METHOD, method);
     }
-    if let Some(name) = beside.name {
-        say(&mut lines, NAME, name);
+    if let Some(name) = metadata.name {
+        write_line(&mut lines, NAME, name);
     }
-    for (name, value) in beside.parameters {
-        // Letters are of one size in a header's name.
+    for (name, value) in metadata.parameters {
+        // Normalizes the case.
         if let Ok(name) = HeaderName::from_bytes(format!("{PARAMETER}{name}").as_bytes()) {
-            say(&mut lines, name.as_str(), value);
+            write_line(&mut lines, name.as_str(), value);
         }
     }
     lines
 }
 
-/// Whether such a line has this name: no other header may have it, too.
-pub(in crate::transport) fn is_beside(name: &HeaderName) -> bool {
+/// Whether [`mcp_headers`] writes this header: a configured one with the same name is dropped.
+pub(in crate::transport) fn is_mcp_header(name: &HeaderName) -> bool {
     [PROTOCOL_VERSION, METHOD, NAME].contains(&name.as_str())
         || name.as_str().starts_with(PARAMETER)
 }
 
-/// Such lines taken apart.
-pub(in crate::transport) fn pairs(lines: &str) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+/// Parses such lines.
+pub(in crate::transport) fn parse_lines(
+    lines: &str,
+) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let pair = |line: &str| {
         let (name, value) = line.split_once(": ")?;
         Some((
@@ -100,27 +102,29 @@ pub(in crate::transport) fn pairs(lines: &str) -> impl Iterator<Item = (HeaderNa
     lines.split_terminator("\r\n").filter_map(pair)
 }
 
-/// Whether a text can go into a header and come out again as an id: visible ASCII.
-pub(in crate::transport) fn is_visible(bytes: &[u8]) -> bool {
+/// Whether the bytes are a valid id in a header: visible ASCII.
+pub(in crate::transport) fn is_visible_ascii(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(u8::is_ascii_graphic)
 }
 
-fn of_entry(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), ConnectFault> {
+fn configured_header(
+    name: &str,
+    value: &Secret,
+) -> Result<(HeaderName, HeaderValue), ConnectFault> {
     let refused =
         |why: &str| ConnectFault(format!("the header {} of its entry {why}", quoted(name)));
-    let header = HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| refused("has a name that no header can have"))?;
+    let header =
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused("has an invalid name"))?;
     if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&header) {
-        return Err(refused("belongs to the connection; leave it out"));
+        return Err(refused("is set by the connection; remove it"));
     }
-    let value = secret(value).ok_or_else(|| {
-        refused("has a value with a line break or another control character in it")
-    })?;
+    let value = secret_value(value)
+        .ok_or_else(|| refused("contains a line break or another control character"))?;
     Ok((header, value))
 }
 
-/// `user:password@` in a URL.
-fn of_user(url: &url::Url) -> Option<HeaderValue> {
+/// The `Authorization` header of `user:password@` in a URL.
+fn basic_auth(url: &url::Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
     }
@@ -131,7 +135,7 @@ fn of_user(url: &url::Url) -> Option<HeaderValue> {
         plain(url.password().unwrap_or_default()),
     ]
     .concat();
-    secret(&Secret::new(format!("Basic {}", BASE64.encode(&pair))))
+    secret_value(&Secret::new(format!("Basic {}", BASE64.encode(&pair))))
 }
 
 fn percent_decoded(text: &str) -> Vec<u8> {
@@ -159,7 +163,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     out
 }
 
-fn say(lines: &mut String, name: &str, value: &str) {
+fn write_line(lines: &mut String, name: &str, value: &str) {
     lines.extend([name, ": "]);
     match is_plain(value) {
         true => lines.push_str(value),
@@ -168,7 +172,7 @@ fn say(lines: &mut String, name: &str, value: &str) {
     lines.push_str("\r\n");
 }
 
-/// Whether a value can stand in a header as it is and be told from an encoded one.
+/// Whether a value can be sent unencoded and cannot be mistaken for an encoded one.
 fn is_plain(value: &str) -> bool {
     let visible = value
         .bytes()
@@ -199,9 +203,9 @@ mod tests {
             ("\u{7f}", "=?base64?fw==?="),
         ] {
             let mut lines = String::new();
-            say(&mut lines, NAME, value);
+            write_line(&mut lines, NAME, value);
             assert_eq!(lines, format!("mcp-name: {expected}\r\n"), "{value:?}");
-            let [(name, value)] = &pairs(&lines).collect::<Vec<_>>()[..] else {
+            let [(name, value)] = &parse_lines(&lines).collect::<Vec<_>>()[..] else {
                 panic!("{lines:?}")
             };
             assert_eq!((name.as_str(), value.to_str().unwrap()), (NAME, expected));
@@ -214,13 +218,13 @@ mod tests {
             ("Region".to_owned(), "west".to_owned()),
             ("X\r\nEvil".to_owned(), "1".to_owned()),
         ];
-        let said = RequestMetadata {
+        let metadata = RequestMetadata {
             version: None,
             name: Some("t"),
             parameters: &parameters,
         };
         assert_eq!(
-            beside("2026-07-28", Some("tools/call"), &said),
+            mcp_headers("2026-07-28", Some("tools/call"), &metadata),
             "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: t\r\nmcp-param-region: west\r\n"
         );
     }
@@ -229,7 +233,7 @@ mod tests {
     fn headers_of_an_entry_win_and_bad_ones_are_refused_without_their_value() {
         let url = "http://us%40r:p@localhost/mcp".parse().unwrap();
         let entry = |name: &str, value: &str| vec![(name.to_owned(), Secret::new(value))];
-        let headers = posting(
+        let headers = for_post(
             &url,
             &entry("content-type", "application/json; charset=utf-8"),
         )
@@ -240,21 +244,21 @@ mod tests {
             (
                 "X-A",
                 "hidden\r\nX-Evil: 1",
-                "the header \"X-A\" of its entry has a value with a line break or another control character in it",
+                "the header \"X-A\" of its entry contains a line break or another control character",
             ),
             (
                 "X A",
                 "hidden",
-                "the header \"X A\" of its entry has a name that no header can have",
+                "the header \"X A\" of its entry has an invalid name",
             ),
             (
                 "Content-Length",
                 "3",
-                "the header \"Content-Length\" of its entry belongs to the connection; leave it out",
+                "the header \"Content-Length\" of its entry is set by the connection; remove it",
             ),
         ] {
             assert_eq!(
-                posting(&url, &entry(name, value)),
+                for_post(&url, &entry(name, value)),
                 Err(ConnectFault(expected.to_owned()))
             );
         }

@@ -1,5 +1,5 @@
-//! Begins a session anew that the server has forgotten: once for all the requests that found out,
-//! with our own first words.
+//! Re-initializes a legacy session that the server has forgotten, once for all requests that
+//! noticed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,70 +8,70 @@ use reqwest::header::HeaderValue;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::answer::{self, Answered, Reading, Use};
 use super::channel::Channel;
-use super::legacy::Legacy;
-use super::request::Request;
-use super::{exchange, listening, refusal};
+use super::legacy_session::LegacySession;
+use super::request::HttpRequest;
+use super::response_reader::{self, ResponseOutcome, ResponsePurpose, ResponseReader};
+use super::{exchange, standalone_stream, status_fault};
 use crate::transport::{Closed, WireFault};
 
-/// Beginning anew may take this long.
+/// The deadline of the new handshake.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Begins anew, unless another request has done so since `forgotten` was sent. If it fails, the
-/// channel has ended.
+/// Renews the session, unless another request has done so since `forgotten` was sent. If that
+/// fails, the channel is closed.
 ///
-/// In a task: others wait for the same, and whoever found out may stop waiting.
+/// Runs in a task: other requests wait for the same, and this one may be cancelled.
 pub(super) async fn renew(
     channel: &Arc<Channel>,
     forgotten: &HeaderValue,
 ) -> Result<(), WireFault> {
-    let landing = channel
-        .take_off(None)
+    let reservation = channel
+        .reserve(None)
         .map_err(|closed| WireFault::Lost(closed.to_string()))?;
-    let (line, forgotten, (told, outcome)) =
+    let (owned, forgotten, (reply, outcome)) =
         (channel.clone(), forgotten.clone(), oneshot::channel());
-    let flight = landing.flight;
+    let key = reservation.key;
     let work = async move {
-        let _landing = landing;
-        // Nobody may be there any more.
-        let _ = told.send(renew_once(&line, &forgotten).await);
+        let _landing = reservation;
+        // Fails only if the request was cancelled.
+        let _ = reply.send(renew_once(&owned, &forgotten).await);
     };
-    channel.launch(flight, Box::pin(work));
+    channel.spawn(key, Box::pin(work));
     outcome
         .await
         .unwrap_or_else(|_| Err(WireFault::Lost(Closed.to_string())))
 }
 
 async fn renew_once(channel: &Arc<Channel>, forgotten: &HeaderValue) -> Result<(), WireFault> {
-    let _one = channel.renewing.lock().await;
+    let _one = channel.renewal_lock.lock().await;
     if channel.legacy().id.as_ref() != Some(forgotten) {
         return Ok(());
     }
-    let begun = match timeout(DEADLINE, begin(channel)).await {
-        Ok(begun) => begun,
+    let outcome = match timeout(DEADLINE, reinitialize(channel)).await {
+        Ok(outcome) => outcome,
         Err(_) => Err(WireFault::Lost(format!(
-            "no answer to a new handshake within {} s",
+            "no response to a new handshake within {} s",
             DEADLINE.as_secs()
         ))),
     };
-    match begun {
+    match outcome {
         Ok(()) => {
             channel.inbound.renewed();
-            listening::start(channel);
+            standalone_stream::start(channel);
             Ok(())
         }
         Err(fault) => {
             channel.inbound.closed(format!(
-                "the server forgot the session, and a new one could not be begun: {fault}"
+                "the server dropped the session, and a new one could not be established: {fault}"
             ));
             Err(fault)
         }
     }
 }
 
-/// Says our first words again. Nobody waits for the answer: the session goes on as it was agreed.
-async fn begin(channel: &Arc<Channel>) -> Result<(), WireFault> {
+/// Repeats the handshake. Its result is ignored: the session continues with what was negotiated.
+async fn reinitialize(channel: &Arc<Channel>) -> Result<(), WireFault> {
     let endpoint = &channel.endpoint;
     let legacy = channel.legacy();
     let Some((id, initialize)) = &legacy.initialize else {
@@ -80,33 +80,37 @@ async fn begin(channel: &Arc<Channel>) -> Result<(), WireFault> {
         ));
     };
     let response = endpoint
-        .ask(Request::post(&endpoint.url, &endpoint.posting, initialize))
+        .send(HttpRequest::post(
+            &endpoint.url,
+            &endpoint.post_headers,
+            initialize,
+        ))
         .await?;
     if !response.status().is_success() {
-        return Err(refusal::read(response, Some(*id)).await);
+        return Err(status_fault::read(response, Some(*id)).await);
     }
-    let given = exchange::given_session(&response)?;
-    let mut reading = Reading::new(channel, *id, Use::Renew, None);
-    reading.read(response, true).await?;
-    if reading.answered != Some(Answered::Result) {
+    let given = exchange::assigned_session(&response)?;
+    let mut reader = ResponseReader::new(channel, *id, ResponsePurpose::Renew, None);
+    reader.read(response, true).await?;
+    if reader.answered != Some(ResponseOutcome::Result) {
         return Err(WireFault::Lost(
-            "the server refused the handshake this time".to_owned(),
+            "the server rejected the new handshake".to_owned(),
         ));
     }
-    // Only now do others use it: until here they find out by themselves, and wait.
-    let renewed = Legacy {
+    // Set last: until then other requests still get a 404, and wait for the renewal.
+    let renewed = LegacySession {
         id: given.clone(),
-        ..Legacy::clone(&channel.legacy())
+        ..LegacySession::clone(&channel.legacy())
     };
-    let headers = renewed.beside(&endpoint.posting);
+    let headers = renewed.add_headers(&endpoint.post_headers);
     if let Some(initialized) = &legacy.initialized {
         let response = endpoint
-            .ask(Request::post(&endpoint.url, &headers, initialized))
+            .send(HttpRequest::post(&endpoint.url, &headers, initialized))
             .await?;
         if !response.status().is_success() {
-            return Err(refusal::read(response, None).await);
+            return Err(status_fault::read(response, None).await);
         }
-        answer::drain(response).await;
+        response_reader::drain(response).await;
     }
     channel.set_legacy(|legacy| legacy.id = given);
     Ok(())

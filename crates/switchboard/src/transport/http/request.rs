@@ -1,4 +1,4 @@
-//! One request: what is sent where; as the bytes of HTTP/1.1, or for the shared stack.
+//! One HTTP request, written as HTTP/1.1 bytes or converted for the shared stack.
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -6,23 +6,23 @@ use reqwest::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, 
 use url::{Position, Url};
 
 use super::headers;
-use super::stack::OUR_NAME;
+use super::stack::OUR_USER_AGENT;
 
-/// A request. It borrows everything: what all requests say is made once.
+/// A request. It borrows everything: shared headers are built once.
 #[derive(Clone, Copy)]
-pub(in crate::transport) struct Request<'a> {
+pub(in crate::transport) struct HttpRequest<'a> {
     pub(in crate::transport) method: &'a Method,
     pub(in crate::transport) url: &'a Url,
-    /// What all requests of its kind say.
+    /// The headers of all requests of this kind.
     pub(in crate::transport) headers: &'a HeaderMap,
-    /// What this one says beside, and instead where both name a header.
-    pub(in crate::transport) own: Option<&'a HeaderMap>,
-    /// And this, as lines of headers that [`headers::beside`] wrote.
-    lines: &'a str,
+    /// Headers of this request, which override the others.
+    pub(in crate::transport) extra_headers: Option<&'a HeaderMap>,
+    /// Header lines of this request, written by [`headers::mcp_headers`].
+    mcp_headers: &'a str,
     pub(in crate::transport) body: Option<&'a Bytes>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> HttpRequest<'a> {
     pub(in crate::transport) fn post(
         url: &'a Url,
         headers: &'a HeaderMap,
@@ -32,8 +32,8 @@ impl<'a> Request<'a> {
             method: &Method::POST,
             url,
             headers,
-            own: None,
-            lines: "",
+            extra_headers: None,
+            mcp_headers: "",
             body: Some(body),
         }
     }
@@ -43,8 +43,8 @@ impl<'a> Request<'a> {
             method: &Method::GET,
             url,
             headers,
-            own: None,
-            lines: "",
+            extra_headers: None,
+            mcp_headers: "",
             body: None,
         }
     }
@@ -54,46 +54,48 @@ impl<'a> Request<'a> {
             method: &Method::DELETE,
             url,
             headers,
-            own: None,
-            lines: "",
+            extra_headers: None,
+            mcp_headers: "",
             body: None,
         }
     }
 
-    /// The same, with what this one says beside.
-    pub(in crate::transport) fn beside(self, own: Option<&'a HeaderMap>) -> Self {
-        Self { own, ..self }
-    }
-
-    /// The same to another place.
-    pub(super) fn at<'b>(&'b self, url: &'b Url) -> Request<'b> {
-        Request { url, ..*self }
-    }
-
-    /// The same, with what stands beside its message.
-    pub(super) fn with_lines(self, lines: Option<&'a str>) -> Self {
+    /// Sets the headers of this request.
+    pub(in crate::transport) fn with_extra_headers(self, extra: Option<&'a HeaderMap>) -> Self {
         Self {
-            lines: lines.unwrap_or_default(),
+            extra_headers: extra,
             ..self
         }
     }
 
-    /// Everything before the body, as it goes over a connection. `authority` is what `Host` says
-    /// unless a header does.
+    /// The same request to another URL.
+    pub(super) fn with_url<'b>(&'b self, url: &'b Url) -> HttpRequest<'b> {
+        HttpRequest { url, ..*self }
+    }
+
+    /// Sets the header lines of a modern message.
+    pub(super) fn with_mcp_headers(self, mcp_headers: Option<&'a str>) -> Self {
+        Self {
+            mcp_headers: mcp_headers.unwrap_or_default(),
+            ..self
+        }
+    }
+
+    /// Writes everything before the body. `authority` is the default for `Host`.
     pub(super) fn write_head(&self, authority: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(self.method.as_str().as_bytes());
         out.push(b' ');
-        // A URL holds visible ASCII alone.
+        // A URL contains visible ASCII only.
         out.extend_from_slice(self.url[Position::BeforePath..Position::AfterQuery].as_bytes());
         out.extend_from_slice(b" HTTP/1.1\r\n");
-        for (name, value) in [(HOST, authority), (USER_AGENT, OUR_NAME)] {
-            if !self.says(&name) {
+        for (name, value) in [(HOST, authority), (USER_AGENT, OUR_USER_AGENT)] {
+            if !self.has_header(&name) {
                 write_header(out, &name, value.as_bytes());
             }
         }
-        self.said()
+        self.merged_headers()
             .for_each(|(name, value)| write_header(out, name, value.as_bytes()));
-        out.extend_from_slice(self.lines.as_bytes());
+        out.extend_from_slice(self.mcp_headers.as_bytes());
         if let Some(body) = self.body {
             write_header(
                 out,
@@ -104,32 +106,41 @@ impl<'a> Request<'a> {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// The same for the shared stack.
-    pub(super) fn for_stack(&self) -> reqwest::Request {
+    /// Converts the request for the shared stack.
+    pub(super) fn to_reqwest(&self) -> reqwest::Request {
         let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
-        self.said().for_each(|(name, value)| {
+        self.merged_headers().for_each(|(name, value)| {
             request.headers_mut().append(name, value.clone());
         });
-        request.headers_mut().extend(headers::pairs(self.lines));
+        request
+            .headers_mut()
+            .extend(headers::parse_lines(self.mcp_headers));
         *request.body_mut() = self.body.map(|body| body.clone().into());
         request
     }
 
-    /// Every header but the lines, once from where it counts.
-    fn said(&self) -> impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)> {
-        let Self { own, lines, .. } = *self;
+    /// The headers without the header lines; overridden ones are left out.
+    fn merged_headers(&self) -> impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)> {
+        let Self {
+            extra_headers: extra,
+            mcp_headers,
+            ..
+        } = *self;
         let counts = move |name: &HeaderName| {
-            own.is_none_or(|own| !own.contains_key(name))
-                && (lines.is_empty() || !headers::is_beside(name))
+            extra.is_none_or(|extra| !extra.contains_key(name))
+                && (mcp_headers.is_empty() || !headers::is_mcp_header(name))
         };
         self.headers
             .iter()
             .filter(move |(name, _)| counts(name))
-            .chain(own.into_iter().flatten())
+            .chain(extra.into_iter().flatten())
     }
 
-    fn says(&self, name: &HeaderName) -> bool {
-        self.headers.contains_key(name) || self.own.is_some_and(|own| own.contains_key(name))
+    fn has_header(&self, name: &HeaderName) -> bool {
+        self.headers.contains_key(name)
+            || self
+                .extra_headers
+                .is_some_and(|extra| extra.contains_key(name))
     }
 }
 
@@ -157,7 +168,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(request: Request<'_>, expected: &[&str]) {
+    fn check(request: HttpRequest<'_>, expected: &[&str]) {
         let mut out = Vec::new();
         request.write_head("here:1", &mut out);
         assert_eq!(
@@ -167,14 +178,14 @@ mod tests {
         let headers = |line: &&&str| {
             !["host: here:1"].contains(*line)
                 && !line.starts_with("content-length")
-                && !line.contains(OUR_NAME)
+                && !line.contains(OUR_USER_AGENT)
         };
         let expected: Vec<_> = expected[1..]
             .iter()
             .filter(headers)
             .map(|line| (*line).to_owned())
             .collect();
-        let request = request.for_stack();
+        let request = request.to_reqwest();
         let said: Vec<_> = request
             .headers()
             .iter()
@@ -188,9 +199,9 @@ mod tests {
         let url = Url::parse("http://here:1/a%20b/mcp?key=%22#end").unwrap();
         let common = headers(&[(ACCEPT, "one"), (CONTENT_TYPE, "a"), (ACCEPT, "two")]);
         let body = Bytes::from_static(b"{}");
-        let us = format!("user-agent: {OUR_NAME}");
+        let us = format!("user-agent: {OUR_USER_AGENT}");
         check(
-            Request::post(&url, &common, &body),
+            HttpRequest::post(&url, &common, &body),
             &[
                 "POST /a%20b/mcp?key=%22 HTTP/1.1",
                 "host: here:1",
@@ -201,9 +212,9 @@ mod tests {
                 "content-length: 2",
             ],
         );
-        let own = headers(&[(ACCEPT, "three"), (USER_AGENT, "we"), (HOST, "there")]);
+        let extra = headers(&[(ACCEPT, "three"), (USER_AGENT, "we"), (HOST, "there")]);
         check(
-            Request::get(&url, &common).beside(Some(&own)),
+            HttpRequest::get(&url, &common).with_extra_headers(Some(&extra)),
             &[
                 "GET /a%20b/mcp?key=%22 HTTP/1.1",
                 "content-type: a",
@@ -217,9 +228,9 @@ mod tests {
             (HeaderName::from_static("mcp-param-a"), "of the entry"),
             (HeaderName::from_static("mcp-tenant"), "of the entry"),
         ]);
-        let lines = "mcp-method: x\r\nmcp-name: y\r\n";
+        let mcp_headers = "mcp-method: x\r\nmcp-name: y\r\n";
         check(
-            Request::get(&url, &common).with_lines(Some(lines)),
+            HttpRequest::get(&url, &common).with_mcp_headers(Some(mcp_headers)),
             &[
                 "GET /a%20b/mcp?key=%22 HTTP/1.1",
                 "host: here:1",

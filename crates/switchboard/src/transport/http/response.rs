@@ -1,5 +1,5 @@
-//! A response, over a connection of our own or from the shared stack: status, headers, and a body
-//! that comes piece by piece.
+//! A response from our own pool or from the shared stack: status, headers, and a body that is read
+//! in parts.
 
 use std::io;
 
@@ -8,47 +8,47 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderName;
 use url::Url;
 
-use super::direct::Answer;
+use super::direct::DirectResponse;
 
 /// A response whose body is still to be read.
-pub(in crate::transport) struct Response {
-    came: Came,
-    /// Where redirects led, if there were any.
-    pub(in crate::transport) moved: Option<Box<Url>>,
+pub(in crate::transport) struct HttpResponse {
+    source: ResponseSource,
+    /// The URL after redirects, if there were any.
+    pub(in crate::transport) final_url: Option<Box<Url>>,
 }
 
-enum Came {
-    Direct(Answer),
-    Stack(Box<reqwest::Response>),
+enum ResponseSource {
+    Direct(DirectResponse),
+    Pooled(Box<reqwest::Response>),
 }
 
-/// A body that ended too soon, or cannot be read.
-pub(in crate::transport) enum Broken {
+/// Why a body could not be read.
+pub(in crate::transport) enum BodyError {
     Direct(io::Error),
-    Stack(reqwest::Error),
+    Pooled(reqwest::Error),
 }
 
-impl Response {
+impl HttpResponse {
     pub(in crate::transport) fn status(&self) -> StatusCode {
-        match &self.came {
-            Came::Direct(answer) => answer.head.status,
-            Came::Stack(response) => response.status(),
+        match &self.source {
+            ResponseSource::Direct(response) => response.head.status,
+            ResponseSource::Pooled(response) => response.status(),
         }
     }
 
     /// The first value of a header.
     pub(in crate::transport) fn header(&self, name: &HeaderName) -> Option<&[u8]> {
-        match &self.came {
-            Came::Direct(answer) => answer.head.header(name),
-            Came::Stack(response) => response.headers().get(name).map(AsRef::as_ref),
+        match &self.source {
+            ResponseSource::Direct(response) => response.head.header(name),
+            ResponseSource::Pooled(response) => response.headers().get(name).map(AsRef::as_ref),
         }
     }
 
-    /// The values of a header that are text.
-    pub(in crate::transport) fn texts(&self, name: &HeaderName) -> Vec<&str> {
-        let values: Vec<&[u8]> = match &self.came {
-            Came::Direct(answer) => answer.head.headers(name).collect(),
-            Came::Stack(response) => response
+    /// The values of a header that are printable text.
+    pub(in crate::transport) fn text_headers(&self, name: &HeaderName) -> Vec<&str> {
+        let values: Vec<&[u8]> = match &self.source {
+            ResponseSource::Direct(response) => response.head.headers(name).collect(),
+            ResponseSource::Pooled(response) => response
                 .headers()
                 .get_all(name)
                 .iter()
@@ -64,51 +64,52 @@ impl Response {
     }
 
     /// The first value of a header, if it is text.
-    pub(in crate::transport) fn text(&self, name: &HeaderName) -> Option<&str> {
+    pub(in crate::transport) fn text_header(&self, name: &HeaderName) -> Option<&str> {
         self.header(name)
             .and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    /// How much of the body is to come, where that was said.
-    pub(super) fn left(&self) -> Option<u64> {
-        match &self.came {
-            Came::Direct(answer) => answer.head.framing.left(),
-            Came::Stack(response) => response.content_length(),
+    /// How much of the body remains, if known.
+    pub(super) fn remaining(&self) -> Option<u64> {
+        match &self.source {
+            ResponseSource::Direct(response) => response.head.framing.remaining(),
+            ResponseSource::Pooled(response) => response.content_length(),
         }
     }
 
-    /// The same as [`chunk`](Self::chunk), if it need not be waited for and anybody knows.
-    pub(super) fn at_hand(&mut self) -> Option<Result<Option<Bytes>, Broken>> {
-        match &mut self.came {
-            Came::Direct(answer) => answer.at_hand().map(|chunk| chunk.map_err(Broken::Direct)),
-            Came::Stack(_) => None,
+    /// As [`chunk`](Self::chunk), if the data was already read. Always `None` for the shared stack.
+    pub(super) fn buffered_chunk(&mut self) -> Option<Result<Option<Bytes>, BodyError>> {
+        match &mut self.source {
+            ResponseSource::Direct(response) => response
+                .buffered_chunk()
+                .map(|chunk| chunk.map_err(BodyError::Direct)),
+            ResponseSource::Pooled(_) => None,
         }
     }
 
-    /// The next piece of the body, as soon as there is any; `None` at its end. Dropping this loses
-    /// nothing.
-    pub(in crate::transport) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
-        match &mut self.came {
-            Came::Direct(answer) => answer.chunk().await.map_err(Broken::Direct),
-            Came::Stack(response) => response.chunk().await.map_err(Broken::Stack),
+    /// The next part of the body as soon as there is any; `None` at its end. Cancel-safe.
+    pub(in crate::transport) async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        match &mut self.source {
+            ResponseSource::Direct(response) => response.chunk().await.map_err(BodyError::Direct),
+            ResponseSource::Pooled(response) => response.chunk().await.map_err(BodyError::Pooled),
         }
     }
 }
 
-impl From<Answer> for Response {
-    fn from(answer: Answer) -> Self {
+impl From<DirectResponse> for HttpResponse {
+    fn from(response: DirectResponse) -> Self {
         Self {
-            came: Came::Direct(answer),
-            moved: None,
+            source: ResponseSource::Direct(response),
+            final_url: None,
         }
     }
 }
 
-impl From<reqwest::Response> for Response {
+impl From<reqwest::Response> for HttpResponse {
     fn from(response: reqwest::Response) -> Self {
         Self {
-            came: Came::Stack(Box::new(response)),
-            moved: None,
+            source: ResponseSource::Pooled(Box::new(response)),
+            final_url: None,
         }
     }
 }

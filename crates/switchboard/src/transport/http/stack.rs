@@ -1,5 +1,4 @@
-//! The pool of connections that every URL server of a host shares: proxies, TLS, and the time a
-//! connection may take.
+//! The connection pool that all URL servers of a host share, with proxies and TLS.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,57 +10,57 @@ use url::Url;
 use crate::config::Environment;
 use crate::transport::ConnectFault;
 
-/// Who says what is said.
-pub(super) const OUR_NAME: &str = concat!("switchboard/", env!("CARGO_PKG_VERSION"));
+/// The value of `User-Agent`.
+pub(super) const OUR_USER_AGENT: &str = concat!("switchboard/", env!("CARGO_PKG_VERSION"));
 
-/// How long a connection may take to come to be, TLS included.
+/// The deadline for connecting, TLS included.
 pub(in crate::transport) const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Connections that nobody uses are kept this long, and so many of them for each host.
+/// How long idle connections are kept, and how many for each host.
 pub(super) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
 const IDLE_CONNECTIONS: usize = 512;
 
-/// A peer that is gone without a word is noticed after a few of these.
+/// The TCP keep-alive interval: a peer that vanished is detected after a few of these.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The pooled HTTP stack that all servers of a host share. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpStack {
-    // reqwest's name for it; ours is not "client".
+    // reqwest's name; in this project a client is a program that connects to the gateway.
     pub(in crate::transport) pool: reqwest::Client,
-    /// Other connections, for answers.
-    answers: reqwest::Client,
-    /// Which variables name proxies, and which hosts they leave out.
-    named: Arc<Named>,
+    /// A second pool, for responses to the server.
+    reply_pool: reqwest::Client,
+    /// The configured proxies, for messages.
+    proxy_settings: Arc<ProxySettings>,
 }
 
 #[derive(Default)]
-struct Named {
+struct ProxySettings {
     proxies: Vec<(&'static str, String)>,
     exempt: Vec<String>,
 }
 
 impl fmt::Debug for HttpStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A proxy may be named with its password.
+        // A proxy URL may contain a password.
         f.debug_struct("HttpStack").finish_non_exhaustive()
     }
 }
 
 impl HttpStack {
-    /// With the proxies that the environment names; nothing else of the process is read.
+    /// A stack with the proxies of the environment; nothing else of the process is read.
     pub fn new(environment: &Environment) -> Result<Self, ConnectFault> {
-        let proxies = named(environment)?;
+        let proxies = configured_proxies(environment)?;
         let pool = || {
             let builder = reqwest::Client::builder()
-                .user_agent(OUR_NAME)
+                .user_agent(OUR_USER_AGENT)
                 .connect_timeout(CONNECT_DEADLINE)
                 .pool_idle_timeout(IDLE_CONNECTION)
                 .pool_max_idle_per_host(IDLE_CONNECTIONS)
                 .tcp_nodelay(true)
                 .tcp_keepalive(KEEPALIVE)
                 .tcp_keepalive_interval(KEEPALIVE)
-                // Ours are followed by the endpoint, which knows what may go where.
+                // The endpoint follows redirects: it knows which are safe.
                 .redirect(redirect::Policy::none())
                 .referer(false)
                 .no_proxy();
@@ -75,7 +74,7 @@ impl HttpStack {
         let exempt = variable(environment, "no_proxy")
             .map(|(_, hosts)| hosts)
             .unwrap_or_default();
-        let named = Named {
+        let proxy_settings = ProxySettings {
             exempt: exempt
                 .split(',')
                 .map(|host| host.trim().trim_start_matches('.').to_owned())
@@ -87,59 +86,59 @@ impl HttpStack {
         };
         Ok(Self {
             pool: pool()?,
-            answers: pool()?,
-            named: Arc::new(named),
+            reply_pool: pool()?,
+            proxy_settings: Arc::new(proxy_settings),
         })
     }
 
-    /// The same over connections of its own, for answers to questions: over HTTP/2 a server takes
-    /// only so many requests at once, and all of them may be calls that wait for such an
-    /// answer.
-    pub(in crate::transport) fn for_answers(&self) -> Self {
+    /// The same over separate connections, for responses to the server: HTTP/2 limits the requests
+    /// in flight, and all of them may be calls that wait for such a response.
+    pub(in crate::transport) fn for_replies(&self) -> Self {
         Self {
-            pool: self.answers.clone(),
+            pool: self.reply_pool.clone(),
             ..self.clone()
         }
     }
 
-    /// Whether the environment names any proxy at all.
+    /// Whether any proxy is configured.
     pub(super) fn has_proxies(&self) -> bool {
-        !self.named.proxies.is_empty()
+        !self.proxy_settings.proxies.is_empty()
     }
 
-    /// Who may be at fault where there is no connection to `place`: also the proxy in front of it,
-    /// if one is named.
-    pub(in crate::transport) fn way_to(&self, url: &Url, place: &str) -> String {
+    /// The address for a connection error, and the proxy in front of it if there is one.
+    pub(in crate::transport) fn describe_route(&self, url: &Url, address: &str) -> String {
         let host = url.host_str().unwrap_or_default();
         let is_exempt = |exempt: &String| {
             exempt == "*" || host == exempt || host.ends_with(&format!(".{exempt}"))
         };
         let wanted = format!("{}_proxy", url.scheme());
         let proxy = self
-            .named
+            .proxy_settings
             .proxies
             .iter()
             .find(|(kind, _)| *kind == wanted || *kind == "all_proxy");
         match proxy {
-            Some((_, name)) if !self.named.exempt.iter().any(is_exempt) => {
-                format!("{place} or the proxy of {name}")
+            Some((_, name)) if !self.proxy_settings.exempt.iter().any(is_exempt) => {
+                format!("{address} or the proxy of {name}")
             }
-            _ => place.to_owned(),
+            _ => address.to_owned(),
         }
     }
 }
 
 #[cfg(feature = "oauth")]
-/// The proxies that the environment names, in the order in which they are asked.
+/// The proxies of the environment, in the order in which they are tried.
 pub(crate) fn proxies(environment: &Environment) -> Result<Vec<Proxy>, ConnectFault> {
-    Ok(named(environment)?
+    Ok(configured_proxies(environment)?
         .into_iter()
         .map(|(_, _, proxy)| proxy)
         .collect())
 }
 
-/// The same, each with its kind and its variable.
-fn named(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>, ConnectFault> {
+/// The proxies, each with its kind and its variable.
+fn configured_proxies(
+    environment: &Environment,
+) -> Result<Vec<(&'static str, String, Proxy)>, ConnectFault> {
     let exempt =
         variable(environment, "no_proxy").and_then(|(_, hosts)| NoProxy::from_string(hosts));
     let kinds = [
@@ -152,7 +151,7 @@ fn named(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>
         let Some((name, url)) = variable(environment, kind) else {
             continue;
         };
-        // The value may hold a password.
+        // The value may contain a password, so it is not shown.
         let proxy = make(url).map_err(|_| {
             ConnectFault(format!(
                 "invalid proxy URL in the environment variable {name}"
@@ -163,9 +162,9 @@ fn named(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>
     Ok(proxies)
 }
 
-/// A variable in its small or its capital spelling, if it says anything.
-fn variable<'a>(environment: &'a Environment, small: &str) -> Option<(String, &'a str)> {
-    [small.to_owned(), small.to_uppercase()]
+/// A variable in lower or upper case, if it is not empty.
+fn variable<'a>(environment: &'a Environment, lowercase: &str) -> Option<(String, &'a str)> {
+    [lowercase.to_owned(), lowercase.to_uppercase()]
         .into_iter()
         .find_map(|name| {
             environment

@@ -1,5 +1,5 @@
-//! The stream of one connection: opened with a GET, its first event says where messages go, the
-//! others carry them.
+//! The event stream of one connection: opened with a GET; its first event names the URL to post
+//! messages to, the others carry messages.
 
 use std::time::Duration;
 
@@ -8,59 +8,59 @@ use reqwest::header::CONTENT_TYPE;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::transport::http::endpoint::Endpoint;
-use crate::transport::http::listening::deliver;
-use crate::transport::http::request::Request;
-use crate::transport::http::response::Response;
-use crate::transport::http::{refusal, trouble};
+use crate::transport::http::endpoint::McpEndpoint;
+use crate::transport::http::request::HttpRequest;
+use crate::transport::http::response::HttpResponse;
+use crate::transport::http::standalone_stream::deliver;
+use crate::transport::http::{connection_fault, status_fault};
 use crate::transport::read_limit::{PIECE_BYTES, Pacer, ReadLimit};
 use crate::transport::{Inbound, WireFault};
 use crate::untrusted::quoted;
 use crate::wire::events::{EventFrames, ServerEvent};
 
-/// How long the stream may take to open and to bring its first event.
-const OPENING: Duration = Duration::from_secs(10);
+/// The deadline for opening the stream and receiving its first event.
+const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 
 /// An open stream.
-pub(super) struct Stream<'a> {
-    response: Response,
+pub(super) struct SseStream<'a> {
+    response: HttpResponse,
     frames: EventFrames,
     pacer: Pacer<'a>,
-    /// What was read and not handled yet.
+    /// Data that was read and not handled yet.
     unhandled: Bytes,
-    place: String,
-    /// Where messages go.
+    address: String,
+    /// The URL to post messages to.
     pub(super) messages: Url,
 }
 
-impl<'a> Stream<'a> {
-    /// Opens the stream and waits for its `endpoint` event. What comes right behind it goes to
+impl<'a> SseStream<'a> {
+    /// Opens the stream and waits for its `endpoint` event. Messages right after it go to
     /// `inbound`.
     pub(super) async fn open(
-        endpoint: &Endpoint,
+        endpoint: &McpEndpoint,
         inbound: &dyn Inbound,
         limit: &'a ReadLimit,
     ) -> Result<Self, WireFault> {
-        match timeout(OPENING, Self::begin(endpoint, inbound, limit)).await {
+        match timeout(OPEN_DEADLINE, Self::begin(endpoint, inbound, limit)).await {
             Ok(opened) => opened,
             Err(_) => Err(WireFault::Lost(format!(
-                "{} opened no stream with an `endpoint` event within {} s",
-                endpoint.place,
-                OPENING.as_secs()
+                "no `endpoint` event from {} within {} s",
+                endpoint.address,
+                OPEN_DEADLINE.as_secs()
             ))),
         }
     }
 
     async fn begin(
-        endpoint: &Endpoint,
+        endpoint: &McpEndpoint,
         inbound: &dyn Inbound,
         limit: &'a ReadLimit,
     ) -> Result<Self, WireFault> {
         let response = endpoint
-            .ask(Request::get(&endpoint.url, &endpoint.listening))
+            .send(HttpRequest::get(&endpoint.url, &endpoint.get_headers))
             .await?;
         if !response.status().is_success() {
-            return Err(refusal::read(response, None).await);
+            return Err(status_fault::read(response, None).await);
         }
         let kind = response
             .header(&CONTENT_TYPE)
@@ -68,17 +68,21 @@ impl<'a> Stream<'a> {
         let kind = kind.unwrap_or_default();
         let essence = kind.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("text/event-stream") {
-            return Err(refusal::wrong_kind(response, essence).await);
+            return Err(status_fault::wrong_content_type(response, essence).await);
         }
         let frames = EventFrames::new(endpoint.max_message_bytes);
-        let base = response.moved.as_deref().unwrap_or(&endpoint.url).clone();
-        let place = endpoint.place.clone();
+        let base = response
+            .final_url
+            .as_deref()
+            .unwrap_or(&endpoint.url)
+            .clone();
+        let address = endpoint.address.clone();
         let mut stream = Self {
             response,
             frames,
             pacer: Pacer::new(limit),
             unhandled: Bytes::new(),
-            place,
+            address,
             messages: base,
         };
         let mut messages = None;
@@ -102,7 +106,7 @@ impl<'a> Stream<'a> {
                 Ok(None) => {
                     let fact = format!(
                         "{} ended the stream before its `endpoint` event",
-                        endpoint.place
+                        endpoint.address
                     );
                     return Err(WireFault::Lost(fact));
                 }
@@ -115,7 +119,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Reads on, handing each message to `inbound`; answers with the reason once it has ended.
+    /// Reads on and passes each message to `inbound`; returns the reason when the stream has ended.
     /// Cancel-safe.
     pub(super) async fn read(&mut self, inbound: &dyn Inbound) -> String {
         loop {
@@ -126,13 +130,13 @@ impl<'a> Stream<'a> {
                             deliver(event, inbound)
                         })
                 }
-                Ok(None) => return format!("{} ended the stream", self.place),
+                Ok(None) => return format!("{} ended the stream", self.address),
                 Err(fault) => return fault.to_string(),
             }
         }
     }
 
-    /// The next piece to handle, once that may be; `None` at the end. Cancel-safe.
+    /// The next part to handle, within the read limit; `None` at the end. Cancel-safe.
     async fn piece(&mut self) -> Result<Option<Bytes>, WireFault> {
         if let Some(pause) = self.pacer.pause() {
             pause.await;
@@ -141,7 +145,7 @@ impl<'a> Stream<'a> {
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.unhandled = chunk,
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(trouble::cut_off(&error, &self.place)),
+                Err(error) => return Err(connection_fault::body_fault(&error, &self.address)),
             }
         }
         Ok(Some(
@@ -151,8 +155,8 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Where messages go: within the origin of the stream, since everything that is sent there carries
-/// what this server is trusted with.
+/// The URL to post messages to. It must be within the origin of the stream, since the server's
+/// credentials are sent there.
 fn destination(base: &Url, data: &[u8]) -> Result<Url, WireFault> {
     let refused = |fact: String| {
         WireFault::NotSent(format!(
@@ -163,7 +167,7 @@ fn destination(base: &Url, data: &[u8]) -> Result<Url, WireFault> {
     let text = text.trim();
     let mut url = base
         .join(text)
-        .map_err(|_| refused(format!("names no address: {}", quoted(text))))?;
+        .map_err(|_| refused(format!("is not a valid URL: {}", quoted(text))))?;
     if url.origin() != base.origin() {
         return Err(refused(format!(
             "names another origin, {}",
@@ -221,7 +225,7 @@ mod tests {
         check("data:text/plain,x", Err(&other("null")));
         check(
             "https://[",
-            Err("its `endpoint` event names no address: \"https://[\"; nothing was sent there"),
+            Err("its `endpoint` event is not a valid URL: \"https://[\"; nothing was sent there"),
         );
     }
 }

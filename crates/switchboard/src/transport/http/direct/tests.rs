@@ -1,4 +1,4 @@
-//! A server of plain text at the other end of a way.
+//! Tests of the pool against a server that sends fixed text.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,40 +13,40 @@ use super::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// The way to a listener, and a URL there.
-async fn way() -> (Direct, Url, TcpListener) {
+/// A listener, the pool to it, and a URL there.
+async fn pool() -> (DirectPool, Url, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url: Url = format!("http://{}/mcp", listener.local_addr().unwrap())
         .parse()
         .unwrap();
-    (Direct::to(&url).unwrap(), url, listener)
+    (DirectPool::for_url(&url).unwrap(), url, listener)
 }
 
 /// Sends a request and reads the whole answer.
-async fn ask(way: &Direct, url: &Url, body: &Bytes) -> Result<Vec<u8>, WireFault> {
+async fn send(pool: &DirectPool, url: &Url, body: &Bytes) -> Result<Vec<u8>, WireFault> {
     let headers = HeaderMap::new();
-    let mut answer = way
-        .send(&Request::post(url, &headers, body), "here")
+    let mut answer = pool
+        .send(&HttpRequest::post(url, &headers, body), "here")
         .await?;
     let mut whole = Vec::new();
     while let Some(chunk) = answer
         .chunk()
         .await
-        .map_err(|error| trouble::broken_line(&error, "here"))?
+        .map_err(|error| connection_fault::direct_fault(&error, "here"))?
     {
         whole.extend_from_slice(&chunk);
     }
     Ok(whole)
 }
 
-/// Waits until the connection that rests has seen the server close it.
-async fn seen_closing(way: &Direct) {
-    let line = way.idle().pop_back().unwrap();
-    line.socket().readable().await.unwrap();
-    way.idle().push_back(line);
+/// Waits until the idle connection has received the server's close.
+async fn seen_closing(pool: &DirectPool) {
+    let connection = pool.idle().pop_back().unwrap();
+    connection.socket().readable().await.unwrap();
+    pool.idle().push_back(connection);
 }
 
-/// Answers so many requests on each connection, then closes it; tells of each connection.
+/// Answers this many requests on each connection, then closes it; reports each connection.
 async fn serve(listener: TcpListener, times: usize, connected: mpsc::UnboundedSender<()>) {
     loop {
         let mut socket = listener.accept().await.unwrap().0;
@@ -59,13 +59,13 @@ async fn serve(listener: TcpListener, times: usize, connected: mpsc::UnboundedSe
 }
 
 async fn check(times: usize, expected: usize) {
-    let (way, url, listener) = way().await;
+    let (pool, url, listener) = pool().await;
     let (connected, mut connections) = mpsc::unbounded_channel();
     let serving = tokio::spawn(serve(listener, times, connected));
     for number in 1..=6 {
-        assert_eq!(ask(&way, &url, &Bytes::new()).await, Ok(b"ok".to_vec()));
+        assert_eq!(send(&pool, &url, &Bytes::new()).await, Ok(b"ok".to_vec()));
         if number % times == 0 {
-            seen_closing(&way).await;
+            seen_closing(&pool).await;
         }
     }
     serving.abort();
@@ -84,21 +84,21 @@ async fn a_connection_serves_one_request_after_the_other_and_is_not_used_once_th
     check(1, 6).await;
 }
 
-/// What a server that answers each request with this text leaves behind: the answer, and how many
-/// connections rest.
+/// The outcome with a server that answers with this text: the response, and how many connections
+/// are idle.
 async fn outcome(text: &'static str) -> (Result<String, String>, usize) {
-    let (way, url, listener) = way().await;
+    let (pool, url, listener) = pool().await;
     let serving = tokio::spawn(async move {
         let mut socket = listener.accept().await.unwrap().0;
         assert_ne!(socket.read(&mut [0; 4096]).await.unwrap(), 0);
         socket.write_all(text.as_bytes()).await.unwrap();
-        // Closed for writing; what the other side still does is waited for.
+        // Closed for writing; waits for the other side.
         socket.shutdown().await.unwrap();
         let _ = socket.read(&mut [0; 4096]).await;
     });
-    let answer = ask(&way, &url, &Bytes::from_static(b"{}")).await;
-    let resting = way.idle().len();
-    drop(way);
+    let answer = send(&pool, &url, &Bytes::from_static(b"{}")).await;
+    let resting = pool.idle().len();
+    drop(pool);
     serving.await.unwrap();
     (
         answer
@@ -110,7 +110,8 @@ async fn outcome(text: &'static str) -> (Result<String, String>, usize) {
 
 #[tokio::test]
 async fn f24_answers_end_where_they_say_and_what_ends_before_is_told() {
-    let cut_off = "the connection to here ended before the answer was complete: it was closed";
+    let body_fault =
+        "the connection to here ended before the response was complete: closed by the server";
     for (text, expected, resting) in [
         (OK, Ok("ok"), 1),
         (
@@ -136,24 +137,24 @@ async fn f24_answers_end_where_they_say_and_what_ends_before_is_told() {
         ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok",
-            Err(cut_off),
+            Err(body_fault),
             0,
         ),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
-            Err(cut_off),
+            Err(body_fault),
             0,
         ),
-        ("HTTP/1.1 200 OK\r\nContent-", Err(cut_off), 0),
-        ("", Err(cut_off), 0),
+        ("HTTP/1.1 200 OK\r\nContent-", Err(body_fault), 0),
+        ("", Err(body_fault), 0),
         (
             "SSH-2.0-x\r\n",
-            Err("the answer of here is no HTTP: invalid HTTP version"),
+            Err("invalid HTTP response from here: invalid HTTP version"),
             0,
         ),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokay",
-            Err("the answer of here is no HTTP: a chunk is longer than it says"),
+            Err("invalid HTTP response from here: a chunk is longer than its size"),
             0,
         ),
     ] {
@@ -162,11 +163,11 @@ async fn f24_answers_end_where_they_say_and_what_ends_before_is_told() {
     }
 }
 
-/// A server may refuse a body before it has read it: its answer counts, and the rest of the body
-/// never leaves.
+/// A server may reject a body before it has read it: its response counts, and the rest of the body
+/// is not sent.
 #[tokio::test]
 async fn an_answer_that_comes_before_the_request_has_left_is_heard() {
-    let (way, url, listener) = way().await;
+    let (pool, url, listener) = pool().await;
     let serving = tokio::spawn(async move {
         let mut socket = listener.accept().await.unwrap().0;
         assert_ne!(socket.read(&mut [0; 4096]).await.unwrap(), 0);
@@ -177,17 +178,17 @@ async fn an_answer_that_comes_before_the_request_has_left_is_heard() {
         socket
     });
     let body = Bytes::from(vec![b'x'; 32 << 20]);
-    assert_eq!(ask(&way, &url, &body).await, Ok(b"no".to_vec()));
-    assert_eq!(way.idle().len(), 0);
+    assert_eq!(send(&pool, &url, &body).await, Ok(b"no".to_vec()));
+    assert_eq!(pool.idle().len(), 0);
     drop(serving.await.unwrap());
 }
 
-/// A peer that lost its power says nothing: only the system can find out.
+/// A peer without power sends nothing: only TCP keep-alive detects it.
 #[tokio::test]
 async fn a_connection_asks_whether_its_peer_is_still_there() {
-    let (way, _, _listener) = way().await;
-    let line = way.open("here").await.unwrap();
-    let socket = line.socket();
+    let (pool, _, _listener) = pool().await;
+    let connection = pool.connect("here").await.unwrap();
+    let socket = connection.socket();
     assert!(socket.nodelay().unwrap());
     let options = socket2::SockRef::from(socket);
     assert!(options.keepalive().unwrap());

@@ -1,4 +1,4 @@
-//! One connection: writes a request, reads the head of its answer, and whatever comes after it.
+//! One HTTP/1.1 connection: writes a request, reads the response head, and then more of the body.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -11,43 +11,42 @@ use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::head::Head;
-use super::request::Request;
+use super::head::ResponseHead;
+use super::request::HttpRequest;
 use super::stack::KEEPALIVE;
 
-/// The room for one read: this much at first, and up to that much where the reads before were
-/// filled.
+/// The initial read size, and the limit that it doubles up to while reads fill it.
 const FIRST_READ_BYTES: usize = 8 * 1024;
 const LARGEST_READ_BYTES: usize = 256 * 1024;
 
-/// A connection that serves again keeps no more room than this for what it wrote and read.
-const KEPT_BYTES: usize = 32 * 1024;
+/// An idle connection keeps no larger buffers than this.
+const MAX_KEPT_BYTES: usize = 32 * 1024;
 
 /// An open connection.
-pub(super) struct Line {
+pub(super) struct HttpConnection {
     socket: TcpStream,
-    /// The head of the request that was sent last. Kept for its room.
+    /// The head of the last request. Kept to reuse its buffer.
     head: Vec<u8>,
-    /// What came and was not taken yet.
+    /// What was read and not consumed yet.
     pub(super) read: BytesMut,
-    /// The room for the next read.
+    /// The size of the next read.
     read_bytes: usize,
-    /// When it served last.
-    pub(super) used: Instant,
+    /// When the last response ended.
+    pub(super) last_used: Instant,
 }
 
-/// Why a request brought no answer.
-pub(super) enum Unanswered {
-    /// Nothing of it has left.
-    Unsent(io::Error),
+/// Why a request got no response.
+pub(super) enum RequestError {
+    /// Nothing of it was sent.
+    NotSent(io::Error),
     Lost(io::Error),
 }
 
-impl Line {
-    pub(super) fn over(socket: TcpStream) -> Self {
-        // Each message is one write, and waits for nothing.
+impl HttpConnection {
+    pub(super) fn new(socket: TcpStream) -> Self {
+        // Each message is one write, so Nagle's algorithm would only delay it.
         let _ = socket.set_nodelay(true);
-        // A peer that is gone without a word is noticed, also by whoever only listens.
+        // Detects a peer that vanished, also while only reading.
         let keepalive = TcpKeepalive::new()
             .with_time(KEEPALIVE)
             .with_interval(KEEPALIVE);
@@ -58,16 +57,16 @@ impl Line {
             head,
             read,
             read_bytes: FIRST_READ_BYTES,
-            used: Instant::now(),
+            last_used: Instant::now(),
         }
     }
 
-    /// Sends a request and reads the head of its answer.
-    pub(super) async fn ask(
+    /// Sends a request and reads the response head.
+    pub(super) async fn send_request(
         &mut self,
-        request: &Request<'_>,
+        request: &HttpRequest<'_>,
         authority: &str,
-    ) -> Result<Head, Unanswered> {
+    ) -> Result<ResponseHead, RequestError> {
         self.head.clear();
         request.write_head(authority, &mut self.head);
         let body = request.body.map_or(&[][..], |body| body);
@@ -75,32 +74,34 @@ impl Line {
         let answered = poll_fn(|task| self.poll_head(task, body, &mut written)).await;
         answered.map_err(|error| {
             if written == 0 {
-                Unanswered::Unsent(error)
+                RequestError::NotSent(error)
             } else {
-                Unanswered::Lost(error)
+                RequestError::Lost(error)
             }
         })
     }
 
-    /// Both ways at once: a server may answer before it has taken everything, and what it said
-    /// before it closed can still be read.
+    /// Writes and reads at once: a server may respond before it has read everything, and a response
+    /// sent before the server closed can still be read.
     fn poll_head(
         &mut self,
         task: &mut Context<'_>,
         body: &[u8],
         written: &mut usize,
-    ) -> Poll<io::Result<Head>> {
+    ) -> Poll<io::Result<ResponseHead>> {
         let sending = self.poll_write(task, body, written);
         loop {
-            let broken = match self.poll_more(task) {
-                Poll::Ready(Ok(0)) => Some(closed()),
-                Poll::Ready(Ok(_)) => match Head::take(&mut self.read).map_err(malformed)? {
-                    Some(mut head) => {
-                        head.keeps &= *written == self.head.len() + body.len();
-                        return Poll::Ready(Ok(head));
+            let broken = match self.poll_read_more(task) {
+                Poll::Ready(Ok(0)) => Some(closed_error()),
+                Poll::Ready(Ok(_)) => {
+                    match ResponseHead::take(&mut self.read).map_err(malformed_error)? {
+                        Some(mut head) => {
+                            head.keep_alive &= *written == self.head.len() + body.len();
+                            return Poll::Ready(Ok(head));
+                        }
+                        None => continue,
                     }
-                    None => continue,
-                },
+                }
                 Poll::Ready(Err(error)) => Some(error),
                 Poll::Pending => None,
             };
@@ -111,7 +112,7 @@ impl Line {
         }
     }
 
-    /// Writes what is left of the request.
+    /// Writes the rest of the request.
     fn poll_write(
         &mut self,
         task: &mut Context<'_>,
@@ -130,14 +131,15 @@ impl Line {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for more of the answer and reads it. False once the other side has closed.
-    pub(super) async fn more(&mut self) -> io::Result<bool> {
-        poll_fn(|task| self.poll_more(task))
+    /// Waits for more of the response and reads it. False once the server has closed the
+    /// connection.
+    pub(super) async fn read_more(&mut self) -> io::Result<bool> {
+        poll_fn(|task| self.poll_read_more(task))
             .await
             .map(|count| count > 0)
     }
 
-    fn poll_more(&mut self, task: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_read_more(&mut self, task: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.read.reserve(self.read_bytes);
         let room = self.read.capacity() - self.read.len();
         let count = ready!(pin!(self.socket.read_buf(&mut self.read)).poll(task))?;
@@ -147,43 +149,43 @@ impl Line {
         Poll::Ready(Ok(count))
     }
 
-    /// Makes it ready to wait for another request. False where it cannot take one: there is
-    /// something in it that nobody asked for.
-    pub(super) fn rest(&mut self) -> bool {
-        if self.head.capacity() > KEPT_BYTES {
+    /// Prepares the connection for another request. False if it cannot be reused: the server sent
+    /// more than the response.
+    pub(super) fn prepare_reuse(&mut self) -> bool {
+        if self.head.capacity() > MAX_KEPT_BYTES {
             self.head = Vec::new();
         }
         if !self.read.is_empty() {
             return false;
         }
-        if self.read.capacity() > KEPT_BYTES {
+        if self.read.capacity() > MAX_KEPT_BYTES {
             self.read = BytesMut::new();
         }
         self.read_bytes = FIRST_READ_BYTES;
-        self.used = Instant::now();
+        self.last_used = Instant::now();
         true
     }
 
-    /// Whether it is open still, as far as the server has said: anything that came while it rested
-    /// is the end of it.
-    pub(super) fn is_quiet(&self) -> bool {
+    /// Whether it can be reused: anything received while it was idle, even an end of file, rules
+    /// that out.
+    pub(super) fn is_reusable(&self) -> bool {
         matches!(self.socket.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
 #[cfg(test)]
-impl Line {
+impl HttpConnection {
     pub(super) fn socket(&self) -> &TcpStream {
         &self.socket
     }
 }
 
 /// The other side closed before it had answered.
-pub(super) fn closed() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed")
+pub(super) fn closed_error() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the server")
 }
 
 /// What came is no HTTP.
-pub(super) fn malformed(fact: impl Into<String>) -> io::Error {
+pub(super) fn malformed_error(fact: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, fact.into())
 }

@@ -1,43 +1,46 @@
-//! A response that is no answer, as a fault: its status, the start of what it said, when it wants
-//! to be asked again.
+//! Describes a response with an error status as a fault: the status, the start of the body, and
+//! `Retry-After`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::header::RETRY_AFTER;
 use tokio::time::{Instant, timeout_at};
 
-use super::response::Response;
+use super::response::HttpResponse;
 use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 use crate::wire::{Incoming, RawJson, RequestId, parse};
 
-/// So much of a body is looked at for an error object, for so long.
+/// How much of a body is searched for an error object, and for how long.
 const MAX_READ_BYTES: usize = 256 * 1024;
 const READ_DEADLINE: Duration = Duration::from_secs(10);
 
-/// So much of it is shown.
-const EXCERPT_BYTES: usize = 1024;
+/// How much of a body is shown.
+const MAX_EXCERPT_BYTES: usize = 1024;
 
-/// And so much of a page that is for people.
-const PAGE_CHARACTERS: usize = 120;
+/// How much text of an HTML page is shown.
+const MAX_PAGE_CHARACTERS: usize = 120;
 
-/// No server is waited for longer than this.
-const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+/// The longest `Retry-After` that is honoured.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// Reads what a response says that is no answer to request `id`.
-pub(in crate::transport) async fn read(response: Response, id: Option<u64>) -> WireFault {
+/// Reads an error response to request `id`.
+pub(in crate::transport) async fn read(response: HttpResponse, id: Option<u64>) -> WireFault {
     let status = response.status().as_u16();
     let retry_after = response
-        .text(&RETRY_AFTER)
+        .text_header(&RETRY_AFTER)
         .and_then(|text| retry_after(text, SystemTime::now()));
-    let body = start(response).await;
+    let body = body_start(response).await;
     fault(status, retry_after, &body, id)
 }
 
-/// The same of a response whose status is fine and whose body is of a kind that no answer is.
-pub(in crate::transport) async fn wrong_kind(response: Response, kind: &str) -> WireFault {
+/// As [`read`], for a successful response with the wrong content type.
+pub(in crate::transport) async fn wrong_content_type(
+    response: HttpResponse,
+    kind: &str,
+) -> WireFault {
     let status = response.status().as_u16();
-    let excerpt = excerpt(&start(response).await);
+    let excerpt = excerpt(&body_start(response).await);
     let kind = match kind {
         "" => "no content type".to_owned(),
         kind => Untrusted::new(kind).for_terminal_line().to_string(),
@@ -60,10 +63,7 @@ fn fault(status: u16, retry_after: Option<Duration>, body: &[u8], id: Option<u64
         None => excerpt(body),
     };
     if let Some(wait) = retry_after {
-        said.push_str(&format!(
-            "; it wants to be asked again in {} s",
-            wait.as_secs()
-        ));
+        said.push_str(&format!("; retry after {} s", wait.as_secs()));
     }
     WireFault::Status {
         status,
@@ -73,8 +73,8 @@ fn fault(status: u16, retry_after: Option<Duration>, body: &[u8], id: Option<u64
     }
 }
 
-/// The start of a body; what does not come in time is not waited for.
-async fn start(mut response: Response) -> Vec<u8> {
+/// Reads the start of a body, within the deadline.
+async fn body_start(mut response: HttpResponse) -> Vec<u8> {
     let deadline = Instant::now() + READ_DEADLINE;
     let mut body = Vec::new();
     while let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await {
@@ -87,7 +87,7 @@ async fn start(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// The error object of a JSON-RPC error that is for this request, or for nobody in particular.
+/// The error object of a JSON-RPC error that has our id or none.
 fn error_object(body: &[u8], ours: Option<u64>) -> Option<RawJson> {
     let mut found = None;
     parse(
@@ -113,33 +113,32 @@ fn message(error: &RawJson) -> String {
         .unwrap_or_default()
 }
 
-/// `: …`, safe to show, or nothing.
+/// The text as `: …`, safe to show, or nothing.
 fn excerpt(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(EXCERPT_BYTES)]);
-    if let Some(words) = words_of_page(&text) {
-        let told = if words.is_empty() {
+    let text = String::from_utf8_lossy(&body[..body.len().min(MAX_EXCERPT_BYTES)]);
+    if let Some(text) = page_text(&text) {
+        let quoted = if text.is_empty() {
             String::new()
         } else {
-            format!(": {}", Untrusted::new(words).for_terminal_line())
+            format!(": {}", Untrusted::new(text).for_terminal_line())
         };
-        return format!(": an HTML page{told}");
+        return format!(": an HTML page{quoted}");
     }
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if words.is_empty() {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() {
         return String::new();
     }
-    let cut = if body.len() > EXCERPT_BYTES {
+    let cut = if body.len() > MAX_EXCERPT_BYTES {
         "…"
     } else {
         ""
     };
-    format!(": {}{cut}", Untrusted::new(words).for_terminal_line())
+    format!(": {}{cut}", Untrusted::new(text).for_terminal_line())
 }
 
-/// What a page that was meant for a browser says: its title, or else the start of its text. `None`
-/// if it is no page.
-fn words_of_page(text: &str) -> Option<String> {
-    // Lower case of ASCII alone, so that places in one are places in the other.
+/// The text of an HTML page: its title, or else the start of its text. `None` if it is not HTML.
+fn page_text(text: &str) -> Option<String> {
+    // ASCII lower case keeps byte offsets the same in both.
     let lower = text.to_ascii_lowercase();
     if !["<!doctype html", "<html"]
         .iter()
@@ -153,35 +152,35 @@ fn words_of_page(text: &str) -> Option<String> {
     let title =
         after.map(|from| &text[from..from + lower[from..].find('<').unwrap_or(lower.len() - from)]);
     let title = title.filter(|title| !title.trim().is_empty());
-    let words = match title {
+    let text = match title {
         Some(title) => title.to_owned(),
         None => text
             .split('<')
             .filter_map(|part| part.split_once('>'))
-            .map(|(_, words)| words)
+            .map(|(_, text)| text)
             .collect::<Vec<_>>()
             .join(" "),
     };
-    let mut words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = words.char_indices().nth(PAGE_CHARACTERS) {
-        words.truncate(end);
-        words.push('…');
+    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = text.char_indices().nth(MAX_PAGE_CHARACTERS) {
+        text.truncate(end);
+        text.push('…');
     }
-    Some(words)
+    Some(text)
 }
 
 /// `Retry-After`: seconds, or a date.
 fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     let wait = match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than fit are a long time.
+        // More digits than fit mean a long time.
         true => Duration::from_secs(text.parse().unwrap_or(u64::MAX)),
         false => date(text)?.duration_since(now).unwrap_or_default(),
     };
-    (!text.is_empty()).then_some(wait.min(LONGEST_WAIT))
+    (!text.is_empty()).then_some(wait.min(MAX_RETRY_AFTER))
 }
 
-/// The date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Parses an HTTP date: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn date(text: &str) -> Option<SystemTime> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -207,7 +206,7 @@ fn date(text: &str) -> Option<SystemTime> {
     {
         return None;
     }
-    // Years that begin in March, so that the day that comes and goes is the last one.
+    // Counts years from March, so that a leap day is the last day.
     let (year, month) = if month < 2 {
         (year - 1, month + 10)
     } else {

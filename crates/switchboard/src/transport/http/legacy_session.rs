@@ -1,39 +1,39 @@
-//! What a legacy session is made of, and what each of its messages says of it in headers.
+//! The state of a legacy session, and the headers that its messages carry.
 
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue};
 
-use super::endpoint::Endpoint;
+use super::endpoint::McpEndpoint;
 use super::headers::{PROTOCOL_VERSION, SESSION_ID};
 
-/// A legacy session. Replaced as a whole when it is begun anew.
+/// A legacy session. Replaced as a whole when it is renewed.
 #[derive(Clone)]
-pub(super) struct Legacy {
-    /// The id that the server gave, if it gave one.
+pub(super) struct LegacySession {
+    /// The session id, if the server assigned one.
     pub(super) id: Option<HeaderValue>,
     pub(super) version: Option<HeaderValue>,
-    /// The headers of every legacy POST, with both of these.
+    /// The headers of every legacy POST, including id and version.
     pub(super) headers: HeaderMap,
-    /// Our own words, to begin anew with: the id of `initialize`, its bytes, and those of
+    /// For renewing the session: the id and body of `initialize`, and the body of
     /// `notifications/initialized`.
     pub(super) initialize: Option<(u64, Bytes)>,
     pub(super) initialized: Option<Bytes>,
 }
 
-impl Legacy {
-    /// Nothing is agreed yet.
-    pub(super) fn new(endpoint: &Endpoint) -> Self {
+impl LegacySession {
+    /// The state before the handshake.
+    pub(super) fn new(endpoint: &McpEndpoint) -> Self {
         Self {
             id: None,
             version: None,
-            headers: endpoint.posting.clone(),
+            headers: endpoint.post_headers.clone(),
             initialize: None,
             initialized: None,
         }
     }
 
-    /// These headers, and what each message of the session says of it.
-    pub(super) fn beside(&self, headers: &HeaderMap) -> HeaderMap {
+    /// Adds the session's headers to these.
+    pub(super) fn add_headers(&self, headers: &HeaderMap) -> HeaderMap {
         let mut headers = headers.clone();
         if let Some(id) = &self.id {
             headers.insert(SESSION_ID, id.clone());

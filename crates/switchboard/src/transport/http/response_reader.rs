@@ -1,0 +1,466 @@
+//! Reads the response to a request: a JSON body or an event stream, both with limits. A legacy
+//! stream that broke is resumed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use serde::Deserialize;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::channel::Channel;
+use super::response::HttpResponse;
+use super::{connection_fault, standalone_stream, status_fault};
+use crate::transport::read_limit::{PIECE_BYTES, Pacer, ReadUsage};
+use crate::transport::{MessageOrigin, WireFault};
+use crate::untrusted::quoted;
+use crate::wire::events::{EventData, EventFrames, ServerEvent};
+use crate::wire::lines::SHARED_LINE_BYTES;
+use crate::wire::{Incoming, RawJson, RequestId, parse};
+
+/// How long an event stream may take to end after the response; then its connection can be reused.
+const TRAILING_DEADLINE: Duration = Duration::from_secs(1);
+
+/// The most that is read and dropped to reuse a connection.
+const MAX_DRAINED_BYTES: usize = 64 * 1024;
+
+/// How often a stream is resumed in a row without receiving an event.
+const MAX_FAILED_RESUMES: u32 = 8;
+
+/// The number of event ids that are remembered, so that no event is handled twice.
+const MAX_SEEN_EVENT_IDS: usize = 256;
+
+/// What a response is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResponsePurpose {
+    /// It is delivered to the session.
+    Deliver,
+    /// It is delivered, and sets the protocol version of the session.
+    Initialize,
+    /// It only sets the protocol version: nobody waits for it.
+    Renew,
+}
+
+/// Reads the response to one request.
+pub(super) struct ResponseReader<'a> {
+    channel: &'a Channel,
+    /// The id of the request.
+    id: u64,
+    purpose: ResponsePurpose,
+    /// How long the server may be silent; `None` if the caller has a deadline.
+    idle_timeout: Option<Duration>,
+    pub(super) answered: Option<ResponseOutcome>,
+    /// The ids of handled events, newest last.
+    seen_event_ids: VecDeque<String>,
+    /// The stream was resumed: events may be sent again.
+    is_resumed: bool,
+}
+
+/// The kind of the JSON-RPC response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResponseOutcome {
+    Result,
+    Error,
+}
+
+/// Reads and drops the rest of a short body.
+pub(super) async fn drain(mut response: HttpResponse) {
+    let mut read = 0;
+    while let Ok(Some(chunk)) = response.chunk().await {
+        read += chunk.len();
+        if read > MAX_DRAINED_BYTES {
+            return;
+        }
+    }
+}
+
+impl<'a> ResponseReader<'a> {
+    pub(super) fn new(
+        channel: &'a Channel,
+        id: u64,
+        purpose: ResponsePurpose,
+        idle_timeout: Option<Duration>,
+    ) -> Self {
+        Self {
+            channel,
+            id,
+            purpose,
+            idle_timeout,
+            answered: None,
+            seen_event_ids: VecDeque::new(),
+            is_resumed: false,
+        }
+    }
+
+    /// Reads until the response is complete.
+    pub(super) async fn read(
+        &mut self,
+        mut response: HttpResponse,
+        legacy: bool,
+    ) -> Result<(), WireFault> {
+        match media_type(response.header(&CONTENT_TYPE)) {
+            MediaType::Events => {
+                let mut frames = EventFrames::new(self.channel.endpoint.max_message_bytes);
+                match self.read_stream(&mut response, &mut frames).await {
+                    StreamEnd::Answered => Ok(()),
+                    StreamEnd::Broken { fault, .. } => {
+                        drop(response);
+                        Box::pin(self.resume(fault, &mut frames, legacy)).await
+                    }
+                }
+            }
+            MediaType::Json => self.read_body(&mut response).await,
+            MediaType::Missing
+                if matches!(
+                    response.status(),
+                    StatusCode::ACCEPTED | StatusCode::NO_CONTENT
+                ) =>
+            {
+                Err(missing_response(&response))
+            }
+            MediaType::Missing => self.read_body(&mut response).await,
+            MediaType::Other(kind) => {
+                Err(Box::pin(status_fault::wrong_content_type(response, &kind)).await)
+            }
+        }
+    }
+
+    /// Reads a body with one message or a batch.
+    async fn read_body(&mut self, response: &mut HttpResponse) -> Result<(), WireFault> {
+        let max_bytes = self.channel.endpoint.max_message_bytes;
+        let mut first = Bytes::new();
+        let mut collected = BytesMut::new();
+        let mut pacer = Pacer::new(&self.channel.read_limit);
+        while let Some(chunk) = self.chunk(response).await? {
+            if first.len() + collected.len() + chunk.len() > max_bytes {
+                self.channel
+                    .inbound
+                    .oversized(Some(RequestId::Number(self.id)));
+                return Ok(());
+            }
+            if first.is_empty() && collected.is_empty() {
+                // Most bodies arrive in one chunk, which need not be copied.
+                first = chunk;
+                continue;
+            }
+            pacer.count(chunk.len(), &ReadUsage::default());
+            if let Some(pause) = pacer.pause() {
+                pause.await;
+            }
+            if collected.is_empty() {
+                let rest =
+                    usize::try_from(response.remaining().unwrap_or_default()).unwrap_or(max_bytes);
+                collected.reserve(
+                    (first.len() + chunk.len())
+                        .saturating_add(rest)
+                        .min(max_bytes),
+                );
+                collected.extend_from_slice(&std::mem::take(&mut first));
+            }
+            collected.extend_from_slice(&chunk);
+        }
+        let body = if collected.is_empty() {
+            first
+        } else {
+            collected.freeze()
+        };
+        if body.trim_ascii().is_empty() {
+            return Err(missing_response(response));
+        }
+        let address = &self.channel.endpoint.address;
+        if self.handle_messages(&body, Some(&body)).is_err() {
+            let start = String::from_utf8_lossy(&body[..body.len().min(200)]);
+            return Err(WireFault::Lost(format!(
+                "the response from {address} is not a JSON-RPC message: {}",
+                quoted(&start)
+            )));
+        }
+        match self.answered {
+            Some(_) => Ok(()),
+            None => Err(WireFault::Lost(format!(
+                "the response from {address} does not answer the request"
+            ))),
+        }
+    }
+
+    /// Resumes a stream that broke, as often as needed.
+    async fn resume(
+        &mut self,
+        mut broken: WireFault,
+        frames: &mut EventFrames,
+        legacy: bool,
+    ) -> Result<(), WireFault> {
+        let mut failed_resumes = 0;
+        while let (true, Some(last_id)) = (legacy, frames.last_id().map(str::to_owned)) {
+            if failed_resumes == MAX_FAILED_RESUMES {
+                break;
+            }
+            sleep(standalone_stream::reconnect_delay(
+                frames.retry(),
+                failed_resumes,
+            ))
+            .await;
+            let Ok(mut response) = standalone_stream::open(self.channel, Some(&last_id)).await
+            else {
+                break;
+            };
+            frames.restart();
+            self.is_resumed = true;
+            match self.read_stream(&mut response, frames).await {
+                StreamEnd::Answered => return Ok(()),
+                StreamEnd::Broken { fault, has_events } => {
+                    broken = fault;
+                    failed_resumes = if has_events { 0 } else { failed_resumes + 1 };
+                }
+            }
+        }
+        Err(broken)
+    }
+
+    /// Reads one stream until the response, or to its end.
+    async fn read_stream(
+        &mut self,
+        response: &mut HttpResponse,
+        frames: &mut EventFrames,
+    ) -> StreamEnd {
+        let mut has_events = false;
+        let mut too_large = false;
+        let channel = self.channel;
+        let mut pacer = Pacer::new(&channel.read_limit);
+        loop {
+            let chunk = match self.chunk(response).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => {
+                    let address = &self.channel.endpoint.address;
+                    let fault =
+                        WireFault::Lost(format!("{address} ended the stream without a response"));
+                    return StreamEnd::Broken { fault, has_events };
+                }
+                Err(fault) => return StreamEnd::Broken { fault, has_events },
+            };
+            for piece in chunk.chunks(PIECE_BYTES) {
+                if let Some(pause) = pacer.pause() {
+                    pause.await;
+                }
+                pacer.push(piece, frames, &*channel.inbound, &mut |event| match event {
+                    ServerEvent::Event { name, data, id } => {
+                        has_events = true;
+                        self.handle_event(name, &data, id);
+                    }
+                    // Any oversized event of this stream belongs to this request.
+                    ServerEvent::Oversized(_) => too_large = true,
+                });
+                if too_large || frames.is_oversized() {
+                    self.channel
+                        .inbound
+                        .oversized(Some(RequestId::Number(self.id)));
+                    return StreamEnd::Answered;
+                }
+            }
+            if self.answered.is_some() {
+                self.read_trailing(response, frames, &mut pacer).await;
+                return StreamEnd::Answered;
+            }
+        }
+    }
+
+    /// Reads on after the response: a stream that ends by itself leaves its connection reusable,
+    /// and late messages are handled.
+    async fn read_trailing(
+        &mut self,
+        response: &mut HttpResponse,
+        frames: &mut EventFrames,
+        pacer: &mut Pacer<'_>,
+    ) {
+        let channel = self.channel;
+        let mut deadline = None;
+        loop {
+            let chunk = match response.buffered_chunk() {
+                Some(chunk) => chunk,
+                // Rarely reached: most streams have ended already.
+                None => {
+                    let deadline =
+                        *deadline.get_or_insert_with(|| Instant::now() + TRAILING_DEADLINE);
+                    let Ok(chunk) = timeout_at(deadline, response.chunk()).await else {
+                        return;
+                    };
+                    chunk
+                }
+            };
+            let Ok(Some(chunk)) = chunk else { return };
+            // With a server that sends continuously the timeout above never applies, so the
+            // deadline is checked here too.
+            if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + TRAILING_DEADLINE)
+            {
+                return;
+            }
+            for piece in chunk.chunks(PIECE_BYTES) {
+                if let Some(pause) = pacer.pause() {
+                    pause.await;
+                }
+                pacer.push(piece, frames, &*channel.inbound, &mut |event| {
+                    if let ServerEvent::Event { name, data, id } = event {
+                        self.handle_event(name, &data, id);
+                    }
+                });
+            }
+        }
+    }
+
+    fn handle_event(&mut self, name: &str, data: &EventData<'_>, id: Option<&str>) {
+        if let Some(id) = id {
+            if self.is_resumed
+                && self
+                    .seen_event_ids
+                    .iter()
+                    .any(|seen_event_ids| seen_event_ids == id)
+            {
+                return;
+            }
+            if self.seen_event_ids.len() == MAX_SEEN_EVENT_IDS {
+                self.seen_event_ids.pop_front();
+            }
+            self.seen_event_ids.push_back(id.to_owned());
+        }
+        if !is_message(name, data) {
+            return;
+        }
+        let shared = match data {
+            EventData::Short(_) => None,
+            EventData::Long(bytes) => Some(bytes),
+        };
+        if self.handle_messages(data.as_ref(), shared).is_err() {
+            self.channel.inbound.junk(data.as_ref());
+        }
+    }
+
+    /// Handles the messages in a text. Long ones share its bytes.
+    fn handle_messages(&mut self, text: &[u8], shared: Option<&Bytes>) -> Result<(), ()> {
+        let text = std::str::from_utf8(text).map_err(drop)?;
+        let shared = shared.filter(|bytes| bytes.len() >= SHARED_LINE_BYTES);
+        let keep = |part: &str| {
+            shared.map_or_else(|| RawJson::keep(part), |bytes| RawJson::share(bytes, part))
+        };
+        parse(text, &keep, &mut |message| self.message(message)).map_err(drop)
+    }
+
+    fn message(&mut self, message: Incoming) {
+        let ours = RequestId::Number(self.id);
+        let message = match message {
+            // An error without an id belongs to this request.
+            Incoming::Error { id: None, error } => Incoming::Error {
+                id: Some(ours.clone()),
+                error,
+            },
+            other => other,
+        };
+        match &message {
+            Incoming::Result { id, result } if *id == ours => {
+                self.answered = Some(ResponseOutcome::Result);
+                if self.purpose != ResponsePurpose::Deliver {
+                    self.store_version(result);
+                }
+            }
+            Incoming::Error { id: Some(id), .. } if *id == ours => {
+                self.answered = Some(ResponseOutcome::Error)
+            }
+            // A response to another request does not belong here.
+            Incoming::Result { .. } | Incoming::Error { .. } => return,
+            Incoming::Request { .. } | Incoming::Notification { .. } => {}
+        }
+        if self.purpose != ResponsePurpose::Renew {
+            self.channel
+                .inbound
+                .message(message, MessageOrigin::Response(self.id));
+        }
+    }
+
+    /// Later messages carry the negotiated version in a header, beginning with the very next one.
+    fn store_version(&self, result: &RawJson) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Chosen {
+            protocol_version: String,
+        }
+        if let Ok(chosen) = result.decode::<Chosen>() {
+            self.channel.set_legacy(|legacy| {
+                legacy.version = HeaderValue::from_str(&chosen.protocol_version).ok()
+            });
+        }
+    }
+
+    async fn chunk(&self, response: &mut HttpResponse) -> Result<Option<Bytes>, WireFault> {
+        next_chunk(self.channel, response, self.idle_timeout).await
+    }
+}
+
+/// The next bytes of a body, or a fault if the server is silent for too long.
+pub(super) async fn next_chunk(
+    channel: &Channel,
+    response: &mut HttpResponse,
+    idle_timeout: Option<Duration>,
+) -> Result<Option<Bytes>, WireFault> {
+    let address = &channel.endpoint.address;
+    let chunk = match (response.buffered_chunk(), idle_timeout) {
+        (Some(chunk), _) => chunk,
+        (None, None) => response.chunk().await,
+        (None, Some(idle_timeout)) => {
+            timeout(idle_timeout, response.chunk()).await.map_err(|_| {
+                WireFault::Lost(format!(
+                    "no data from {address} for {} s",
+                    idle_timeout.as_secs()
+                ))
+            })?
+        }
+    };
+    chunk.map_err(|broken| connection_fault::body_fault(&broken, address))
+}
+
+/// Whether an event carries a message. Other events, and those without data, are ignored.
+pub(super) fn is_message(name: &str, data: &EventData<'_>) -> bool {
+    matches!(name, "" | "message") && !data.as_ref().trim_ascii().is_empty()
+}
+
+/// How a stream ended.
+enum StreamEnd {
+    Answered,
+    Broken { fault: WireFault, has_events: bool },
+}
+
+/// The content type of a response.
+pub(super) enum MediaType {
+    Json,
+    Events,
+    Missing,
+    Other(String),
+}
+
+pub(super) fn media_type(content_type: Option<&[u8]>) -> MediaType {
+    let Some(value) = content_type else {
+        return MediaType::Missing;
+    };
+    let essence = value
+        .split(|&byte| byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
+    if essence.eq_ignore_ascii_case(b"application/json") {
+        MediaType::Json
+    } else if essence.eq_ignore_ascii_case(b"text/event-stream") {
+        MediaType::Events
+    } else {
+        MediaType::Other(String::from_utf8_lossy(essence).into_owned())
+    }
+}
+
+fn missing_response(response: &HttpResponse) -> WireFault {
+    let said = ": the server accepted the request and sent no response".to_owned();
+    WireFault::Status {
+        status: response.status().as_u16(),
+        said,
+        retry_after: None,
+        error: None,
+    }
+}
