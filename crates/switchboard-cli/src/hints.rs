@@ -68,7 +68,7 @@ pub(crate) fn set_rules_file(options: &Options, paths: &Paths, config: &Config) 
             .config
             .iter()
             .filter_map(kind)
-            .find(|(_, dialect)| dialect.to_allow("s", "t").is_some())
+            .find(|(_, dialect)| dialect.how_to_allow("s", "t").is_some())
     };
     let _ = RULES_FILE.set(file);
 }
@@ -159,7 +159,7 @@ pub(crate) fn words(advice: Advice, server: &ServerName, tool: Option<&str>) -> 
 /// The rule that allows a tool, and the file to add it to.
 fn rule(server: &str, tool: &str) -> Option<String> {
     let (file, dialect) = RULES_FILE.get()?.as_ref()?;
-    let rule = dialect.to_allow(server, tool)?;
+    let rule = dialect.how_to_allow(server, tool)?;
     Some(format!(
         "{rule} in {}",
         escaped(&file.display().to_string())

@@ -9,35 +9,34 @@ use indexmap::IndexMap;
 use super::{Diagnostic, EntryValue, Permissions, ProjectPermissions, Security, ServerConfig};
 use crate::name::{ServerName, Style};
 
-/// Every file read, merged: what the host runs on.
+/// The configuration that a host runs on: all files, merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// In config order, which decides precedence where names meet. A project's entry has replaced
-    /// a user's of the same name whole.
+    /// In the order of the files, which decides precedence where names collide. A project's entry
+    /// replaces a user's entry of the same name as a whole.
     pub servers: IndexMap<ServerName, Arc<ServerConfig>>,
-    /// Rules and mode. Of a project's file only what tightens them is here.
+    /// Rules and mode. A project's file contributes only what is stricter.
     pub permissions: Permissions,
-    /// What project files would let run without asking: it counts once a person has accepted it.
+    /// What project files would allow without asking; in force once a person has accepted it.
     pub project_permissions: Vec<ProjectPermissions>,
     /// Which servers may run at all.
     pub security: Security,
     /// How tools are named.
     pub naming: Style,
-    /// What deserves attention but does not stop us: unknown fields, ignored settings of a project
-    /// file.
+    /// Findings that do not prevent loading: unknown fields, ignored settings of a project's file.
     pub warnings: Vec<Diagnostic>,
-    /// Where each value that is set stands, by dotted field: `servers.git.command`,
+    /// The location of each value that is set, by dotted field: `servers.git.command`,
     /// `permissions.mode`.
     pub locations: BTreeMap<String, Location>,
-    /// What each entry says and where, as its file calls it; for `why`.
+    /// The values of each entry with their locations, under the names that its file uses.
     pub values: BTreeMap<ServerName, Vec<EntryValue>>,
-    /// The entries that one of the same name in a higher file replaced, nearest first, each with
-    /// what it says.
+    /// Entries that were replaced by one of the same name in a file of higher precedence, nearest
+    /// first, with their values.
     pub shadowed: Vec<(Arc<ServerConfig>, Vec<EntryValue>)>,
 }
 
-/// Servers of an embedder that reads no files; all else as an empty file leaves it. Of two with one
-/// name the later one holds.
+/// Servers of an embedder that reads no files; everything else has its default. Of two with one
+/// name the later one counts.
 impl FromIterator<ServerConfig> for Config {
     fn from_iter<I: IntoIterator<Item = ServerConfig>>(servers: I) -> Self {
         let servers = servers
@@ -57,8 +56,8 @@ impl Config {
         server.dialect.profile().naming.unwrap_or(self.naming)
     }
 
-    /// The servers whose tools must be known before those of this one have their names: itself, and
-    /// where the first in the file keeps a bare name (S2-27) every one before it.
+    /// The servers whose tools must be known before the tools of this one can be named: itself, and
+    /// in the style in which the first server keeps the bare name, every server before it.
     pub fn needed_to_name(&self, server: &ServerConfig) -> Vec<ServerName> {
         match (
             self.naming_of(server),
@@ -72,7 +71,7 @@ impl Config {
     }
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     /// The file, as it was given.

@@ -1,4 +1,4 @@
-//! What is wrong in a file, or odd: with file, line, column, the field and what was expected.
+//! Errors and warnings about files, with file, line, column, field and what was expected.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::tree::{Node, Tree};
 
-/// One finding in one place.
+/// One error or warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The file.
     pub file: Arc<PathBuf>,
-    /// 1-based line; 0 where the file as a whole is meant.
+    /// 1-based line; 0 for the whole file.
     pub line: usize,
     /// 1-based column, in characters.
     pub column: usize,
@@ -23,7 +23,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// A finding about a file as a whole.
+    /// A diagnostic about the whole file.
     pub fn of_file(file: &Arc<PathBuf>, message: impl Into<String>) -> Self {
         Self {
             file: file.clone(),
@@ -48,7 +48,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Everything wrong in the files, at once. Nothing starts while there is any.
+/// All errors of all files. Nothing starts if there is any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigErrors(pub Vec<Diagnostic>);
 
@@ -66,12 +66,11 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// A path as text in which every control or invisible character shows: a folder's name is a
-/// stranger's text too.
+/// A path with control and invisible characters escaped: names of folders are untrusted text too.
 pub fn visible_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     let quoted = format!("{text:?}");
-    // Debug escapes quotes and backslashes too; those alone are no reason to show a path in quotes.
+    // `Debug` adds quotes; they are shown only if something was escaped.
     if quoted.len() == text.len() + 2 {
         text.into_owned()
     } else {
@@ -79,7 +78,7 @@ pub fn visible_path(path: &Path) -> String {
     }
 }
 
-/// A key as it stands in a dotted field: bare where TOML allows it, quoted and escaped elsewhere.
+/// A key for a dotted field: bare if TOML allows it, else quoted and escaped.
 pub(super) fn visible_key(key: &str) -> String {
     let bare = !key.is_empty()
         && key
@@ -92,15 +91,15 @@ pub(super) fn visible_key(key: &str) -> String {
     }
 }
 
-/// A longer key is shown cut: it is no name that anybody meant.
+/// Longer keys are truncated in messages.
 const LONGEST_KEY: usize = 80;
 
-/// Where lines begin, to turn an offset into line and column at a cost that no file can drive up.
+/// Turns byte offsets into lines and columns, in bounded time for any file.
 #[derive(Debug)]
 pub(super) struct LineIndex<'a> {
     text: &'a str,
     starts: Vec<usize>,
-    /// How many characters begin before each block of bytes: a file may be one line of a million.
+    /// How many characters begin before each block of bytes: a file may be one very long line.
     before: Vec<usize>,
 }
 
@@ -145,29 +144,29 @@ impl<'a> LineIndex<'a> {
     }
 }
 
-/// Counts the bytes that are not the middle of a character.
+/// Counts the characters that begin in these bytes.
 fn characters_begun(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-/// Collects what one file has to be told, in the order of the file.
+/// Collects the errors and warnings of one file.
 #[derive(Debug)]
 pub(super) struct Diagnostics<'a> {
     pub(super) file: Arc<PathBuf>,
     pub(super) lines: LineIndex<'a>,
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
-    /// Fields that nobody knows, and what may be meant: warnings, but beside an error perhaps its
-    /// cause (a misspelt `command`).
+    /// Unknown fields, with a suggestion. Warnings, unless there are errors: then an unknown field
+    /// may be their cause (a misspelt `command`).
     pub(super) unknown: Vec<(Diagnostic, String)>,
-    /// The file is JSON, whose people call a table an object.
+    /// The file is JSON: messages say object instead of table.
     pub(super) json: bool,
-    /// Lines that are not TOML: what is found on them besides would only repeat it.
-    pub(super) broken_lines: BTreeSet<usize>,
+    /// Lines with syntax errors; further errors on them are dropped as consequences.
+    pub(super) syntax_error_lines: BTreeSet<usize>,
 }
 
-/// More findings than this in one file help nobody.
-const MAX_FINDINGS: usize = 100;
+/// The longest list of errors or warnings of one file.
+const MAX_DIAGNOSTICS: usize = 100;
 
 impl<'a> Diagnostics<'a> {
     pub(super) fn new(file: Arc<PathBuf>, text: &'a str) -> Self {
@@ -179,7 +178,7 @@ impl<'a> Diagnostics<'a> {
             warnings,
             unknown,
             json: false,
-            broken_lines: BTreeSet::new(),
+            syntax_error_lines: BTreeSet::new(),
         }
     }
 
@@ -190,31 +189,32 @@ impl<'a> Diagnostics<'a> {
         message: impl Into<String>,
     ) {
         let finding = self.finding(offset, field.into(), message.into());
-        if !self.broken_lines.contains(&finding.line) {
+        if !self.syntax_error_lines.contains(&finding.line) {
             self.errors.push(finding);
         }
     }
 
-    /// As [`error`](Self::error), for something missing: a broken line may be what holds it.
+    /// As [`error`](Self::error), for something missing. Dropped if there are syntax errors, which
+    /// may hide it.
     pub(super) fn missing(
         &mut self,
         offset: usize,
         field: impl Into<String>,
         message: impl Into<String>,
     ) {
-        if self.broken_lines.is_empty() {
+        if self.syntax_error_lines.is_empty() {
             self.error(offset, field, message);
         }
     }
 
-    /// As [`error`](Self::error), for text that is not TOML. The first of a line counts: the parser
-    /// trips over it again and again.
-    pub(super) fn broken(&mut self, offset: Option<usize>, message: impl Into<String>) {
+    /// Reports a syntax error, the first of each line: parsers report the same mistake several
+    /// times.
+    pub(super) fn syntax_error(&mut self, offset: Option<usize>, message: impl Into<String>) {
         let finding = match offset {
             Some(offset) => self.finding(offset, String::new(), message.into()),
             None => Diagnostic::of_file(&self.file, message),
         };
-        if self.broken_lines.insert(finding.line) {
+        if self.syntax_error_lines.insert(finding.line) {
             self.errors.push(finding);
         }
     }
@@ -229,7 +229,7 @@ impl<'a> Diagnostics<'a> {
         self.warnings.push(finding);
     }
 
-    /// Tells of something that nobody knows; `hint` is empty or begins with a semicolon.
+    /// Reports an unknown name; `hint` is empty or begins with a semicolon.
     pub(super) fn unknown(
         &mut self,
         offset: usize,
@@ -241,7 +241,7 @@ impl<'a> Diagnostics<'a> {
         self.unknown.push((finding, hint.into()));
     }
 
-    /// What a value is, in the words of its format and without the value.
+    /// The type of a value, in the terms of its format.
     pub(super) fn kind(&self, node: &Node) -> &'static str {
         if self.json && matches!(node.value, Tree::Table(_)) {
             "an object"
@@ -252,10 +252,10 @@ impl<'a> Diagnostics<'a> {
 
     /// Errors and warnings, each in the order of the file and bounded.
     pub(super) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
-        // Beside text that is not TOML a field may only look unknown, because the line before it
-        // ran on.
-        if self.broken_lines.is_empty() {
-            // Nothing is ignored in a file that is not used.
+        // With syntax errors a field may only seem unknown, because the line before it was not
+        // closed.
+        if self.syntax_error_lines.is_empty() {
+            // A file with errors is not used, so nothing of it is ignored.
             let (told, fate) = if self.errors.is_empty() {
                 (&mut self.warnings, ", ignored")
             } else {
@@ -283,10 +283,10 @@ impl<'a> Diagnostics<'a> {
 
 fn bounded(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     diagnostics.sort_by_key(|finding| (finding.line, finding.column));
-    let more = diagnostics.len().saturating_sub(MAX_FINDINGS);
+    let more = diagnostics.len().saturating_sub(MAX_DIAGNOSTICS);
     if more > 0 {
         let file = diagnostics[0].file.clone();
-        diagnostics.truncate(MAX_FINDINGS);
+        diagnostics.truncate(MAX_DIAGNOSTICS);
         diagnostics.push(Diagnostic::of_file(
             &file,
             format!("and {more} more of the same file; correct the first ones and try again"),

@@ -1,8 +1,9 @@
-//! The kinds of files there are, and in what they differ: one table. How each is read stands in a
-//! file of its own.
+//! The dialects of configuration files. Each has a reader in a file of its own, and a profile in
+//! `profile.rs`.
 //!
-//! A dialect is the shape of another program's file together with what that program's document says
-//! of it. A server goes by the rules of its file, also beside servers of other files.
+//! A dialect is the format of a program's configuration file, together with the behaviour that the
+//! program's documentation states. Servers of several dialects run side by side, each by the
+//! profile of its own file.
 
 use super::diagnostic::Diagnostics;
 use super::raw::{FieldTable, RawConfig, RawServer};
@@ -24,7 +25,7 @@ mod recognise;
 
 pub(super) use recognise::recognise;
 
-/// A kind of file.
+/// A dialect of configuration files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Dialect {
     /// `switchboard.toml`.
@@ -40,12 +41,12 @@ pub enum Dialect {
     AgentApps,
     /// TOML with `[mcp_servers.NAME]`.
     AgentCode,
-    /// `.mcp.json`, and the shape most programs share.
+    /// `.mcp.json`, and similar files of most programs.
     McpJson,
 }
 
 impl Dialect {
-    /// Every one of them.
+    /// All dialects.
     pub const ALL: [Self; 7] = [
         Self::Native,
         Self::CoreAgent,
@@ -56,7 +57,7 @@ impl Dialect {
         Self::McpJson,
     ];
 
-    /// What holds for its servers.
+    /// How its servers behave.
     pub const fn profile(self) -> &'static DialectProfile {
         match self {
             Self::Native => &NATIVE,
@@ -69,16 +70,16 @@ impl Dialect {
         }
     }
 
-    /// Reads its word.
+    /// Parses the name of a dialect.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|dialect| dialect.profile().name == word)
     }
 
-    /// How a file of this kind allows one tool, for people to write there; `None` where it has no
-    /// place for that, or where the names cannot stand in a rule as they are.
-    pub fn to_allow(self, server: &str, tool: &str) -> Option<String> {
+    /// What to write into a file of this dialect to allow one tool, for messages. `None` if the
+    /// dialect has no such rule, or if the names cannot be written in one.
+    pub fn how_to_allow(self, server: &str, tool: &str) -> Option<String> {
         let is_plain = |text: &str| {
             !text.is_empty()
                 && text
@@ -108,7 +109,7 @@ impl Dialect {
         }
     }
 
-    /// Who reads its files.
+    /// The reader of its files.
     pub(super) fn reader(self) -> &'static dyn DialectReader {
         match self {
             Self::Native => &native::Native,
@@ -122,18 +123,17 @@ impl Dialect {
     }
 }
 
-/// How the files of one dialect are read: from a tree to the fields of the native file.
+/// Reads the files of one dialect: from a tree to the fields of the native file.
 pub(super) trait DialectReader: Sync {
-    /// What the document says, its entries not read yet.
+    /// Reads the document, without the fields of its entries.
     fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig;
 
-    /// The fields of one entry, by their native names and with native values; where they contradict
-    /// each other, the dialect has decided already. `None` where it is no table at all, which
-    /// has been told.
+    /// The fields of one entry, with native names and values; contradictions that the dialect can
+    /// decide are decided. `None` if the entry is not a table, which has been reported.
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable>;
 
-    /// What the file beside ([`DialectProfile::permissions_file`]) permits.
-    fn permissions(&self, _document: &Node, _findings: &mut Diagnostics<'_>) -> RawConfig {
+    /// Reads the separate [`DialectProfile::permissions_file`].
+    fn permissions(&self, _document: &Node, _diagnostics: &mut Diagnostics<'_>) -> RawConfig {
         RawConfig::default()
     }
 }

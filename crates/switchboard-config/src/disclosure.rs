@@ -1,5 +1,5 @@
-//! What a person is shown of a server's entry before accepting it, and the fingerprint of all that
-//! decides the launch.
+//! What a person is shown of a server's entry before accepting it, and the fingerprint that the
+//! acceptance is bound to.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use super::diagnostic::visible_path;
 use super::expand::Expansion;
 use super::fingerprint::FingerprintHasher;
 use super::reference::{ReferenceSyntax, TextRole};
-use super::sensitive::{is_ordinary, secret_looking};
+use super::sensitive::{is_ordinary, secrets_in_arguments};
 use super::{
     Endpoint, Environment, Fingerprint, HttpAuth, HttpWire, OAuthGrant, Scope, ServerConfig,
     StdioEndpoint, loader_variables, program,
@@ -17,29 +17,28 @@ use super::{
 use crate::name::ServerName;
 use crate::secret::{Redactor, Secret};
 
-/// The full text of what would start, untruncated: command, every argument, cwd, variables, URL,
-/// header names.
+/// Everything that would start, untruncated: command, every argument, working folder, variables,
+/// URL, header names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disclosure {
     /// The server.
     pub name: ServerName,
-    /// The file it stands in.
+    /// Its file.
     pub file: PathBuf,
-    /// One fact a line. Every text from the file is quoted, so that no line can pass for another.
+    /// One fact per line. Every text from the file is quoted, so that no line can imitate another.
     pub lines: Vec<String>,
-    /// What binds the answer.
+    /// What the acceptance is bound to.
     pub key: Fingerprint,
-    /// Loader variables that a project may not set: the entry is refused while there are any.
+    /// Variables that a project may not set; with any of them the entry cannot be accepted.
     pub refused: Vec<String>,
-    /// The lines as they are remembered: a secret in one is replaced by a hash, which tells a
-    /// change and not the value.
-    pub stored_lines: Vec<String>,
-    /// What the variables that decide the launch held, as hashes: a change is told without telling
+    /// The lines as they are stored: secrets are replaced by hashes, which show a change without
     /// the value.
+    pub stored_lines: Vec<String>,
+    /// Hashes of the variables that the launch depends on, which show a change without the value.
     pub variable_hashes: BTreeMap<String, String>,
 }
 
-/// What a person must see before accepting.
+/// Describes an entry for a person who may accept it.
 pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure {
     let syntax = server.endpoint.syntax();
     let mut variables = Vec::new();
@@ -64,7 +63,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
             ) {
                 lines.push(format!("variable: {} = {value:?}", quoted_name(name)));
                 variables.extend(syntax.variables(TextRole::Value, value));
-                // A person's own file may set what it likes.
+                // The user's own file may set any variable.
                 let effect = loader_variables::effect(name)
                     .filter(|_| server.source.scope == Scope::Project);
                 refused.extend(effect.map(|what| format!("{}: {what}", quoted_name(name))));
@@ -137,8 +136,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
     }
 }
 
-/// What an entry authorizes with. A value that stands in the file itself is not repeated: its name
-/// says enough.
+/// The credentials of an entry. Literal values are not shown.
 fn disclose_auth<'a>(
     auth: &'a HttpAuth,
     syntax: ReferenceSyntax,
@@ -183,9 +181,9 @@ fn disclose_auth<'a>(
     );
 }
 
-/// Where the process of an entry runs, as a text to show: the whole path where it is known, as
-/// written where a variable decides. A project's server that names no folder runs in the project's;
-/// `None` where it is not the entry that decides.
+/// The working folder of an entry's process: an absolute path, or as written if a variable decides.
+/// A project's server without `cwd` runs in the project's folder. `None` if the entry does not
+/// decide.
 fn working_folder(server: &ServerConfig, stdio: &StdioEndpoint) -> Option<String> {
     let folder = &server.source.folder;
     match stdio.cwd.as_deref() {
@@ -203,15 +201,15 @@ fn working_folder(server: &ServerConfig, stdio: &StdioEndpoint) -> Option<String
     }
 }
 
-/// Path, name, the entry as written, and what decides the launch as it expands now.
+/// Over the file, the name, the entry as written, and the launch with its references expanded.
 fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> Fingerprint {
     let mut digest = FingerprintHasher::new("switchboard trust 2");
     digest.part("file", server.source.file.as_os_str().as_bytes());
     digest.part("name", server.name.as_str().as_bytes());
     digest.part("launch", &server.fingerprint().0);
     let mut expansion = Expansion::new(environment, server.endpoint.syntax());
-    // A text that cannot be expanded cannot be launched either; as written it is already part of
-    // the launch.
+    // A text that cannot be expanded cannot be launched; as written, it is already part of the
+    // launch fingerprint.
     let expanded: Vec<String> = deciding
         .iter()
         .map(|text| {
@@ -228,7 +226,7 @@ fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> F
                 .unwrap_or_default()
         });
         let folder = program::absolute(&server.source.folder, &cwd.unwrap_or_default());
-        // A link that is pointed elsewhere is another folder.
+        // If a link in the path changes its target, it is another folder.
         digest.part(
             "working folder",
             folder
@@ -241,11 +239,11 @@ fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> F
     digest.finish()
 }
 
-/// The secrets that stand in an entry itself. What a reference stands for is not in it.
+/// The literal secrets of an entry.
 fn secrets(endpoint: &Endpoint) -> Vec<Secret> {
     let mut texts: Vec<String> = match endpoint {
         Endpoint::Stdio(stdio) => {
-            let arguments = secret_looking(&stdio.args)
+            let arguments = secrets_in_arguments(&stdio.args)
                 .into_iter()
                 .map(|secret| secret.expose().to_owned());
             stdio
@@ -276,7 +274,7 @@ fn secrets(endpoint: &Endpoint) -> Vec<Secret> {
         Endpoint::Invalid(_) => Vec::new(),
     };
     texts.retain(|text| !is_ordinary(text) && !endpoint.syntax().reads(TextRole::Value, text));
-    // As a line quotes it.
+    // The lines quote them.
     let quoted: Vec<String> = texts
         .iter()
         .map(|text| format!("{text:?}").trim_matches('"').to_owned())
@@ -294,7 +292,7 @@ fn without_secrets(line: &str, redactor: &Redactor) -> String {
     format!("{clean} ({})", &digest.finish().to_hex()[..8])
 }
 
-/// What a variable holds, as a hash.
+/// The hash of a variable's value.
 fn hash_of_variable(name: &str, environment: &Environment) -> String {
     let mut digest = FingerprintHasher::new("switchboard variable 1");
     digest.part("name", name.as_bytes());
@@ -308,7 +306,7 @@ fn hash_of_variable(name: &str, environment: &Environment) -> String {
     digest.finish().to_hex()
 }
 
-/// By name: the order of the file says nothing, and must not look like a change.
+/// Sorted by name, so that another order in the file is not a change.
 fn sorted<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(&'a str, &'a str)> {
     let mut pairs: Vec<_> = pairs.collect();
     pairs.sort_unstable();

@@ -1,16 +1,15 @@
-//! Edits a file as a person would: one entry added, removed, switched on or off; every comment and
-//! all order kept.
+//! Edits a configuration file: adds, removes, enables or disables one entry, and keeps comments and
+//! order.
 //!
-//! The formats edit texts (`edit/toml.rs` and its siblings), each a pure function. Here an entry is
-//! put into the words of its dialect, the outcome is read back before it is written, and the file
-//! is replaced whole or not at all.
+//! Each format edits text (`edit/toml.rs` and its siblings). This file writes the entry in its
+//! dialect, reads the result back before it is saved, and replaces the file as a whole.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::diagnostic::visible_path;
 use super::format::Format;
-use super::load::{LoadedFile, interpret, text_of};
+use super::load::{LoadedFile, interpret, read_text};
 use super::{ConfigErrors, ConfigFile, Dialect, ServerConfig};
 use crate::shell;
 
@@ -25,14 +24,14 @@ mod write;
 #[cfg(feature = "yaml")]
 mod yaml;
 
-/// What to do to a file.
+/// A change of a file.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// One entry more, at the end.
+    /// Adds an entry at the end.
     Add(NewServer),
-    /// An entry less.
+    /// Removes an entry.
     Remove(String),
-    /// The server may run, or may not.
+    /// Enables or disables a server.
     Enable(String, bool),
 }
 
@@ -43,10 +42,10 @@ pub struct NewServer {
     pub name: String,
     /// How to reach the server.
     pub target: ServerTarget,
-    /// Which wire, where it is said: `stdio`, `http` or `sse`.
+    /// The transport, if named: `stdio`, `http` or `sse`.
     pub transport: Option<String>,
-    /// Variables of the program. References are written `${NAME}`; the file gets them as its
-    /// dialect has them.
+    /// Variables of the program. References are `${NAME}`; they are written in the syntax of the
+    /// dialect.
     pub env: Vec<(String, String)>,
     /// Headers of the requests, likewise.
     pub headers: Vec<(String, String)>,
@@ -59,37 +58,37 @@ pub struct NewServer {
 pub enum ServerTarget {
     /// A program to start, with its arguments.
     Command(String, Vec<String>),
-    /// An address.
+    /// A URL.
     Url(String),
 }
 
-/// What was done.
+/// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditOutcome {
-    /// The file that was written; a link has been followed.
+    /// The file that was written, after following links.
     pub file: PathBuf,
-    /// What kind of file it is.
+    /// Its dialect.
     pub dialect: Dialect,
-    /// The line of the entry: as it is now, or as it was before it was removed.
+    /// The line of the entry, now or before it was removed.
     pub line: usize,
-    /// The file was not there before.
+    /// Whether the file was created.
     pub created: bool,
-    /// It said so already, and was left alone.
+    /// Whether the file was left as it was, because nothing had to change.
     pub unchanged: bool,
 }
 
-/// Why a file was not changed. It is as it was.
+/// Why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditFault {
-    /// It does not load as it is, so what an edit would make of it cannot be known.
+    /// The file does not load before the edit.
     #[error("the file does not load as it is; correct it first:\n{0}")]
-    Broken(ConfigErrors),
-    /// What came out would not load.
+    DoesNotLoad(ConfigErrors),
+    /// The edited file would not load.
     #[error("not written, since the file would not load:\n{0}")]
     WouldNotLoad(ConfigErrors),
-    /// There is such an entry.
+    /// A server of that name exists.
     #[error("{file}:{line} has a server \"{name}\" already; choose another name, or remove that one first", file = visible_path(.file))]
-    Taken {
+    AlreadyExists {
         /// The file.
         file: PathBuf,
         /// Where.
@@ -97,27 +96,27 @@ pub enum EditFault {
         /// The name.
         name: String,
     },
-    /// There is none.
+    /// No server of that name exists.
     #[error("{file} has no server \"{name}\"{known}", file = visible_path(.file), known = listed(.known))]
-    Missing {
+    NoSuchServer {
         /// The file.
         file: PathBuf,
         /// The name.
         name: String,
-        /// Those it has.
+        /// The servers it has.
         known: Vec<String>,
     },
-    /// It cannot be said in such a file, or not without writing it anew.
+    /// The dialect or the format cannot express the change.
     #[error("{file}: {fact}", file = visible_path(.file))]
-    Unwilling {
+    Unsupported {
         /// The file.
         file: PathBuf,
         /// Why, and what to do instead.
         fact: String,
     },
-    /// The disk.
+    /// Writing failed.
     #[error("{file} cannot be written: {fault}", file = visible_path(.file))]
-    Disk {
+    Io {
         /// The file.
         file: PathBuf,
         /// Why.
@@ -133,8 +132,8 @@ fn listed(known: &[String]) -> String {
     }
 }
 
-/// Changes a file. One that is not there is made for an addition (0600, its folder too), if its
-/// name says what it is to hold.
+/// Changes a file. For an addition a missing file is created (0600, in a private folder), if its
+/// name tells the dialect.
 pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault> {
     let path = file
         .path
@@ -142,18 +141,18 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         .unwrap_or_else(|_| file.path.clone());
     let exists = file.path.symlink_metadata().is_ok();
     if !exists && !matches!(change, Change::Add(_)) {
-        return Err(EditFault::Missing {
+        return Err(EditFault::NoSuchServer {
             file: path,
             name: change.name().to_owned(),
             known: Vec::new(),
         });
     }
     let text = if exists {
-        text_of(file).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))?
+        read_text(file).map_err(|errors| EditFault::DoesNotLoad(ConfigErrors(errors)))?
     } else {
         String::new()
     };
-    // A file that is not there is what its path, its name or the person says.
+    // The dialect of a missing file is known by its path, its name, or from the person.
     let blank = if Format::of(&file.path) == Some(Format::Json) {
         "{}"
     } else {
@@ -161,7 +160,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
     };
     let read_as = if text.trim().is_empty() { blank } else { &text };
     let before =
-        interpret(file, read_as).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))?;
+        interpret(file, read_as).map_err(|errors| EditFault::DoesNotLoad(ConfigErrors(errors)))?;
     let dialect = before.dialect;
     let found = before
         .servers
@@ -170,7 +169,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         .find(|server| server.name.as_str() == change.name());
     match (change, found) {
         (Change::Add(_), Some(taken)) => {
-            return Err(EditFault::Taken {
+            return Err(EditFault::AlreadyExists {
                 file: path,
                 line: taken.source.line,
                 name: taken.name.to_string(),
@@ -182,7 +181,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
                 .iter()
                 .map(|(server, _)| server.name.to_string())
                 .collect();
-            return Err(EditFault::Missing {
+            return Err(EditFault::NoSuchServer {
                 file: path,
                 name: name.clone(),
                 known,
@@ -199,11 +198,11 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         }
         _ => {}
     }
-    let unwilling = |fact: String| EditFault::Unwilling {
+    let unsupported = |fact: String| EditFault::Unsupported {
         file: path.clone(),
         fact,
     };
-    let edited = edited(&text, before.format, dialect, change).map_err(unwilling)?;
+    let edited = edited(&text, before.format, dialect, change).map_err(unsupported)?;
     let after = interpret(
         &ConfigFile {
             dialect: Some(dialect),
@@ -212,8 +211,8 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         &edited,
     )
     .map_err(|errors| EditFault::WouldNotLoad(ConfigErrors(errors)))?;
-    let line = check(change, &before, &after).map_err(unwilling)?;
-    write::write(&path, edited.as_bytes(), exists).map_err(|fault| EditFault::Disk {
+    let line = check(change, &before, &after).map_err(unsupported)?;
+    write::write(&path, edited.as_bytes(), exists).map_err(|fault| EditFault::Io {
         file: path.clone(),
         fault,
     })?;
@@ -226,7 +225,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
     })
 }
 
-/// What [`edit`] would write, if it can be checked.
+/// The text that [`edit`] would write.
 #[cfg(feature = "fuzzing")]
 pub(super) fn edited_text(
     file: &ConfigFile,
@@ -247,10 +246,10 @@ pub(super) fn edited_text(
     Some((text, before.dialect))
 }
 
-/// What a file would begin with if the entry were added to it while it is empty: in its own dialect
-/// and format. `None` where that cannot be known or written.
+/// The content of the file with only this entry, in its dialect and format. `None` if the dialect
+/// is unknown or cannot express the entry.
 pub fn sample(file: &ConfigFile, addition: NewServer) -> Option<String> {
-    let text = text_of(file).unwrap_or_default();
+    let text = read_text(file).unwrap_or_default();
     let blank = if Format::of(&file.path) == Some(Format::Json) {
         "{}"
     } else {
@@ -269,7 +268,7 @@ impl Change {
     }
 }
 
-/// The text with the change in it; or why that cannot be, and what to do instead.
+/// The edited text; or why the change is not possible, and what to do instead.
 fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Result<String, String> {
     let spelling = &dialect.profile().entry_spelling;
     let entry_path = EntryPath {
@@ -312,12 +311,12 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
 struct EntryPath<'a> {
     /// The keys that lead to the entries.
     container: &'static [&'static str],
-    /// What a new file begins with.
+    /// The version field of a new file.
     version: Option<(&'static str, u32)>,
     name: &'a str,
 }
 
-/// What is done to it.
+/// What to do with the entry.
 enum Operation {
     Add(Vec<(&'static str, NewValue)>),
     Remove,
@@ -340,10 +339,9 @@ enum NewText {
     Call(String),
 }
 
-/// What could not be found in a document that was just read.
 const NOT_FOUND: &str = "the entry is not written as a table of its own; edit the file by hand";
 
-/// That the entry came, went or changed, and nothing else did; and its line.
+/// Checks that only this entry was added, removed or changed. Returns its line.
 fn check(change: &Change, before: &LoadedFile, after: &LoadedFile) -> Result<usize, String> {
     let amiss =
         || Err("the edit would change more than this one entry; edit the file by hand".to_owned());
@@ -384,7 +382,7 @@ fn check(change: &Change, before: &LoadedFile, after: &LoadedFile) -> Result<usi
     }
 }
 
-/// Lines move when an entry above comes or goes.
+/// Lines change when an entry above is added or removed.
 fn without_lines(server: &ServerConfig) -> ServerConfig {
     let mut server = server.clone();
     server.source.line = 0;

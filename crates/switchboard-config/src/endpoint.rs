@@ -5,16 +5,16 @@ use indexmap::IndexMap;
 use super::{Diagnostic, ReferenceSyntax, package_runner};
 use crate::secret::Secret;
 
-/// How to reach a server. Texts are as written: references are expanded by [`resolve_launch`] when
-/// the server starts.
+/// How to reach a server. Texts are as written; references are expanded by
+/// [`resolve_launch`](crate::resolve_launch) when the server starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// A child process that speaks over its standard streams.
     Stdio(StdioEndpoint),
     /// A URL.
     Http(HttpEndpoint),
-    /// An entry that says neither: what is wrong with it, in a dialect in which a wrong entry keeps
-    /// no other from running.
+    /// An entry with an error, in a dialect in which one invalid entry does not prevent the others
+    /// from running.
     Invalid(Diagnostic),
 }
 
@@ -28,7 +28,7 @@ impl Endpoint {
         }
     }
 
-    /// The program that may have to install the server before it starts.
+    /// The package runner that may have to install the server before it starts.
     pub fn package_runner(&self) -> Option<&'static str> {
         match self {
             Self::Stdio(stdio) => package_runner::package_runner(&stdio.command, &stdio.args),
@@ -36,8 +36,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether the entry itself says what to authorize with, so that there is nothing that a person
-    /// could log in to.
+    /// Whether the entry itself has credentials, so that no login by a person is needed.
     pub fn has_own_token(&self) -> bool {
         let Self::Http(http) = self else { return false };
         http.auth.bearer_token.is_some()
@@ -59,19 +58,18 @@ pub struct StdioEndpoint {
     pub args: Vec<String>,
     /// Its own variables; values are secret.
     pub env: IndexMap<String, Secret>,
-    /// Variables it must not get, whatever it inherits.
+    /// Variables that are removed from what it inherits.
     pub unset: Vec<String>,
-    /// Pass the whole environment instead of the short list.
+    /// Whether it gets the host's whole environment instead of the short list.
     pub inherit_env: bool,
-    /// Its working folder (relative to the file's folder); the host's own where absent.
+    /// Its working folder, relative to the file's folder; the host's own if absent.
     pub cwd: Option<String>,
     /// How these texts refer to variables.
     pub syntax: ReferenceSyntax,
 }
 
 impl StdioEndpoint {
-    /// A program and its arguments, as written: with the short list of variables, in the host's
-    /// folder.
+    /// A program and its arguments, with the short list of variables and the host's working folder.
     pub fn new(
         command: impl Into<String>,
         args: impl IntoIterator<Item = impl Into<String>>,
@@ -96,16 +94,16 @@ pub struct HttpEndpoint {
     pub url: String,
     /// Sent with each request; values are secret.
     pub headers: IndexMap<String, Secret>,
-    /// Which wire.
+    /// Which HTTP transport.
     pub wire: HttpWire,
-    /// What to authorize with, beside the headers.
+    /// Credentials, beside the headers.
     pub auth: HttpAuth,
     /// How these texts refer to variables.
     pub syntax: ReferenceSyntax,
 }
 
 impl HttpEndpoint {
-    /// An address, as written, and nothing else.
+    /// A URL without headers or credentials.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -117,28 +115,28 @@ impl HttpEndpoint {
     }
 }
 
-/// What to authorize with: a token, or who to log in as. Texts are as written in an
-/// [`HttpEndpoint`], expanded in a [`ResolvedUrl`].
+/// Credentials: a token, or the client to log in as. Texts are as written in an [`HttpEndpoint`]
+/// and expanded in a [`ResolvedUrl`](crate::ResolvedUrl).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpAuth {
     /// Sent with each request, instead of a login.
     pub bearer_token: Option<Secret>,
     /// How a token is obtained.
     pub grant: OAuthGrant,
-    /// The authorization server that everything below is for, and no other; where absent, the
-    /// first one that it is used with.
+    /// The only authorization server that the fields below may be sent to; if absent, the first one
+    /// they are used with.
     pub issuer: Option<String>,
-    /// The id that was registered beforehand.
+    /// The client id, if the client was registered beforehand.
     pub client_id: Option<String>,
-    /// What goes with the id.
+    /// The secret of that client.
     pub client_secret: Option<Secret>,
-    /// The PEM file that goes with the id (relative to the file's folder).
+    /// The PEM file with the key of that client, relative to the file's folder.
     pub client_key: Option<String>,
-    /// The https address of a client ID metadata document.
+    /// The https URL of a client ID metadata document.
     pub client_metadata_url: Option<String>,
-    /// What to ask for; empty asks for what the server names.
+    /// The scopes to request; if empty, those that the server names.
     pub scopes: Vec<String>,
-    /// Where the browser returns to; a free port where absent.
+    /// The port of the login callback; a free one if absent.
     pub callback_port: Option<u16>,
 }
 
@@ -148,7 +146,7 @@ pub enum OAuthGrant {
     /// A person logs in.
     #[default]
     AuthorizationCode,
-    /// The program logs in by itself.
+    /// The client logs in by itself.
     ClientCredentials,
 }
 

@@ -1,5 +1,5 @@
-//! Where each value of an entry came from, and which variables it reads: what `switchboard why`
-//! tells.
+//! The values of an entry with their locations, and the variables they refer to: what `switchboard
+//! why` shows.
 
 use std::time::Duration;
 
@@ -16,28 +16,27 @@ use crate::secret::Secret;
 pub struct EntryValue {
     /// The native field: `command`, `args`, `env.TOKEN`.
     pub field: String,
-    /// What the file itself calls it: `httpUrl`, `timeout`.
+    /// The field's name in the file: `httpUrl`, `timeout`.
     pub written: String,
-    /// As written. Values of variables and headers, and tokens, are hidden but for the references
-    /// in them; arguments and addresses are not, and may hold what a person would rather not
-    /// show.
+    /// As written. Values of variables and headers, and tokens, are masked except for their
+    /// references; arguments and URLs are not masked.
     pub value: DisplayValue,
-    /// Where it stands.
+    /// Where it is written.
     pub location: Location,
-    /// It is one of several values of a field: a variable, a header.
+    /// Whether it is one of several values of a field: a variable, a header.
     pub is_part: bool,
 }
 
-/// A value as it may be shown.
+/// A value that may be displayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DisplayValue {
-    /// A text or a word.
+    /// A string or a keyword.
     Text(String),
     /// A number, with its unit.
     Quantity(String),
-    /// Texts.
+    /// Strings.
     Texts(Vec<String>),
-    /// A value that is secret: its references, with `***` for all else.
+    /// A secret value: its references, and `***` for everything else.
     Masked(String),
     /// `true` or `false`.
     Flag(bool),
@@ -50,24 +49,24 @@ pub struct VariableUse {
     pub field: String,
     /// The variable.
     pub variable: String,
-    /// What there is.
+    /// Whether the variable is set.
     pub state: VariableState,
 }
 
-/// What a reference comes to.
+/// Whether a variable is set, and what a reference to it expands to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariableState {
     /// The variable is set.
     Set,
-    /// It is set, to nothing.
+    /// It is set to the empty string.
     Empty,
-    /// It is not, and its default is taken.
+    /// It is not set or empty, and the reference has a default.
     Default,
-    /// It is not, and counts as empty.
+    /// It is not set; the reference expands to the empty string.
     Unset,
 }
 
-/// What an entry says, in the order of the file.
+/// The values of an entry, in the order of the file.
 pub(super) fn values(
     entry: &Node,
     fields: &FieldTable,
@@ -95,7 +94,7 @@ pub(super) fn values(
                     },
                 )
             };
-        let written = match fields.spelt(field) {
+        let written = match fields.name_in_file(field) {
             own if own != *field => own.to_owned(),
             _ => key_at(entry, *at).unwrap_or(field).to_owned(),
         };
@@ -123,7 +122,7 @@ pub(super) fn values(
     found.into_iter().map(|(_, origin)| origin).collect()
 }
 
-/// What the file calls the field that stands at this offset.
+/// The key at this offset.
 fn key_at(node: &Node, at: usize) -> Option<&str> {
     node.entries().iter().find_map(|entry| {
         if entry.at == at {
@@ -152,7 +151,7 @@ fn shown(value: &FieldValue, syntax: ReferenceSyntax) -> Option<DisplayValue> {
         FieldValue::Duration(duration) => DisplayValue::Quantity(plain(*duration)),
         FieldValue::Bytes(bytes) => DisplayValue::Quantity(format!("{bytes} bytes")),
         FieldValue::Choice(word) => DisplayValue::Text((*word).to_owned()),
-        FieldValue::Wrong => return None,
+        FieldValue::Invalid => return None,
     })
 }
 
@@ -164,8 +163,7 @@ fn plain(duration: Duration) -> String {
     }
 }
 
-/// A secret value with nothing left of it but its references (S0-17), and the word that says how a
-/// header authorizes.
+/// A secret value as `***`, except for its references and the scheme of an Authorization header.
 fn masked(syntax: ReferenceSyntax, value: &Secret) -> String {
     let Ok(segments) = syntax.segments(TextRole::Value, value.expose()) else {
         return "***".to_owned();
@@ -192,8 +190,8 @@ fn masked(syntax: ReferenceSyntax, value: &Secret) -> String {
     text
 }
 
-/// Which variables an entry reads, and what there is of them. No value is looked at but for being
-/// empty.
+/// The variables that an entry refers to, and whether they are set. Values are only checked for
+/// being empty.
 pub fn variable_uses(server: &ServerConfig, environment: &Environment) -> Vec<VariableUse> {
     let syntax = server.endpoint.syntax();
     let mut found = Vec::new();

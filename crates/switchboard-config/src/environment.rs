@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::secret::Secret;
 
-/// The variables a host was handed. The library never reads the process's own.
+/// The environment variables given to a host. The library never reads the process's own.
 #[derive(Debug, Clone, Default)]
 pub struct Environment(BTreeMap<String, Secret>);
 
 impl Environment {
-    /// Takes the variables, as from `std::env::vars()`.
+    /// From pairs, as of `std::env::vars()`.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(
             variables
@@ -30,7 +30,7 @@ impl Environment {
     }
 }
 
-/// C9: what a child gets of our own environment.
+/// Whether every child process gets this variable of the host's environment.
 pub(super) fn is_passed_on(name: &str) -> bool {
     matches!(
         name,

@@ -36,7 +36,7 @@ impl<'a> Expansion<'a> {
         for segment in self.syntax.segments(role, value)? {
             match segment {
                 Segment::Literal(text) => expanded.push_str(text),
-                // As in a shell, ":-" stands in for an empty variable too.
+                // As in a shell, a ":-" default also replaces an empty variable.
                 Segment::Variable { name, default } => {
                     match (self.environment.get(name), default) {
                         (Some(value), None) => self.push(name, value, &mut expanded),
@@ -72,8 +72,8 @@ impl<'a> Expansion<'a> {
 
     fn push(&mut self, name: &str, value: &Secret, expanded: &mut String) {
         expanded.push_str(value.expose());
-        // What every child is given is no secret (a folder, a language); a proxy's address may hold
-        // a password.
+        // Variables that every child gets are no secrets (folders, languages), except for proxy
+        // URLs, which may have a password.
         if !is_passed_on(name) || is_proxy(name) {
             self.secrets.push(value.clone());
         }

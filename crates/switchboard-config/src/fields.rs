@@ -1,4 +1,5 @@
-//! Every field of `switchboard.toml`, once: what drives reading, suggestions and the JSON schema.
+//! The table of all fields of `switchboard.toml`: used for reading, suggestions and the JSON
+//! schema.
 
 /// One `[section]`, or one `[servers.NAME]`.
 #[derive(Debug)]
@@ -14,35 +15,35 @@ pub(super) struct Section {
 pub(super) struct FieldSpec {
     pub(super) name: &'static str,
     pub(super) kind: ValueKind,
-    /// Which servers may have it.
+    /// Which transports have it.
     pub(super) applies_to: FieldTransport,
-    /// What it is for, as editors show it.
+    /// Its purpose, shown by editors.
     pub(super) description: &'static str,
-    /// What holds where it is absent, as it would be written.
+    /// The default, as it would be written.
     pub(super) default: Option<&'static str>,
 }
 
-/// What a value looks like.
+/// The type of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ValueKind {
     Text,
     Texts,
     /// Names and secret values.
     Secrets,
-    /// A text that is never shown.
+    /// A string that is never shown.
     Secret,
-    /// A port of this machine.
+    /// A TCP port.
     Port,
     Flag,
     Duration,
     /// A duration as a bare number.
     Milliseconds,
     Bytes,
-    /// One of these words, each with what it means.
+    /// One of these words, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
 }
 
-/// Which servers a field belongs to.
+/// Which transports a field belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldTransport {
     Both,
@@ -327,7 +328,7 @@ pub(super) const SERVERS: Section = Section {
     ],
 };
 
-/// Fields of the native file that entries of every other kind of file may have as well.
+/// Fields of the native file that entries of every other dialect may have as well.
 pub(super) const OURS: &[&str] = &[
     "connect_timeout",
     "call_timeout",
@@ -336,7 +337,7 @@ pub(super) const OURS: &[&str] = &[
     "start",
 ];
 
-/// The same for files whose calls have one deadline, whatever progress there is.
+/// As [`OURS`], for dialects with one absolute deadline of calls.
 pub(super) const OURS_WITH_ONE_DEADLINE: &[&str] =
     &["connect_timeout", "call_timeout", "protocol", "start"];
 
@@ -437,7 +438,7 @@ pub(super) const NAMING: Section = Section {
     )],
 };
 
-/// What other programs call it, and what it is here.
+/// Names of fields in other programs, with the native ones.
 const ALIASES: &[(&str, &str)] = &[
     ("mcpServers", "servers"),
     ("mcp_servers", "servers"),
@@ -474,7 +475,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("disabled_tools", "exclude_tools"),
 ];
 
-/// The known name nearest to an unknown one, if any is near.
+/// The known name most similar to an unknown one, if any is similar.
 pub(super) fn nearest(
     unknown: &str,
     known: impl Iterator<Item = &'static str> + Clone,
@@ -484,7 +485,7 @@ pub(super) fn nearest(
     {
         return Some(ours);
     }
-    // Nothing that long is a slip of the finger, and the distance costs length times length.
+    // So long a name is no typing mistake, and computing the distance takes quadratic time.
     if unknown.len() > 64 {
         return None;
     }

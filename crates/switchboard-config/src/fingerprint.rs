@@ -1,4 +1,4 @@
-//! The launch fingerprint: BLAKE3 over what decides what runs and where it connects (T2).
+//! The launch fingerprint: BLAKE3 over everything that decides what runs and where it connects.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -7,8 +7,8 @@ use super::reference::{ReferenceSyntax, TextRole};
 use super::{Endpoint, HttpAuth, HttpWire, OAuthGrant, ServerConfig};
 use crate::secret::Secret;
 
-/// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the
-/// formatting or key order.
+/// Identifies the launch of a server: BLAKE3 over its endpoint as written, independent of
+/// formatting and key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -35,7 +35,8 @@ impl ServerConfig {
                 digest.list("args", stdio.args.iter().map(String::as_bytes));
                 digest.part("inherit_env", &[u8::from(stdio.inherit_env)]);
                 digest.list("cwd", stdio.cwd.iter().map(String::as_bytes));
-                // An entry without any keeps the fingerprint it had before there were such.
+                // Hashed only if present, so that entries without it keep the fingerprint of
+                // earlier versions.
                 if !stdio.unset.is_empty() {
                     digest.list("unset", stdio.unset.iter().map(String::as_bytes));
                 }
@@ -62,15 +63,16 @@ impl ServerConfig {
                     HttpWire::Sse => b"sse",
                 };
                 digest.part("wire", wire);
-                // An entry without any keeps the fingerprint it had before there were such fields.
+                // Hashed only if present, so that entries without it keep the fingerprint of
+                // earlier versions.
                 if http.auth != HttpAuth::default() {
                     digest.auth(&http.auth);
                 }
             }
             Endpoint::Invalid(_) => digest.part("type", b"wrong"),
         }
-        // The same text may refer to a variable in one kind of file and not in another; where it
-        // does not, formats do not count.
+        // The same text may be a reference in one dialect and literal in another. Only then the
+        // syntax is part of the fingerprint.
         if self.endpoint.reads_otherwise_than_native() {
             let syntax: &[u8] = match self.endpoint.syntax() {
                 ReferenceSyntax::Native => b"native",
@@ -102,7 +104,7 @@ impl ServerConfig {
 }
 
 impl Endpoint {
-    /// Whether any of its texts means something else than it would in the native file.
+    /// Whether any of its texts would have another meaning in the native file.
     fn reads_otherwise_than_native(&self) -> bool {
         let syntax = self.syntax();
         let differs = |part: TextRole, text: &str| {
@@ -145,7 +147,8 @@ impl Endpoint {
     }
 }
 
-/// A hash of named parts, each with its length, so that no two lists of parts look the same.
+/// Hashes named parts, each with its length, so that different lists of parts never hash the same
+/// bytes.
 pub(crate) struct FingerprintHasher(blake3::Hasher);
 
 impl FingerprintHasher {
@@ -199,7 +202,8 @@ impl FingerprintHasher {
         for (name, text) in &texts {
             self.list(name, text.iter().map(String::as_bytes));
         }
-        // Absent before there was such a field: what was accepted then stays accepted.
+        // Hashed only if present, so that what was accepted before this field existed stays
+        // accepted.
         if let Some(issuer) = issuer {
             self.part("issuer", issuer.as_bytes());
         }

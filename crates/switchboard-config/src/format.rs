@@ -1,5 +1,5 @@
-//! The formats that files are written in: each turns a text into a [`Node`](super::tree::Node), or
-//! tells where it cannot.
+//! The file formats: each parses a text into a [`Node`](super::tree::Node) and reports syntax
+//! errors.
 
 use std::path::Path;
 
@@ -14,20 +14,20 @@ mod toml;
 #[cfg(feature = "yaml")]
 mod yaml;
 
-/// How a file is written down.
+/// A file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Toml,
     /// With comments and trailing commas, as editors allow them.
     Json,
     Yaml,
-    /// A Markdown file whose head, between two lines of `---`, is YAML.
+    /// A Markdown file with YAML front matter between two lines of `---`.
     FrontMatter,
     Hcl,
 }
 
 impl Format {
-    /// By the file's name.
+    /// By the file's extension.
     pub(super) fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "toml" => Some(Self::Toml),
@@ -39,7 +39,7 @@ impl Format {
         }
     }
 
-    /// For a file whose name does not tell: by its kind, where a person said it, or by how it
+    /// For a file without a known extension: by its dialect, if a person named it, or by how it
     /// begins.
     pub(super) fn guess(dialect: Option<Dialect>, text: &str) -> Self {
         let begins = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
@@ -50,8 +50,7 @@ impl Format {
         }
     }
 
-    /// Reads a text. What is no valid text of the format is told, all of it, and what can be read
-    /// is returned all the same.
+    /// Parses a text. Reports all syntax errors, and returns what could be parsed.
     pub(super) fn parse(self, text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
         diagnostics.json = self == Self::Json;
         match self {
@@ -77,10 +76,10 @@ pub(super) const NO_HCL: &str = "this build does not read HCL files; enable the 
 #[cfg(not(feature = "yaml"))]
 pub(super) const NO_YAML: &str = "this build does not read YAML files; enable the feature `yaml`";
 
-/// The only error of the file: what else would be missing is in the text that was not read.
+/// Reported as a syntax error, so that fields of the unread text are not reported as missing.
 #[cfg(not(all(feature = "hcl", feature = "yaml")))]
 fn not_in_this_build(message: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
-    diagnostics.broken(None, message);
+    diagnostics.syntax_error(None, message);
     Node {
         at: 0,
         value: super::tree::Tree::Table(Vec::new()),

@@ -1,4 +1,4 @@
-//! Reads files and merges them by whole entries.
+//! Loads configuration files: reads, parses, interprets and merges them.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -19,13 +19,13 @@ use merge::{merge_policies, merge_servers};
 
 mod merge;
 
-/// Whose file it is: decides what it may do.
+/// Who wrote a file, which decides how far it is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The user's own: trusted.
+    /// The user: trusted.
     User,
-    /// A project's: inert until trusted; what it would let run without asking counts once that was
-    /// accepted, too.
+    /// A project: its servers do not start, and its permissions do not apply, until a person has
+    /// accepted them.
     Project,
     /// Given with `-c`: trusted for this run.
     Given,
@@ -38,12 +38,12 @@ pub struct ConfigFile {
     pub path: PathBuf,
     /// Whose it is.
     pub scope: Scope,
-    /// What kind it is, where a person said so; found out by its path and shape where not.
+    /// Its dialect, if a person named it; else it is recognised by path and content.
     pub dialect: Option<Dialect>,
 }
 
 impl ConfigFile {
-    /// A file whose kind is found out.
+    /// A file whose dialect is recognised by path and content.
     pub fn new(path: impl Into<PathBuf>, scope: Scope) -> Self {
         Self {
             path: path.into(),
@@ -53,16 +53,16 @@ impl ConfigFile {
     }
 }
 
-/// No configuration is larger; a larger file is a mistake, or meant to exhaust us (T27).
+/// Larger files are refused: they are a mistake, or meant to exhaust memory.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Reads the files, highest precedence first, and merges them. All errors of all files come back at
+/// Loads the files, highest precedence first, and merges them. Returns the errors of all files at
 /// once.
 pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
     merged(files, read)
 }
 
-/// What a text means as the content of the only file.
+/// Loads a text as the content of the only file.
 #[cfg(feature = "fuzzing")]
 pub(super) fn load_text(file: &ConfigFile, text: &str) -> Result<Config, ConfigErrors> {
     merged(std::slice::from_ref(file), |file| interpret(file, text))
@@ -94,38 +94,37 @@ fn merged(
     }
 }
 
-/// One file as meant, before it meets the others.
+/// One file, interpreted and not merged yet.
 pub(super) struct LoadedFile {
     pub(super) dialect: Dialect,
     pub(super) format: Format,
-    /// Each with what it says, and where.
+    /// Each with its values and their locations.
     pub(super) servers: Vec<(ServerConfig, Vec<EntryValue>)>,
-    /// Its own, then that of the file beside it.
+    /// Its own, then that of its permissions file.
     policies: Vec<Policy>,
-    /// What it would let run without asking, where it is a project's.
+    /// What it would allow without asking, if it is a project's file.
     project: Option<ProjectPermissions>,
     warnings: Vec<Diagnostic>,
 }
 
 fn read(file: &ConfigFile) -> Result<LoadedFile, Vec<Diagnostic>> {
-    interpret(file, &text_of(file)?)
+    interpret(file, &read_text(file)?)
 }
 
 /// The text of a file.
-pub(super) fn text_of(file: &ConfigFile) -> Result<String, Vec<Diagnostic>> {
+pub(super) fn read_text(file: &ConfigFile) -> Result<String, Vec<Diagnostic>> {
     let shown = Arc::new(file.path.clone());
-    let bytes = read_text(&shown, file.scope)
+    let bytes = read_bytes(&shown, file.scope)
         .map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
     as_text(&bytes, &shown).map(str::to_owned)
 }
 
-/// What a text means as the content of a file, which is not read.
+/// Interprets a text as the content of a file. The file itself is not read.
 pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec<Diagnostic>> {
     let shown = Arc::new(file.path.clone());
-    // The folder is resolved once, so that what is relative to it cannot come to mean another
-    // place. The file's own link is not followed: what a link points to must not lend it its
-    // folder or its trust.
-    let located = Arc::new(locate(&file.path));
+    // Links in the folder's path are resolved once, so that relative paths stay stable. If the file
+    // itself is a link, it is not followed: the target must not lend it its folder or its trust.
+    let located = Arc::new(resolve_links(&file.path));
     let mut diagnostics = Diagnostics::new(shown.clone(), text);
     let format = Format::of(&file.path).unwrap_or_else(|| Format::guess(file.dialect, text));
     let document = format.parse(text, &mut diagnostics);
@@ -133,9 +132,9 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
         .dialect
         .unwrap_or_else(|| recognise(&located, format, &document, &mut diagnostics));
     let written = dialect.reader().open(&document, &mut diagnostics);
-    let beside = permissions_beside(file, &located, dialect);
+    let beside = read_permissions_file(file, &located, dialect);
     let context = FileContext {
-        folder: Arc::new(folder(&located, dialect, file.scope)),
+        folder: Arc::new(base_folder(&located, dialect, file.scope)),
         file: located,
         scope: file.scope,
         dialect,
@@ -148,8 +147,7 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
         let server = fields
             .as_ref()
             .and_then(|fields| server_entry::server(entry, fields, &context, &mut diagnostics));
-        // C12: where a wrong entry stops nobody, the first thing that is wrong with it is its
-        // server's state.
+        // In a lenient dialect the first error of an entry becomes its server's state.
         let wrong = if dialect.profile().strict {
             Vec::new()
         } else {
@@ -209,8 +207,8 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
     }
 }
 
-/// S0-42: what the file beside says of permissions, where the dialect has one and it is there.
-fn permissions_beside(
+/// Reads the dialect's separate permissions file, if it has one and the file exists.
+fn read_permissions_file(
     file: &ConfigFile,
     located: &Path,
     dialect: Dialect,
@@ -227,7 +225,7 @@ fn permissions_beside(
         return Ok(None);
     }
     let shown = Arc::new(path);
-    let bytes = read_text(&shown, file.scope)
+    let bytes = read_bytes(&shown, file.scope)
         .map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
     let text = as_text(&bytes, &shown)?;
     let mut diagnostics = Diagnostics::new(shown.clone(), text);
@@ -244,7 +242,7 @@ fn permissions_beside(
 
 fn as_text<'t>(bytes: &'t [u8], shown: &Arc<PathBuf>) -> Result<&'t str, Vec<Diagnostic>> {
     std::str::from_utf8(bytes).map_err(|fault| {
-        let (line, column) = place_of_bad_byte(bytes, fault.valid_up_to());
+        let (line, column) = line_and_column_of_byte(bytes, fault.valid_up_to());
         vec![Diagnostic {
             file: shown.clone(),
             line,
@@ -255,9 +253,8 @@ fn as_text<'t>(bytes: &'t [u8], shown: &Arc<PathBuf>) -> Result<&'t str, Vec<Dia
     })
 }
 
-fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
-    // A pipe planted in a project must not make us wait: it is opened without waiting, and refused
-    // below.
+fn read_bytes(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
+    // A named pipe in a project must not block: it is opened without blocking, and refused below.
     let flags = if scope == Scope::Given {
         OFlag::empty()
     } else {
@@ -297,7 +294,7 @@ pub(super) fn unreadable(fault: std::io::Error) -> String {
     }
 }
 
-fn place_of_bad_byte(text: &[u8], at: usize) -> (usize, usize) {
+fn line_and_column_of_byte(text: &[u8], at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line_start = before
         .iter()
@@ -313,8 +310,8 @@ fn place_of_bad_byte(text: &[u8], at: usize) -> (usize, usize) {
     )
 }
 
-/// The file's place: its folder with all links followed, and its own name.
-fn locate(path: &Path) -> PathBuf {
+/// The file's path with all links of its folder resolved.
+fn resolve_links(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match (
         absolute
@@ -327,10 +324,10 @@ fn locate(path: &Path) -> PathBuf {
     }
 }
 
-/// What relative paths of a file start at: its folder; the folder around it, where the dialect
-/// keeps its file in a folder of its own; and the current folder for the user's file of a dialect
-/// that says so (S2-60).
-fn folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
+/// The base of a file's relative paths: its folder; the folder around it, if the dialect keeps its
+/// file in a folder of its own; or the current folder, for the user's file of a dialect that says
+/// so.
+fn base_folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
     let own = located.parent().unwrap_or(Path::new(""));
     if !in_own_folder(located, dialect) {
         return own.to_owned();

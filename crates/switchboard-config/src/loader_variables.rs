@@ -1,11 +1,9 @@
-//! Variables that decide how a program finds or loads code, other programs or its configuration,
-//! whatever its command says (T5).
+//! Environment variables that decide which code, programs or configuration a program loads.
 //!
-//! A name is judged by its category: by a word that says what the variable is for, or by the family
-//! of variables it belongs to, which are those of a program that loads code.
+//! A variable is recognised by a word in its name, or by the family of variables it belongs to
+//! (those of an interpreter, a loader, a build tool).
 
-/// What each category does to a program, the names of it, and the families by how their names
-/// begin.
+/// What a category of variables does, its names, and the prefixes of its families.
 struct Category {
     effect: &'static str,
     names: &'static str,
@@ -75,20 +73,20 @@ const CATEGORIES: &[Category] = &[
     },
 ];
 
-/// Of a family, what only tells a program who it works for or how much to say.
+/// Members of a family that decide nothing about code.
 const HARMLESS: &str = "NODE_ENV NODE_NO_WARNINGS NODE_DEBUG NODE_DISABLE_COLORS PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 \
     PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER PYTHONASYNCIODEBUG PYTHONNOUSERSITE PYTHONSAFEPATH PYTHONOPTIMIZE \
     DOTNET_ENVIRONMENT DOTNET_NOLOGO";
-/// Families of which nothing is harmless: addresses and names decide where packages come from.
+/// Families without harmless members: their URLs and names decide where packages come from.
 const PACKAGE_MANAGERS: &str =
     "NPM_CONFIG_ PIP_ UV_ YARN_ PNPM_ CARGO_ GEM_ BUNDLE_ NUGET_ COMPOSER_";
 const HARMLESS_FAMILIES: &str = "GIT_AUTHOR_ GIT_COMMITTER_";
-/// The last words of such names.
+/// Last words of names that are harmless within a family.
 const HARMLESS_WORDS: &str = "TOKEN KEY SECRET PASSWORD USER USERNAME EMAIL URL HOST PORT TIMEOUT";
 
-/// What a variable does to a program that gets it; `None` for an ordinary one.
+/// What a variable decides; `None` for an ordinary one.
 pub(crate) fn effect(name: &str) -> Option<&'static str> {
-    // npm reads its own in any case and with hyphens.
+    // npm accepts its variables in any case and with hyphens.
     let name = name.to_ascii_uppercase().replace(['-', '.'], "_");
     by_word(&name).or_else(|| by_category(&name))
 }
@@ -108,12 +106,12 @@ fn by_category(name: &str) -> Option<&'static str> {
     (whole_family || !harmless).then_some(found)
 }
 
-/// `GOPATH`, `GOFLAGS`, `GO111MODULE`: Go's own are one word.
+/// `GOPATH`, `GOFLAGS`, `GO111MODULE`: Go's variables are one word.
 fn is_go(name: &str) -> bool {
     name.len() > 3 && name.starts_with("GO") && !name.contains('_') && !name.starts_with("GOOGLE")
 }
 
-/// What a name says by its words, whichever program it is for.
+/// Recognises a variable by the words of its name, for any program.
 fn by_word(name: &str) -> Option<&'static str> {
     let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
     let last = *words.last()?;

@@ -18,8 +18,8 @@ mod exposure;
 mod glob;
 mod style;
 
-/// Stands where a server's name does, for tools that are not a server's. No file can name a server
-/// so.
+/// In place of a server's name for tools that belong to no server. Not valid as a server's name in
+/// a file.
 const HOST: &str = "@host";
 
 /// The key of a server in the configuration: `[A-Za-z0-9_-]{1,32}`, no `__`, no `_` at its ends.
@@ -62,8 +62,8 @@ impl ServerName {
         })
     }
 
-    /// Checks the rules of the other dialects' files, which allow nearly any text.
-    pub fn dialect(text: &str) -> Result<Self, BadName> {
+    /// Checks the rules of lenient dialects, which allow nearly any text.
+    pub fn lenient(text: &str) -> Result<Self, BadName> {
         let reason = if text.is_empty() {
             "it is empty"
         } else if text.chars().count() > 128 {
@@ -85,12 +85,12 @@ impl ServerName {
         })
     }
 
-    /// What stands in place of a server for tools that are not a server's: `@host`.
+    /// In place of a server's name for tools that belong to no server: `@host`.
     pub fn host() -> Self {
         Self(HOST.into())
     }
 
-    /// Whether it is no server, but the program that embeds the host.
+    /// Whether it is `@host`, the program that embeds the host.
     pub fn is_host(&self) -> bool {
         &*self.0 == HOST
     }
@@ -100,8 +100,8 @@ impl ServerName {
         &self.0
     }
 
-    /// The name as the last argument of a command that a person copies: a file may name a server
-    /// anything (T6).
+    /// The name as the last argument of a command that a person copies, quoted: a dialect's file
+    /// may contain any name.
     pub fn for_shell(&self) -> std::borrow::Cow<'_, str> {
         crate::shell::argument(&self.0)
     }
@@ -255,7 +255,7 @@ mod tests {
     fn a_dialect_server_name_may_be_nearly_any_visible_text() {
         let check = |text: &str, reason: Option<&str>| {
             assert_eq!(
-                ServerName::dialect(text).err().map(|bad| bad.reason),
+                ServerName::lenient(text).err().map(|bad| bad.reason),
                 reason,
                 "{text:?}"
             );

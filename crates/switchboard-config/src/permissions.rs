@@ -6,31 +6,30 @@ use std::sync::Arc;
 use super::Dialect;
 use crate::name::ServerName;
 
-/// `[permissions]`, as written.
+/// Mode and rules, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// What holds where no rule does.
+    /// Applies where no rule matches.
     pub mode: Mode,
-    /// `server` or `server/tool`, a glob per part.
+    /// Rules that allow: `server` or `server/tool`, a glob per part.
     pub allow: Vec<RuleText>,
-    /// Always asked.
+    /// Rules that always ask.
     pub ask: Vec<RuleText>,
-    /// Never allowed.
+    /// Rules that deny.
     pub deny: Vec<RuleText>,
-    /// Some file says something about permissions, if only that they are asked about. Where none
-    /// does, a dialect whose document calls the gate optional has none
-    /// ([`DialectProfile::ungated_by_default`]).
+    /// Whether any file has a permissions section. If none has, dialects with
+    /// [`ungated_by_default`](crate::DialectProfile::ungated_by_default) do not ask.
     pub configured: bool,
 }
 
-/// A rule as written, with its place.
+/// A rule as written, with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleText {
-    /// The spelling.
+    /// The rule's text.
     pub text: String,
-    /// The kind of file it stands in: only that kind's spellings count.
+    /// The dialect of its file, which decides the syntax.
     pub dialect: Dialect,
-    /// The file it stands in.
+    /// Its file.
     pub file: Arc<PathBuf>,
     /// 1-based.
     pub line: usize,
@@ -55,13 +54,12 @@ pub struct Security {
     pub allow_servers: Vec<String>,
     /// These never run, whatever the allow list says.
     pub deny_servers: Vec<String>,
-    /// Definitions that changed since they were pinned are not covered by `allow` rules and
-    /// `trust`.
+    /// Whether `allow` rules and `trust` cover only the definitions that were pinned.
     pub locked: bool,
 }
 
 impl Security {
-    /// Which list keeps a server from running, if one does.
+    /// Why a server may not run, if a list excludes it.
     pub fn blocks(&self, server: &ServerName) -> Option<&'static str> {
         let names = |list: &[String]| list.iter().any(|name| name == server.as_str());
         if names(&self.deny_servers) {

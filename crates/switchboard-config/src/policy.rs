@@ -1,4 +1,4 @@
-//! `[permissions]`, `[security]` and `[naming]` of one file as meant.
+//! The sections `[permissions]`, `[security]` and `[naming]` of one file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,27 +9,28 @@ use super::raw::{AtOffset, FieldTable, RawConfig};
 use super::{Dialect, Location, Mode, RuleText};
 use crate::name::Style;
 
-/// What one file says beside its servers.
+/// The settings of one file beside its servers.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
     pub(super) mode: Option<WithLocation<Mode>>,
     pub(super) allow: Vec<RuleText>,
     pub(super) ask: Vec<RuleText>,
     pub(super) deny: Vec<RuleText>,
-    /// It says something about permissions.
+    /// Whether it has a permissions section.
     pub(super) configured: bool,
     /// Not empty.
     pub(super) allow_servers: Option<WithLocation<Vec<String>>>,
     pub(super) deny_servers: Option<WithLocation<Vec<String>>>,
-    /// `true`, if set: `false` is how it is anyway.
+    /// `Some(true)` or `None`: `false` is the default.
     pub(super) locked: Option<WithLocation<bool>>,
     pub(super) naming: Option<WithLocation<Style>>,
 }
 
-/// A value and its place, until it is known which file decides.
+/// A value with its location, until the files are merged.
 pub(super) type WithLocation<T> = (T, Location);
 
-/// Reads the three sections. What a project's file may not say is left out, with a warning.
+/// Reads the three sections. Settings that a project's file may not have are ignored with a
+/// warning.
 pub(super) fn policy(
     written: &RawConfig,
     file: &Arc<PathBuf>,
@@ -61,7 +62,7 @@ pub(super) fn policy(
         allow: rules(permissions, "allow", file, dialect, diagnostics),
         ask: rules(permissions, "ask", file, dialect, diagnostics),
         deny: rules(permissions, "deny", file, dialect, diagnostics),
-        configured: written.gated || !permissions.0.is_empty(),
+        configured: written.has_permissions || !permissions.0.is_empty(),
         allow_servers: with_location(
             names(security, "allow_servers", diagnostics),
             security,
@@ -85,9 +86,9 @@ pub(super) fn policy(
     };
     if let (Some([]), Some(at)) = (
         security.texts("allow_servers"),
-        security.at("allow_servers"),
+        security.offset_of("allow_servers"),
     ) {
-        let path = format!("security.{}", security.spelt("allow_servers"));
+        let path = format!("security.{}", security.name_in_file("allow_servers"));
         diagnostics.warn(
             at,
             path,
@@ -95,14 +96,14 @@ pub(super) fn policy(
         );
     }
     if scope == Scope::Project {
-        drop_settings_of_a_person(&mut policy, written, diagnostics);
+        drop_user_only_settings(&mut policy, written, diagnostics);
     }
     policy
 }
 
-/// Which servers may run and how tools are named is never for a project to say. What it would let
-/// run without asking is held back by [`ProjectPermissions`](super::ProjectPermissions).
-fn drop_settings_of_a_person(
+/// A project may not decide which servers run and how tools are named. What it would allow without
+/// asking is kept apart in [`ProjectPermissions`](super::ProjectPermissions).
+fn drop_user_only_settings(
     policy: &mut Policy,
     written: &RawConfig,
     diagnostics: &mut Diagnostics<'_>,
@@ -134,8 +135,8 @@ fn ignored(
     diagnostics: &mut Diagnostics<'_>,
 ) {
     diagnostics.warn(
-        fields.at(field).unwrap_or_default(),
-        format!("{section}.{}", fields.spelt(field)),
+        fields.offset_of(field).unwrap_or_default(),
+        format!("{section}.{}", fields.name_in_file(field)),
         message,
     );
 }
@@ -161,7 +162,7 @@ fn rules(
         .collect()
 }
 
-/// `None` where there are none.
+/// `None` if there are none.
 fn names(
     security: &FieldTable,
     field: &str,
@@ -170,7 +171,7 @@ fn names(
     let found = security.texts(field).unwrap_or_default();
     check_not_empty(
         found,
-        &format!("security.{}", security.spelt(field)),
+        &format!("security.{}", security.name_in_file(field)),
         "empty; expected the name of a server",
         diagnostics,
     );
@@ -183,7 +184,7 @@ fn with_location<T>(
     field: &str,
     diagnostics: &Diagnostics<'_>,
 ) -> Option<WithLocation<T>> {
-    let (line, column) = diagnostics.lines.line_and_column(fields.at(field)?);
+    let (line, column) = diagnostics.lines.line_and_column(fields.offset_of(field)?);
     Some((
         value?,
         Location {

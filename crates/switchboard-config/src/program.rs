@@ -1,5 +1,5 @@
-//! Finds the program a command names: in the child's own PATH, or at a path; never in the current
-//! folder (T6).
+//! Finds the program of a command: in the child's own PATH, or at a path; never in the current
+//! folder.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,7 @@ use nix::unistd::{AccessFlags, access};
 
 use super::LaunchFault;
 
-/// The absolute path of `command`. `as_written` is what a fault shows: an expanded command may hold
-/// a secret.
+/// The absolute path of `command`. Errors show `as_written`: an expanded command may hold a secret.
 pub(super) fn find(
     command: &str,
     as_written: &str,
@@ -27,8 +26,7 @@ pub(super) fn find(
     }
     let mut not_executable = None;
     if !command.is_empty() {
-        // An empty or relative part would mean the current folder, where anybody may have put
-        // anything.
+        // Empty and relative parts would mean the current folder, whose content is not trusted.
         for part in path
             .split(':')
             .map(Path::new)
@@ -50,7 +48,7 @@ pub(super) fn find(
     )
 }
 
-/// A path against the file's folder, without `.` parts.
+/// Joins a path to the file's folder, without `.` components.
 pub(crate) fn absolute(folder: &Path, path: &str) -> PathBuf {
     let joined = folder.join(path);
     std::path::absolute(&joined)

@@ -1,5 +1,5 @@
-//! What a project's file would let run without asking: held back until a person has accepted
-//! exactly that.
+//! What a project's file would allow without asking, which applies only after a person has accepted
+//! it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use super::policy::Policy;
 use super::{Config, Dialect, Fingerprint, Location, Mode, RuleText, ServerConfig};
 use crate::name::ServerName;
 
-/// What a project's file would let run without asking. Not in force until a person has accepted it.
+/// What a project's file would allow without asking. Not in force until a person has accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectPermissions {
-    /// The file of the servers: its folder absolute and free of links.
+    /// The file of the servers; its folder is absolute and without symbolic links.
     pub file: Arc<PathBuf>,
-    /// Its kind.
+    /// Its dialect.
     pub dialect: Dialect,
     /// Where it sets the mode `yolo`.
     pub yolo: Option<Location>,
@@ -22,17 +22,16 @@ pub struct ProjectPermissions {
     pub allow: Vec<RuleText>,
     /// Its servers with `trust = true`.
     pub trusted: Vec<ServerName>,
-    /// Its servers, where it says nothing about permissions and its document has no gate then
-    /// (S0-27).
+    /// Its servers, if it has no permissions section and its dialect then asks nothing.
     pub ungated: Vec<ServerName>,
-    /// Its ask and deny rules, one a line. They hold anyway; a yes was given in view of them, and
-    /// ends when one of them goes.
+    /// Its ask and deny rules, one per line. They always apply. Removing one ends an earlier
+    /// acceptance, which was given in view of it.
     pub exceptions: Vec<String>,
 }
 
 impl ProjectPermissions {
-    /// What the policies of a file hold back, its own and that of the file beside it, together with
-    /// its servers.
+    /// Moves what a file would allow without asking out of its policies (its own, and that of its
+    /// permissions file).
     pub(super) fn collect(
         file: &Arc<PathBuf>,
         dialect: Dialect,
@@ -42,7 +41,7 @@ impl ProjectPermissions {
     ) -> Self {
         let is_silent = dialect.profile().ungated_by_default
             && !policies.iter().any(|policy| policy.configured);
-        // As among a person's own files, the first that sets a mode decides.
+        // As with the user's own files, the first that sets a mode decides.
         let mode = policies.iter_mut().find(|policy| policy.mode.is_some());
         let yolo = mode.and_then(|policy| policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo));
         policies
@@ -76,8 +75,8 @@ impl ProjectPermissions {
         }
     }
 
-    /// Leaves out what has no effect among all files: entries that another file replaced, silence
-    /// where some file speaks.
+    /// Removes what has no effect after merging: servers that another file replaced, and missing
+    /// permissions if another file has some.
     pub(super) fn settle(&mut self, config: &Config, is_stricter: bool) {
         let is_here = |name: &ServerName| {
             config
@@ -91,13 +90,13 @@ impl ProjectPermissions {
         self.yolo.take_if(|_| is_stricter);
     }
 
-    /// It holds nothing back.
+    /// Whether there is nothing to accept.
     pub fn is_empty(&self) -> bool {
         self.lines().is_empty()
     }
 
-    /// One fact a line, for a person. Every text from the file is quoted, so that no line can pass
-    /// for another.
+    /// One fact per line, for a person. Every text from the file is quoted, so that no line can
+    /// imitate another.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.yolo.is_some() {
@@ -124,7 +123,7 @@ impl ProjectPermissions {
         lines
     }
 
-    /// What a yes is bound to: the file and all that it would let run.
+    /// What an acceptance is bound to: the file and everything that it would allow.
     pub fn key(&self) -> Fingerprint {
         use std::os::unix::ffi::OsStrExt;
         let mut digest = FingerprintHasher::new("switchboard permissions 1");
@@ -134,12 +133,12 @@ impl ProjectPermissions {
         digest.finish()
     }
 
-    /// Whether it lifts every question about a server by its `trust`.
+    /// Whether it allows all tools of a server by `trust`.
     pub fn trusts(&self, server: &ServerConfig) -> bool {
         self.file == server.source.file && self.trusted.contains(&server.name)
     }
 
-    /// Whether it lifts every question about a server by its silence.
+    /// Whether it allows all tools of a server by having no permissions section.
     pub fn leaves_ungated(&self, server: &ServerConfig) -> bool {
         self.file == server.source.file && self.ungated.contains(&server.name)
     }

@@ -1,22 +1,22 @@
-//! Durations (`30s`) and sizes (`64MiB`), as people write them.
+//! Parses durations (`30s`) and sizes (`64MiB`).
 
 use std::time::Duration;
 
-/// What a duration looks like, for messages.
+/// The form of a duration, for messages.
 pub(super) const DURATION_FORM: &str =
     "a whole number and a unit, such as \"500ms\", \"30s\", \"10m\" or \"1h\"";
 
-/// What a size looks like, for messages.
+/// The form of a size, for messages.
 pub(super) const BYTES_FORM: &str =
     "a whole number of bytes, or one with a unit, such as \"512KiB\" or \"64MiB\"";
 
-/// The longest duration taken: deadlines are added to clocks, which end somewhere.
+/// The longest duration accepted: deadlines are added to points in time, which must not overflow.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The largest message bound taken.
+/// The largest message limit accepted.
 const LARGEST: u64 = 1 << 30;
 
-/// A smaller message bound would not let a handshake through.
+/// A smaller message limit would not let a handshake through.
 const SMALLEST: u64 = 1 << 10;
 
 /// Reads `500ms`, `30s`, `10m`, `1h`; the error says what is wrong with it.

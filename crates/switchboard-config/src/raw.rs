@@ -1,5 +1,5 @@
-//! A document as written: every known field with its place, every value of the right kind; nothing
-//! about what fields mean together.
+//! Reads a document into known fields: checks names and types of values, and not yet how fields fit
+//! together.
 
 use std::time::Duration;
 
@@ -14,40 +14,40 @@ pub(super) use field_table::{AtOffset, FieldTable, FieldValue};
 
 mod field_table;
 
-/// One file.
+/// The sections of one file.
 #[derive(Debug, Default)]
 pub(super) struct RawConfig {
     /// In the order of the file.
     pub(super) servers: Vec<RawServer>,
     pub(super) permissions: FieldTable,
-    /// There is a section about permissions, though it may be empty.
-    pub(super) gated: bool,
+    /// Whether there is a permissions section, even an empty one.
+    pub(super) has_permissions: bool,
     pub(super) security: FieldTable,
     pub(super) naming: FieldTable,
 }
 
-/// One server's entry, not read yet: what is wrong in it may be told of it alone.
+/// One server's entry, its fields not read yet, so that its errors can be attributed to it alone.
 #[derive(Debug)]
 pub(super) struct RawServer {
     pub(super) name: String,
     /// Offset of the name.
     pub(super) at: usize,
-    /// Dotted, as messages show it.
+    /// Dotted path, for messages.
     pub(super) path: String,
     pub(super) node: Node,
 }
 
-/// Variables that a child must not get, though it inherits all others: no field of the native file,
-/// but what a dialect may mean.
+/// Variables to remove from what a child inherits. Not a field of the native file; some dialects
+/// set it.
 pub(super) const UNSET: &str = "unset_env";
 
-/// Reads a native document. What is wrong is collected, never the first thing only.
+/// Reads a native document. All errors are collected.
 pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
     let mut written = RawConfig::default();
     for TableEntry { key, at, value } in document.entries() {
         let section = match key.as_str() {
             "servers" => {
-                written.servers = servers(SERVERS.name, value, diagnostics);
+                written.servers = read_servers(SERVERS.name, value, diagnostics);
                 continue;
             }
             "permissions" => &PERMISSIONS,
@@ -57,11 +57,11 @@ pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawCon
             other => {
                 let sections =
                     [&SERVERS, &PERMISSIONS, &SECURITY, &NAMING].map(|section| section.name);
-                unknown(other, *at, "", "section", sections.into_iter(), diagnostics);
+                report_unknown(other, *at, "", "section", sections.into_iter(), diagnostics);
                 continue;
             }
         };
-        let fields = table(
+        let fields = read_table(
             value,
             section.fields,
             ReferenceSyntax::Native,
@@ -70,7 +70,7 @@ pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawCon
         )
         .unwrap_or_default();
         match section.name {
-            "permissions" => (written.permissions, written.gated) = (fields, true),
+            "permissions" => (written.permissions, written.has_permissions) = (fields, true),
             "security" => written.security = fields,
             _ => written.naming = fields,
         }
@@ -78,8 +78,8 @@ pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawCon
     written
 }
 
-/// The entries of the section that holds the servers, by name.
-pub(super) fn servers(
+/// The entries of the section with the servers.
+pub(super) fn read_servers(
     section: &'static str,
     value: &Node,
     diagnostics: &mut Diagnostics<'_>,
@@ -105,20 +105,20 @@ pub(super) fn servers(
     value.entries().iter().map(server).collect()
 }
 
-/// The fields of a table that are known, each of its kind; unknown ones are told, with the nearest
-/// known one.
-pub(super) fn table(
+/// Reads the known fields of a table. Unknown ones are reported with the nearest known name.
+pub(super) fn read_table(
     value: &Node,
     known: &'static [FieldSpec],
     syntax: ReferenceSyntax,
     path: &str,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<FieldTable> {
-    entry(value, known, &[], syntax, path, diagnostics)
+    read_entry(value, known, &[], syntax, path, diagnostics)
 }
 
-/// The same for an entry of another program's file, which may have these native fields as well.
-pub(super) fn entry(
+/// As [`read_table`], for an entry of a foreign dialect, which may have these native fields as
+/// well.
+pub(super) fn read_entry(
     value: &Node,
     known: &'static [FieldSpec],
     ours: &'static [&'static str],
@@ -164,7 +164,7 @@ pub(super) fn entry(
                     },
                 );
             }
-            None => unknown(
+            None => report_unknown(
                 key,
                 *at,
                 path,
@@ -177,8 +177,8 @@ pub(super) fn entry(
     Some(fields)
 }
 
-/// Tells of a key that nobody knows, with the nearest one that is known.
-pub(super) fn unknown(
+/// Reports an unknown key, with the nearest known one.
+pub(super) fn report_unknown(
     key: &str,
     at: usize,
     path: &str,
@@ -199,7 +199,7 @@ pub(super) fn unknown(
     diagnostics.unknown(at, field, noun, hint);
 }
 
-/// A value, if it is of the field's kind.
+/// Reads a value of the field's kind, or reports what was expected.
 pub(super) fn read_value(
     field: &FieldSpec,
     node: &Node,
@@ -251,7 +251,7 @@ pub(super) fn read_value(
     };
     read.unwrap_or_else(|message| {
         diagnostics.error(node.at, path, message);
-        FieldValue::Wrong
+        FieldValue::Invalid
     })
 }
 
@@ -300,7 +300,7 @@ fn texts(items: &[Node], path: &str, diagnostics: &mut Diagnostics<'_>) -> Field
         }
     }
     if wrong {
-        FieldValue::Wrong
+        FieldValue::Invalid
     } else {
         FieldValue::Texts(read)
     }
@@ -343,7 +343,7 @@ fn secrets(
         }
     }
     if wrong {
-        FieldValue::Wrong
+        FieldValue::Invalid
     } else {
         FieldValue::Secrets(read)
     }

@@ -1,51 +1,47 @@
-//! References in a value, in the syntax of each kind of file.
+//! Parses references to variables, in the syntax of each dialect.
 //!
-//! One reader for checking at load, disclosing before trust, and expanding at start, so that the
-//! three cannot disagree.
+//! The same parser serves checking at load, disclosing before acceptance, and expanding at start,
+//! so that they cannot disagree.
 
-/// One piece of a value.
+/// One segment of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Segment<'a> {
-    /// Text to take as it is.
+    /// Literal text.
     Literal(&'a str),
-    /// A variable to read, and what to take where it is unset or empty.
+    /// A variable, and the default if it is unset or empty.
     Variable {
         name: &'a str,
         default: Option<&'a str>,
     },
 }
 
-/// How a file refers to variables. Each dialect has its own; in all of them a value is read in one
-/// pass.
+/// How a dialect writes references to variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReferenceSyntax {
     /// `${NAME}`, `${env:NAME}`, `${NAME:-default}` in every text; `$$` is a literal `$`.
     #[default]
     Native,
-    /// As native, but `$$` is a literal `$` only before a `{`: elsewhere every `$` is taken as it
-    /// is.
+    /// As native, but `$$` is a literal `$` only before a `{`; every other `$` is literal.
     Braced,
-    /// `${env:NAME}` in the values of variables and headers; every other text, and every other `$`,
-    /// is taken as it is.
+    /// `${env:NAME}` in the values of variables and headers; everything else is literal.
     Placeholder,
-    /// `$NAME` and `${NAME}` in every text; every other `$` is taken as it is.
+    /// `$NAME` and `${NAME}` in every text; every other `$` is literal.
     Shell,
-    /// None: every text is taken as it is.
+    /// No references: every text is literal.
     Literal,
 }
 
-/// Which texts a syntax may treat apart.
+/// What a text is used for: some syntaxes have references only in values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextRole {
-    /// What decides what runs or is reached: command, arguments, folder, URL.
+    /// Command, arguments, working folder or URL.
     Launch,
     /// The value of a variable or a header.
     Value,
 }
 
 impl ReferenceSyntax {
-    /// Takes a value apart, once: what a variable holds is never looked at again. The error says
-    /// what is wrong, without the value.
+    /// Splits a value into literals and variables. The error does not repeat the value.
     pub(crate) fn segments(
         self,
         part: TextRole,
@@ -62,7 +58,7 @@ impl ReferenceSyntax {
         }
     }
 
-    /// What a value means, for comparing: texts that stand side by side are one.
+    /// The segments of a value with adjacent literals joined, for comparison.
     pub(super) fn meaning(
         self,
         part: TextRole,
@@ -84,7 +80,7 @@ impl ReferenceSyntax {
         Ok(meaning)
     }
 
-    /// Whether a value reads any variable. A malformed one counts as reading.
+    /// Whether a value refers to any variable. A malformed value counts as one that does.
     pub(crate) fn reads(self, part: TextRole, value: &str) -> bool {
         self.segments(part, value).map_or(true, |segments| {
             segments
@@ -93,7 +89,7 @@ impl ReferenceSyntax {
         })
     }
 
-    /// The variables a value reads, in order.
+    /// The variables that a value refers to, in order.
     pub(crate) fn variables(self, part: TextRole, value: &str) -> Vec<&str> {
         let found = self.segments(part, value).unwrap_or_default();
         found
@@ -109,13 +105,13 @@ impl ReferenceSyntax {
     }
 }
 
-/// A text that refers to nothing, in the native syntax.
+/// Escapes a literal text for the native syntax.
 pub(super) fn escape(text: &str) -> String {
     text.replace('$', "$$")
 }
 
-/// A text in the native syntax as it was meant, for a field in which nothing is expanded. `None`
-/// where it refers to a variable.
+/// The literal text of a value in the native syntax, for a field that is not expanded. `None` if it
+/// refers to a variable.
 pub(super) fn unescape(text: &str) -> Option<String> {
     let segment = |segment| {
         if let Segment::Literal(text) = segment {
@@ -154,7 +150,7 @@ fn braced(value: &str) -> Result<Vec<Segment<'_>>, &'static str> {
     while let Some(at) = rest.find("${") {
         let before = &rest[..at];
         if before.ends_with('$') {
-            // The first of the two says that the second is no reference.
+            // `$${` is an escaped `${`.
             push_literal(&mut found, before);
             push_literal(&mut found, "{");
             rest = &rest[at + 2..];
@@ -171,8 +167,8 @@ fn braced(value: &str) -> Result<Vec<Segment<'_>>, &'static str> {
     Ok(found)
 }
 
-/// A value in which `reference` knows the references by what follows a `$`: their name, and how
-/// long they are.
+/// Splits a value in which `reference` recognises references by what follows a `$`: returns their
+/// name and length.
 fn marked<'v>(
     value: &'v str,
     reference: impl Fn(&'v str) -> Option<(&'v str, usize)>,
@@ -209,7 +205,7 @@ fn shell(after: &str) -> Option<(&str, usize)> {
     is_name(&after[..end]).then_some((&after[..end], end))
 }
 
-/// Whether it is the name of a variable.
+/// Whether a text is a valid name of a variable.
 pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name
@@ -228,8 +224,7 @@ fn variable(body: &str) -> Result<Segment<'_>, &'static str> {
         Some((name, default)) => (name, Some(default)),
         None => (body, None),
     };
-    // The first "}" closes a reference, so a default with one inside would silently mean something
-    // else.
+    // The first "}" closes a reference, so a default with a reference inside would be cut.
     if default.is_some_and(|default| default.contains("${")) {
         return Err("a default cannot hold another reference; expected ${NAME:-plain text}");
     }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::environment::{Environment, is_passed_on};
 use super::expand::Expansion;
 use super::reference::TextRole;
-use super::sensitive::{is_ordinary, secret_looking, secrets_of};
+use super::sensitive::{is_ordinary, secrets_in_arguments, secrets_of};
 use super::{StdioEndpoint, program};
 use crate::secret::{Redactor, Secret};
 
-/// A child process as it will be started: everything expanded, the program found.
+/// A child process as it will be started.
 #[derive(Clone)]
 pub struct ResolvedLaunch {
     /// Absolute path, found in the child's PATH.
@@ -26,7 +26,7 @@ pub struct ResolvedLaunch {
     pub cwd: Option<PathBuf>,
     /// References to variables that are not set: (variable, field).
     pub unset: Vec<(String, String)>,
-    /// Every value that must not show up in a log: the entry's own env values and what references
+    /// Every value that must not appear in a log: the entry's own env values and what references
     /// expanded to.
     pub secrets: Vec<Secret>,
 }
@@ -43,8 +43,8 @@ impl fmt::Debug for ResolvedLaunch {
     }
 }
 
-/// Expands references against `environment` in one pass and finds the program in the child's own
-/// PATH. `folder` is the file's folder.
+/// Expands references against `environment` and finds the program in the child's own PATH. `folder`
+/// is the base of relative paths.
 pub fn resolve_launch(
     endpoint: &StdioEndpoint,
     folder: &Path,
@@ -90,7 +90,7 @@ pub fn resolve_launch(
     let Expansion {
         unset, mut secrets, ..
     } = expansion;
-    secrets.extend(secret_looking(&args));
+    secrets.extend(secrets_in_arguments(&args));
     secrets.retain(|secret| !is_ordinary(secret.expose()));
     Ok(ResolvedLaunch {
         program,
@@ -103,37 +103,37 @@ pub fn resolve_launch(
     })
 }
 
-/// Why a child cannot be started as written. Each tells what to try.
+/// Why a child process cannot be started, and what to try.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchFault {
-    /// Nothing of that name in PATH.
+    /// No program of that name in PATH.
     #[error("no program {command:?} in PATH; install it, or give its full path in `command`")]
     NoSuchProgram {
         /// As written.
         command: String,
     },
-    /// Nothing at that path.
+    /// No file at that path.
     #[error("there is no file {path:?}; correct `command`{}", starts_at(.folder.as_deref()))]
     NoSuchFile {
         /// The expanded path.
         path: PathBuf,
-        /// What the path starts at, where it is written as a relative one.
+        /// The base of the path, if it was written as a relative one.
         folder: Option<PathBuf>,
     },
-    /// It is there, and cannot be run.
+    /// The file is not executable.
     #[error("{path:?} is not executable; try `chmod +x`")]
     NotExecutable {
         /// Where it was found.
         path: PathBuf,
     },
-    /// The working folder is not one.
+    /// The working folder does not exist.
     #[error("the working folder {path:?} does not exist or is not a folder; correct `cwd`")]
     BadCwd {
         /// The expanded path.
         path: PathBuf,
     },
-    /// A relative path of the user's own file starts at the current folder, where the user's
-    /// servers may not run.
+    /// A relative path of the user's own file starts at the current folder, which the user has not
+    /// accepted.
     #[error(
         "`{field}` is relative to the current folder, in which your own servers do not run yet; accept the folder with `switchboard \
          trust --folder`, or write the whole path"
@@ -142,7 +142,7 @@ pub enum LaunchFault {
         /// The field.
         field: &'static str,
     },
-    /// A variable brought in a zero byte, or a reference cannot be read.
+    /// A value contains a zero byte, or a malformed reference.
     #[error("`{field}` cannot be passed to a program: {fact}")]
     BadText {
         /// The field.
@@ -159,7 +159,8 @@ fn starts_at(folder: Option<&Path>) -> String {
 }
 
 impl LaunchFault {
-    /// The same, for an entry whose relative paths lead to a folder in which nothing is.
+    /// The same fault; if its path is below `folder`, because the current folder was not accepted,
+    /// it says so.
     pub fn not_accepted_below(self, folder: &Path) -> Self {
         match self {
             Self::NoSuchFile { path, .. } if path.starts_with(folder) => {
@@ -172,14 +173,12 @@ impl LaunchFault {
         }
     }
 
-    /// A path that holds what a reference expanded to is shown without it.
+    /// Removes secrets from the paths in the message.
     fn without(mut self, secrets: &[Secret]) -> Self {
         if let Self::NoSuchFile { path, .. }
         | Self::NotExecutable { path }
         | Self::BadCwd { path } = &mut self
         {
-            // A redactor takes a value out whole, so a part of a path goes, and the rest tells
-            // enough.
             *path = Redactor::new(secrets.iter().cloned())
                 .redact(&path.to_string_lossy())
                 .into_owned()

@@ -9,24 +9,24 @@ use super::sensitive::{is_ordinary, secrets_of};
 use super::{HttpAuth, HttpEndpoint, server_entry};
 use crate::secret::Secret;
 
-/// A URL as it will be used: everything expanded.
+/// A URL as it will be requested.
 #[derive(Clone)]
 pub struct ResolvedUrl {
     /// The endpoint.
     pub url: url::Url,
     /// Sent with each request.
     pub headers: Vec<(String, Secret)>,
-    /// What to authorize with, expanded.
+    /// Credentials, expanded.
     pub auth: HttpAuth,
     /// References to variables that are not set: (variable, field).
     pub unset: Vec<(String, String)>,
-    /// Every value that must not show up in a log.
+    /// Every value that must not appear in a log.
     pub secrets: Vec<Secret>,
 }
 
 impl fmt::Debug for ResolvedUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The rest of the URL may hold what references expanded to.
+        // The path and the query may contain secrets.
         f.debug_struct("ResolvedUrl")
             .field("host", &self.url.host_str())
             .field("headers", &self.headers)
@@ -44,7 +44,7 @@ pub struct UrlFault {
     pub fact: String,
 }
 
-/// Expands the references of a URL and its headers against `environment`, in one pass.
+/// Expands the references of a URL, its headers and credentials against `environment`.
 pub fn resolve_url(
     endpoint: &HttpEndpoint,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! Where files are looked for that nobody gave.
+//! Finds configuration files if none was given.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,11 @@ const OF_USER: &str = "switchboard/switchboard.toml";
 /// The other programs' files in the user's home folder.
 const OF_HOME: [&str; 2] = [".agents/mcp.json", ".gemini/settings.json"];
 
-/// What the root of a repository contains. It ends the search for a project's files and decides
-/// nothing else.
+/// Markers of a repository's root, where the search for a project's files ends.
 const OF_REPOSITORY: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
-/// The folder of the project that `current` belongs to: the nearest one with a project's file in
-/// it, from `current` up to the root of its repository; `current` itself where there is none.
+/// The folder of the project that `current` belongs to: the nearest one with a project's file, from
+/// `current` up to the root of its repository; `current` itself if there is none.
 pub fn project_folder(current: &Path) -> PathBuf {
     let has_any =
         |folder: &Path, names: &[&str]| names.iter().any(|name| is_there(&folder.join(name)));
@@ -38,8 +37,7 @@ pub fn project_folder(current: &Path) -> PathBuf {
     with_files.next().unwrap_or(current).to_owned()
 }
 
-/// Every file that is looked for, there or not, highest precedence first: the project's, then the
-/// user's own.
+/// Every path that is searched, highest precedence first: the project's, then the user's own.
 pub fn search_order(
     project_folder: &Path,
     config_folder: &Path,
@@ -52,9 +50,9 @@ pub fn search_order(
     projects.into_iter().chain([user]).chain(home).collect()
 }
 
-/// The files of the [`search_order`] that exist. A project's file that only a symbolic link leads
-/// to is not among them: what was accepted in another project could be reached so.
-/// [`linked_project_files`] names such files.
+/// The files of the [`search_order`] that exist. A project's file behind a symbolic link is left
+/// out, because a link could lead to what was accepted in another project; [`linked_project_files`]
+/// lists such files.
 pub fn search(project_folder: &Path, config_folder: &Path, home_folder: &Path) -> Vec<ConfigFile> {
     let mut files = search_order(project_folder, config_folder, home_folder);
     files.retain(|file| {
@@ -67,14 +65,15 @@ pub fn search(project_folder: &Path, config_folder: &Path, home_folder: &Path) -
         .filter(|file| file.scope == Scope::User)
         .filter_map(place)
         .collect();
-    // In the user's own folder a project's file may be the user's own: then it is that.
+    // In the home folder, a project's path may be the user's own file: then it counts as the
+    // user's.
     files.retain(|file| {
         file.scope == Scope::User || place(file).is_none_or(|place| !users.contains(&place))
     });
     files
 }
 
-/// A project's file that is not read, because a symbolic link leads to it.
+/// A project's file that is not read because its path contains a symbolic link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkedFile {
     /// Where it was looked for.
@@ -107,7 +106,7 @@ pub fn linked_project_files(
         .collect()
 }
 
-/// A dangling link or a folder of that name is there: reading it says what is wrong.
+/// True for dangling links and folders too: reading them reports the error.
 fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

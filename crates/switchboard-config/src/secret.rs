@@ -1,5 +1,5 @@
-//! Text that must not print: values of variables and headers, tokens; and the filter that keeps
-//! them out of what does print.
+//! Secrets (values of variables and headers, tokens), and the redactor that removes them from text
+//! that is shown.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -48,20 +48,20 @@ impl fmt::Debug for Secret {
 /// JSON-escaped forms too.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// None where nothing is known: then redacting costs nothing.
+    /// `None` if there are no secrets: then redacting costs nothing.
     forms: Option<Arc<AhoCorasick>>,
     known: usize,
-    /// Those that change while this is used.
+    /// Secrets that change while the redactor is in use.
     live: Option<LiveSecrets>,
 }
 
-/// Secrets that change while they are in use, such as tokens: what redacts them knows the present
-/// ones. Clones share them.
+/// Secrets that change over time, such as tokens. Clones share them, and every redactor uses the
+/// current ones.
 #[derive(Clone, Default)]
 pub struct LiveSecrets(Arc<ArcSwap<Redactor>>);
 
 impl LiveSecrets {
-    /// From now on these are to be kept out.
+    /// Replaces the current secrets.
     pub fn set(&self, secrets: impl IntoIterator<Item = Secret>) {
         self.0.store(Arc::new(Redactor::new(secrets)));
     }
@@ -73,12 +73,12 @@ impl fmt::Debug for LiveSecrets {
     }
 }
 
-/// What stands in the place of a secret.
+/// Replaces a secret in text.
 const MASK: &str = "[secret]";
 
 impl Redactor {
-    /// A filter for these values. Values shorter than four characters are left alone: they would
-    /// redact ordinary words.
+    /// A redactor of these values. Values shorter than four characters are ignored: they would
+    /// match ordinary words.
     pub fn new(known: impl IntoIterator<Item = Secret>) -> Self {
         let mut forms = BTreeSet::new();
         let mut count = 0;
@@ -104,7 +104,7 @@ impl Redactor {
         }
     }
 
-    /// Keeps these out as well, whatever they are at the time.
+    /// Also redacts these, as they are at the time of redacting.
     pub fn and_live(self, live: LiveSecrets) -> Self {
         Self {
             live: Some(live),
@@ -123,7 +123,7 @@ impl Redactor {
         }
     }
 
-    /// A server's words, with every known secret replaced.
+    /// A server's text, with every known secret replaced.
     pub fn words(&self, text: &str) -> Redacted {
         Redacted(Untrusted::new(self.redact(text)))
     }
@@ -144,8 +144,7 @@ impl Redactor {
     }
 }
 
-/// A stranger's text without the secrets that were known when it came. Only a [`Redactor`] makes
-/// one: what has this type shows none.
+/// Untrusted text without the secrets known when it arrived. Only a [`Redactor`] creates it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Redacted(Untrusted);
 
@@ -169,7 +168,7 @@ fn add_forms(value: &str, forms: &mut BTreeSet<String>) {
     if trimmed.chars().count() >= 4 {
         forms.insert(trimmed.to_owned());
     }
-    // A key of many lines is printed line by line.
+    // A key of several lines may be printed line by line.
     forms.extend(
         value
             .lines()
@@ -181,8 +180,8 @@ fn add_forms(value: &str, forms: &mut BTreeSet<String>) {
         let whole = encoding.encode(value.as_bytes());
         forms.insert(format!("{whole}{}", &"=="[..(4 - whole.len() % 4) % 4]));
         forms.insert(whole);
-        // Inside a longer text, as in `Basic base64(user:token)`: what the value alone decides, at
-        // each of the three offsets.
+        // Inside a longer encoded text, as in `Basic base64(user:token)`: the characters that
+        // depend on the value alone, at each of the three alignments.
         for offset in 0..3 {
             let shifted = encoding.encode(&[&[0; 2][..offset], value.as_bytes()].concat());
             let core = &shifted[(offset * 8).div_ceil(6)..(offset + value.len()) * 8 / 6];

@@ -1,29 +1,26 @@
-//! Which values of an entry are secrets: decided by their names and by their form. Pure.
+//! Decides which values of an entry are secrets, by their names and their form.
 //!
-//! Where an entry is shown, no value of `env` or `headers` is, secret or not. This decides what is
-//! taken out of free text (logs, errors, progress), where blacking out an ordinary word would make
-//! the text unreadable.
+//! Displays of an entry mask all values of `env` and `headers`. This module decides what is
+//! redacted in free text (logs, errors, progress), where redacting an ordinary word would make the
+//! text unreadable.
 
 use crate::secret::Secret;
 
-/// Words in a name that say that its value is a secret, without their separators.
+/// A name that contains one of these, ignoring separators, names a secret.
 const SECRET: &str = "token secret password passwd passphrase apikey accesskey privatekey signingkey encryptionkey licensekey credential bearer \
                       authorization cookie webhook jwt dsn connectionstring databaseurl signature sessionid";
 
-/// Words that say so where they stand alone between separators.
+/// A name with one of these as a separate word names a secret.
 const SECRET_WORDS: [&str; 7] = ["key", "keys", "pass", "pwd", "pat", "auth", "creds"];
 
-/// Last words of a name that make it speak of something else than the secret: `TOKEN_LIMIT`,
-/// `KEY_FILE`.
+/// A name that ends in one of these is not that of a secret: `TOKEN_LIMIT`, `KEY_FILE`.
 const ABOUT: &str = "limit max min count size length ttl timeout expiry file path dir folder mode type name format version";
 
-/// Words that are nobody's secret, under whatever name; to black them out would make every log
-/// unreadable.
+/// Values that are never secrets, whatever their name.
 const ORDINARY: &str = "true false yes no on off none null auto trace debug info warn warning error verbose silent production development test \
                         stdio localhost";
 
-/// The secrets in the value that stands under this name: itself, and what stands behind `Bearer` or
-/// `Basic` in it.
+/// The secrets in a value of this name: the whole value, and what follows `Bearer` or `Basic`.
 pub(crate) fn secrets_of(name: &str, value: &str) -> Vec<Secret> {
     if !is_secret(name, value) {
         return Vec::new();
@@ -35,8 +32,8 @@ pub(crate) fn secrets_of(name: &str, value: &str) -> Vec<Secret> {
         .collect()
 }
 
-/// Whether a name says that its value is a secret: `--api-key`, `GITHUB_TOKEN`, `clientSecret`.
-pub(crate) fn says_secret(name: &str) -> bool {
+/// Whether a name is that of a secret: `--api-key`, `GITHUB_TOKEN`, `clientSecret`.
+pub(crate) fn names_a_secret(name: &str) -> bool {
     let words = words(name);
     if words
         .last()
@@ -51,7 +48,7 @@ pub(crate) fn says_secret(name: &str) -> bool {
         || words.iter().any(|word| SECRET_WORDS.contains(&&**word))
 }
 
-/// Whether a value is a word that is nobody's secret.
+/// Whether a value is never a secret.
 pub(crate) fn is_ordinary(value: &str) -> bool {
     value.is_empty()
         || ORDINARY
@@ -61,18 +58,18 @@ pub(crate) fn is_ordinary(value: &str) -> bool {
 
 fn is_secret(name: &str, value: &str) -> bool {
     !is_ordinary(value)
-        && (says_secret(name) || without_scheme(value).is_some() || !is_plain(value))
+        && (names_a_secret(name) || without_scheme(value).is_some() || !is_plain(value))
 }
 
-/// What stands behind the word that says how to authorize.
+/// The credentials after an authorization scheme.
 fn without_scheme(value: &str) -> Option<&str> {
     ["Bearer ", "Basic "]
         .iter()
         .find_map(|scheme| value.strip_prefix(scheme))
 }
 
-/// Whether a value is made of words and numbers, as names, paths, addresses and levels are; what
-/// was made at random is not.
+/// Whether a value consists of words and numbers, as names, paths, URLs and levels do, and random
+/// tokens do not.
 fn is_plain(value: &str) -> bool {
     let has_password = url::Url::parse(value).is_ok_and(|url| url.password().is_some());
     !has_password
@@ -101,7 +98,7 @@ fn is_word(run: &str) -> bool {
         upper == 0 || upper == letters.len() || (upper == 1 && letters[0].is_uppercase());
     match (letters.len(), characters.len()) {
         (0, digits) => digits <= 10,
-        // Letters alone.
+        // Only letters.
         (all, length) if all == length => {
             length <= 12 || (length <= 24 && (is_one_case || upper * 4 <= length))
         }
@@ -131,9 +128,9 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Values of arguments whose name says that they are secret: `--token=x`, `--api-key x`, `-e
-/// API_KEY=x`, `-H "Authorization: x"`; and the passwords of addresses.
-pub(crate) fn secret_looking(args: &[String]) -> Vec<Secret> {
+/// Secrets in arguments, by the name of the option: `--token=x`, `--api-key x`, `-e API_KEY=x`, `-H
+/// "Authorization: x"`; and passwords in URLs.
+pub(crate) fn secrets_in_arguments(args: &[String]) -> Vec<Secret> {
     let mut found = Vec::new();
     for (index, arg) in args.iter().enumerate() {
         // A header in an argument of its own: `Authorization: Bearer x`.
@@ -143,7 +140,7 @@ pub(crate) fn secret_looking(args: &[String]) -> Vec<Secret> {
             None => (arg.as_str(), None),
         };
         if let Some(value) = value.filter(|value| !value.starts_with('-'))
-            && says_secret(flag)
+            && names_a_secret(flag)
         {
             found.extend(secrets_of(flag, value));
         }
@@ -165,7 +162,7 @@ mod tests {
         let check = |names: &str, expected: bool| {
             names
                 .split_whitespace()
-                .for_each(|name| assert_eq!(says_secret(name), expected, "{name}"));
+                .for_each(|name| assert_eq!(names_a_secret(name), expected, "{name}"));
         };
         check(
             "TOKEN GITHUB_TOKEN githubToken --api-key X-Api-Key Authorization KEY OPENAI_KEY DB_PASS PGPASSWORD AWS_SECRET_ACCESS_KEY \

@@ -7,18 +7,18 @@ use std::time::Duration;
 use super::{Dialect, Endpoint, Scope, package_runner};
 use crate::name::ServerName;
 
-/// One server's entry, as meant.
+/// One server, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Its key.
     pub name: ServerName,
-    /// The kind of file it stands in, whose rules it goes by.
+    /// The dialect of its file, whose profile applies to it.
     pub dialect: Dialect,
-    /// Where the entry stands.
+    /// Where the entry is written.
     pub source: Source,
     /// How to reach it.
     pub endpoint: Endpoint,
-    /// Which era to speak.
+    /// Which protocol era to use.
     pub protocol: Protocol,
     /// When to start it.
     pub start: Start,
@@ -27,32 +27,32 @@ pub struct ServerConfig {
     /// `true`: no confirmation for any of its tools. Always `false` for a project file's entry:
     /// see [`ProjectPermissions::trusted`].
     pub trust: bool,
-    /// Whether the server asks questions during calls (decides whether calls of different callers
-    /// may overlap).
+    /// Whether the server sends requests to the caller during calls; decides whether calls of
+    /// different callers may overlap.
     pub asks: Asks,
     /// Whether callers share one session.
     pub session: Sharing,
     /// The deadlines.
     pub timeouts: Timeouts,
-    /// How long its first start may take, where a package runner may have to install it first and
-    /// the entry sets no deadline.
+    /// The deadline of its first start, if a package runner may have to install it and the entry
+    /// sets no deadline.
     pub first_connect: Option<Duration>,
-    /// How long a call may take, where the entry itself says it.
+    /// The call deadline, if the entry itself sets one.
     pub written_call_timeout: Option<Duration>,
     /// If set, only tools that match one of these globs are offered.
     pub include_tools: Option<Vec<String>>,
     /// Tools that match one of these globs are not offered.
     pub exclude_tools: Vec<String>,
-    /// Tools that may be sent again after a lost answer.
+    /// Tools that may be called again after a lost response.
     pub idempotent_tools: Vec<String>,
-    /// What the person wrote about it.
+    /// A description, for people.
     pub description: Option<String>,
     /// The longest line or body accepted from it.
     pub max_message_bytes: usize,
 }
 
 impl ServerConfig {
-    /// An entry that says nothing but where its server is; all else as a file leaves it.
+    /// A server with an endpoint; everything else has the default of an entry.
     pub fn new(name: ServerName, source: Source, endpoint: Endpoint) -> Self {
         let first_connect = endpoint
             .package_runner()
@@ -79,15 +79,15 @@ impl ServerConfig {
         }
     }
 
-    /// The longest that connecting may take: what whoever waits for the server waits for at most.
+    /// The longest that connecting may take, which is the longest that anyone waits for the server.
     pub fn longest_connect(&self) -> Duration {
         self.first_connect
             .unwrap_or_default()
             .max(self.timeouts.connect)
     }
 
-    /// The field of its entry that gives a call more time: `total`, in all; else between two
-    /// reports.
+    /// The field of its entry that limits a call: with `total`, the whole call; else the time
+    /// between two progress notifications.
     pub fn time_field(&self, total: bool) -> TimeField {
         match self.dialect.profile().call_timeout_field {
             Some(field) => field,
@@ -100,13 +100,13 @@ impl ServerConfig {
 /// The default bound of one message: 64 MiB.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Where an entry stands, so that every message and `why` can name it.
+/// Where an entry is written, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The file: its folder absolute and free of links.
+    /// The file; its folder is absolute and without symbolic links.
     pub file: Arc<PathBuf>,
-    /// What relative paths start at: the file's folder, or the project's where the dialect keeps
-    /// its file in a folder of its own.
+    /// The base of relative paths: the file's folder, or the project's if the dialect keeps its
+    /// file in a folder of its own.
     pub folder: Arc<PathBuf>,
     /// 1-based line of the entry's head.
     pub line: usize,
@@ -117,8 +117,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// No file: an embedder's own code, trusted like a file that was given. Relative paths start at
-    /// the process's folder.
+    /// No file: an embedder's own code, trusted like a file given with `-c`. Relative paths start
+    /// at the process's working folder.
     pub fn code() -> Self {
         Self::new(Arc::new(PathBuf::from("(code)")), 1, Scope::Given)
     }
@@ -139,29 +139,29 @@ impl Source {
 /// Which protocol era to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// Find out, and remember.
+    /// Detected, and remembered.
     #[default]
     Auto,
-    /// `initialize`.
+    /// With the `initialize` handshake.
     Legacy,
-    /// No handshake; each request self-contained.
+    /// Without a handshake; each request is self-contained.
     Modern,
 }
 
 /// When to start a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
-    /// With the host, all at once.
+    /// With the host, all servers concurrently.
     #[default]
     Eager,
-    /// On first use; the catalog of last time is shown until then.
+    /// On first use; the cached catalog of the last run is shown until then.
     Lazy,
 }
 
-/// Whether a server asks questions during calls.
+/// Whether a server sends requests to the caller (elicitation, sampling) during calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Asks {
-    /// Found out when it first asks, and remembered.
+    /// Detected at the first such request, and remembered.
     #[default]
     Auto,
     /// It does.
@@ -183,11 +183,11 @@ pub enum Sharing {
 /// The deadlines of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From spawn to Ready.
+    /// From spawn to ready.
     pub connect: Duration,
-    /// A call without progress.
+    /// A call without progress notifications.
     pub call: Duration,
-    /// A call in all.
+    /// A call in total.
     pub call_max: Duration,
 }
 
@@ -204,18 +204,18 @@ impl Default for Timeouts {
 /// The field of an entry that limits a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeField {
-    /// The native one for the silence between two reports.
+    /// The native field for the time between two progress notifications.
     CallTimeout,
-    /// The native one for the whole call.
+    /// The native field for the whole call.
     CallTimeoutMax,
-    /// Gemini's for the whole call.
+    /// Gemini's field for the whole call.
     Timeout,
-    /// A3S Code's for the whole call.
+    /// A3S Code's field for the whole call.
     TimeoutMs,
 }
 
 impl TimeField {
-    /// As its file spells it.
+    /// The name of the field in its file.
     pub fn name(self) -> &'static str {
         match self {
             Self::CallTimeout => "call_timeout",

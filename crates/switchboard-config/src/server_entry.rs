@@ -1,4 +1,4 @@
-//! One server's entry as meant: the fields together make one endpoint, or an error that names them.
+//! Turns the fields of one entry into a `ServerConfig`: checks how they fit together.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ pub(super) use http::{check_header, check_url};
 mod http;
 mod stdio;
 
-/// The file an entry stands in.
+/// The file of an entry.
 pub(super) struct FileContext {
     pub(super) file: Arc<PathBuf>,
-    /// What relative paths start at.
+    /// The base of relative paths.
     pub(super) folder: Arc<PathBuf>,
     pub(super) scope: Scope,
     pub(super) dialect: Dialect,
@@ -34,10 +34,10 @@ pub(super) struct FileContext {
 
 impl FileContext {
     fn name(&self, text: &str) -> Result<ServerName, BadName> {
-        if self.dialect.profile().narrow_names {
+        if self.dialect.profile().strict_names {
             ServerName::new(text)
         } else {
-            ServerName::dialect(text)
+            ServerName::lenient(text)
         }
     }
 
@@ -58,8 +58,8 @@ impl FileContext {
     }
 }
 
-/// An entry that is wrong, in a dialect in which that stops no other server: listed, and never
-/// started. `None` where it cannot even be named; that is told as a warning.
+/// The server of an invalid entry in a lenient dialect: it is listed and never started. `None` if
+/// its name is invalid too; then the error becomes a warning of the file.
 pub(super) fn invalid_server(
     written: &RawServer,
     fault: Diagnostic,
@@ -77,7 +77,7 @@ pub(super) fn invalid_server(
     })
 }
 
-/// What an entry means, its fields being native ones; `None` where an error was found and told.
+/// The server of an entry with native fields; `None` if an error was reported.
 pub(super) fn server(
     written: &RawServer,
     fields: &FieldTable,
@@ -125,7 +125,7 @@ pub(super) fn server(
         asks: match entry.fields.choice("asks") {
             Some("yes") => Asks::Yes,
             Some("no") => Asks::No,
-            _ if entry.rules.keeps_callers_apart => Asks::Yes,
+            _ if entry.rules.serializes_callers => Asks::Yes,
             _ => Asks::Auto,
         },
         session: if entry.fields.choice("session") == Some("per-caller") {
@@ -154,7 +154,7 @@ pub(super) fn server(
     })
 }
 
-/// An entry on its way.
+/// The fields of an entry while they are checked.
 struct ServerEntry<'a> {
     fields: &'a FieldTable,
     at: usize,
@@ -165,8 +165,11 @@ struct ServerEntry<'a> {
 impl ServerEntry<'_> {
     fn endpoint(&self, scope: Scope, diagnostics: &mut Diagnostics<'_>) -> Option<Endpoint> {
         let transport = self.fields.choice("transport");
-        let applies_to = match (self.fields.at("command"), self.fields.at("url")) {
-            // C6: which of the two was meant cannot be known.
+        let applies_to = match (
+            self.fields.offset_of("command"),
+            self.fields.offset_of("url"),
+        ) {
+            // Which of the two is intended is unknown.
             (Some(command), Some(url)) => {
                 let (command_line, url_line) =
                     (diagnostics.lines.line(command), diagnostics.lines.line(url));
@@ -176,8 +179,8 @@ impl ServerEntry<'_> {
                     format!(
                         "both `{}` (line {command_line}) and `{}` (line {url_line}) are set; a server is either a program to start \
                          or a URL to reach: remove one of them",
-                        self.fields.spelt("command"),
-                        self.fields.spelt("url")
+                        self.fields.name_in_file("command"),
+                        self.fields.name_in_file("url")
                     ),
                 );
                 return None;
@@ -196,7 +199,7 @@ impl ServerEntry<'_> {
                 return None;
             }
         };
-        let fits = self.check_side(applies_to, transport, diagnostics);
+        let fits = self.check_transport_fields(applies_to, transport, diagnostics);
         let endpoint = if applies_to == FieldTransport::Stdio {
             self.stdio(scope, diagnostics)
         } else {
@@ -205,8 +208,8 @@ impl ServerEntry<'_> {
         endpoint.filter(|_| fits)
     }
 
-    /// C18: a field of the other transport shows a misunderstanding; to ignore it would hide that.
-    fn check_side(
+    /// A field of the other transport is reported: to ignore it would hide a misunderstanding.
+    fn check_transport_fields(
         &self,
         applies_to: FieldTransport,
         transport: Option<&str>,
@@ -219,14 +222,14 @@ impl ServerEntry<'_> {
         };
         let line = self
             .fields
-            .at(ours)
+            .offset_of(ours)
             .map(|at| diagnostics.lines.line(at))
             .unwrap_or_default();
         let mut fits = true;
         for field in SERVERS.fields.iter().filter(|field| {
             field.applies_to != FieldTransport::Both && field.applies_to != applies_to
         }) {
-            if let Some(at) = self.fields.at(field.name) {
+            if let Some(at) = self.fields.offset_of(field.name) {
                 let whose = if applies_to == FieldTransport::Stdio {
                     "a `url`"
                 } else {
@@ -234,8 +237,8 @@ impl ServerEntry<'_> {
                 };
                 let message = format!(
                     "belongs to servers with {whose}; this one is {is} (`{}`, line {line}): remove `{}`",
-                    self.fields.spelt(ours),
-                    self.fields.spelt(field.name)
+                    self.fields.name_in_file(ours),
+                    self.fields.name_in_file(field.name)
                 );
                 let path = self.path_of(field.name);
                 if self.rules.strict {
@@ -250,11 +253,11 @@ impl ServerEntry<'_> {
             (transport == "stdio") != (applies_to == FieldTransport::Stdio)
         });
         if let (true, Some(transport), Some(at)) =
-            (contradicts, transport, self.fields.at("transport"))
+            (contradicts, transport, self.fields.offset_of("transport"))
         {
             let message = format!(
                 "\"{transport}\" does not fit {is} (`{}`, line {line}); expected {}",
-                self.fields.spelt(ours),
+                self.fields.name_in_file(ours),
                 if applies_to == FieldTransport::Stdio {
                     "\"stdio\", or no transport at all"
                 } else {
@@ -281,7 +284,7 @@ impl ServerEntry<'_> {
                 if max < call {
                     let line = self
                         .fields
-                        .at("call_timeout")
+                        .offset_of("call_timeout")
                         .map(|at| diagnostics.lines.line(at))
                         .unwrap_or_default();
                     let message = format!(
@@ -291,12 +294,12 @@ impl ServerEntry<'_> {
                 }
                 (call, max)
             }
-            // The one that was written decides; the other's default gives way.
+            // The deadline that is set limits the default of the other.
             (Some(call), None) => (call, default.call_max.max(call)),
             (None, Some(max)) => (default.call.min(max), max),
             (None, None) => (default.call, default.call_max),
         };
-        // C10: where the dialect has one absolute deadline, progress does not extend it.
+        // In a dialect with one absolute deadline, progress does not extend it.
         let (call, call_max) = match (
             self.rules.call_timeout,
             self.fields.duration("call_timeout"),
@@ -331,8 +334,8 @@ impl ServerEntry<'_> {
         }
     }
 
-    /// What holds for every text that reaches a process or a wire. The text itself is not repeated:
-    /// it may hold a secret.
+    /// Checks a text that is passed to a process or sent to a server. Messages do not repeat the
+    /// text: it may hold a secret.
     fn check_text(
         &self,
         text: &str,
@@ -351,7 +354,7 @@ impl ServerEntry<'_> {
 
     fn error(&self, field: &str, message: impl Into<String>, diagnostics: &mut Diagnostics<'_>) {
         diagnostics.error(
-            self.fields.at(field).unwrap_or(self.at),
+            self.fields.offset_of(field).unwrap_or(self.at),
             self.path_of(field),
             message,
         );
@@ -359,19 +362,20 @@ impl ServerEntry<'_> {
 
     fn warn(&self, field: &str, message: &str, diagnostics: &mut Diagnostics<'_>) {
         diagnostics.warn(
-            self.fields.at(field).unwrap_or(self.at),
+            self.fields.offset_of(field).unwrap_or(self.at),
             self.path_of(field),
             message,
         );
     }
 
-    /// The field dotted, as its file spells it; `field` may go on below the field itself.
+    /// The dotted path of a field, with the file's name for it. `field` may have an index or a key
+    /// appended.
     fn path_of(&self, field: &str) -> String {
         let end = field.find(['.', '[']).unwrap_or(field.len());
         format!(
             "{}.{}{}",
             self.path,
-            self.fields.spelt(&field[..end]),
+            self.fields.name_in_file(&field[..end]),
             &field[end..]
         )
     }
@@ -379,7 +383,7 @@ impl ServerEntry<'_> {
 
 const BARE_REFERENCE: &str = "\"$NAME\" is taken as it is; a reference is written \"${NAME}\"";
 
-/// `$TOKEN` and nothing else: meant as a reference, by every other program's habit.
+/// `$TOKEN` alone is probably meant as a reference, as in most other programs.
 fn looks_like_a_bare_reference(value: &Secret) -> bool {
     value.expose().strip_prefix('$').is_some_and(|name| {
         name.starts_with(|first: char| first.is_ascii_uppercase())

@@ -1,19 +1,17 @@
-//! Text quoted for a shell: for commands that a person copies, and that a stranger's text is part
-//! of (T6).
+//! Quotes untrusted text for shell commands that a person copies.
 
 use std::borrow::Cow;
 
-/// The text as one word of a command line. bash, zsh and fish read it as this text and run nothing
-/// of it.
+/// The text as one word of a command line, literal in bash, zsh and fish.
 pub fn word(text: &str) -> Cow<'_, str> {
     let is_plain =
         |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%".contains(character);
-    // zsh reads `=name` as the path of a program.
+    // zsh expands `=name` to the path of a program.
     if !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
-    // fish reads a backslash between single quotes, other shells do not: it stands outside of them,
-    // as the quote itself must.
+    // fish interprets a backslash between single quotes, other shells do not. So it is written
+    // outside of them, as is a single quote.
     let quoted: String = text
         .chars()
         .map(|character| match character {
@@ -25,8 +23,7 @@ pub fn word(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{quoted}'"))
 }
 
-/// The text as the last argument of a command. One that begins with `-` is kept from being read as
-/// an option.
+/// The text as the last argument of a command, after `--` if it begins with `-`.
 pub fn argument(text: &str) -> Cow<'_, str> {
     if text.starts_with('-') {
         Cow::Owned(format!("-- {}", word(text)))

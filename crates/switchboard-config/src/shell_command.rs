@@ -1,4 +1,4 @@
-//! A launch as a line for a shell, to be copied by a person (S2-65). Pure.
+//! A launch as a shell command that a person can copy.
 
 use std::path::Path;
 
@@ -8,16 +8,16 @@ use super::reference::{ReferenceSyntax, Segment, TextRole, is_name};
 use crate::secret::Secret;
 use crate::shell;
 
-/// What a person types to start this program in the same way: references in the entry's own syntax
-/// become the shell's, every other text stands for itself. Of a secret value nothing is left but
-/// its references. `folder` is what relative paths start at.
+/// The shell command that starts this program in the same way. References become the shell's, all
+/// other text is quoted, and secret values are masked except for their references. `folder` is the
+/// base of relative paths.
 pub fn shell_command(endpoint: &StdioEndpoint, folder: &Path) -> String {
     let syntax = endpoint.syntax;
     let mut line = String::new();
     if let Some(cwd) = &endpoint.cwd {
         line.push_str(&format!("cd {} && ", path(syntax, folder, cwd)));
     }
-    // A shell assigns only to what it takes for a name.
+    // A shell can assign only to valid names; `env` takes any.
     if !endpoint.env.keys().all(|name| is_name(name)) {
         line.push_str("env ");
     }
@@ -35,8 +35,7 @@ pub fn shell_command(endpoint: &StdioEndpoint, folder: &Path) -> String {
     line
 }
 
-/// A path that begins with a reference is taken for an absolute one: what it holds is not known
-/// here.
+/// A path that begins with a reference is assumed to be absolute.
 fn path(syntax: ReferenceSyntax, folder: &Path, text: &str) -> String {
     match syntax.segments(TextRole::Launch, text).as_deref() {
         Ok([Segment::Literal(only)]) => quoted(&absolute(folder, only).display().to_string()),
@@ -76,7 +75,7 @@ fn masked(syntax: ReferenceSyntax, value: &Secret) -> String {
     joined(&segments, |_| MASK.to_owned())
 }
 
-/// Texts side by side are one word to a shell, whatever each is quoted with.
+/// Adjacent quoted texts are one word in a shell.
 fn joined(segments: &[Segment<'_>], show: impl Fn(&str) -> String) -> String {
     let mut line = String::new();
     let mut literal = String::new();
@@ -108,7 +107,7 @@ fn quoted(text: &str) -> String {
     shell::word(text).into_owned()
 }
 
-/// For between double quotes.
+/// Escapes a text for double quotes.
 fn escaped(text: &str) -> String {
     text.chars()
         .flat_map(|next| {

@@ -127,7 +127,7 @@ fn expected(
     endpoint: Endpoint,
 ) -> ServerConfig {
     let source = Source::new(Arc::new(file.into()), line, Scope::Given);
-    let name = ServerName::dialect(name).expect("a name that dialects allow");
+    let name = ServerName::lenient(name).expect("a name that dialects allow");
     ServerConfig {
         dialect,
         start: dialect.profile().start,

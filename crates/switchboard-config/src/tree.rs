@@ -1,7 +1,6 @@
-//! A document of any format as a tree with the place of every key and value: what formats make and
-//! dialects read.
+//! A parsed document of any format, with the offset of every key and value.
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     /// Offset in the file's text, in bytes.
@@ -9,18 +8,18 @@ pub(super) struct Node {
     pub(super) value: Tree,
 }
 
-/// What a value is.
+/// A value of any format.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Tree {
     Text(String),
-    /// In decimal digits, as far as they were a number at all.
+    /// In decimal digits, if it could be parsed.
     Number(String),
     Flag(bool),
     Null,
     List(Vec<Node>),
-    /// In the order of the file. A format in which a key may stand twice (HCL's blocks) keeps both.
+    /// In the order of the file. A key may occur twice in a format that allows it (HCL blocks).
     Table(Vec<TableEntry>),
-    /// What no field takes, such as a date: what it is, for people.
+    /// A value that no field accepts, such as a date: a description of it.
     Other(&'static str),
 }
 
@@ -34,12 +33,12 @@ pub(super) struct TableEntry {
 }
 
 impl Node {
-    /// The value of a key, if this is a table that has it; the first one, where there are several.
+    /// The first entry with this key, if this is a table.
     pub(super) fn get(&self, key: &str) -> Option<&TableEntry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
-    /// The keys of a table, in the order of the file; none of anything else.
+    /// The entries of a table, in the order of the file; empty for any other value.
     pub(super) fn entries(&self) -> &[TableEntry] {
         if let Tree::Table(entries) = &self.value {
             entries
@@ -48,7 +47,7 @@ impl Node {
         }
     }
 
-    /// A table without these keys, which are read apart.
+    /// A copy of a table without these keys.
     pub(super) fn without(&self, keys: &[&str]) -> Self {
         let mut node = self.clone();
         if let Tree::Table(entries) = &mut node.value {
@@ -57,8 +56,8 @@ impl Node {
         node
     }
 
-    /// A table in whose table `key` numbers and flags are texts, as programs take them that hand
-    /// them to a child anyway; `null` says nothing.
+    /// A table in whose sub-table `key` numbers and booleans are strings, since they are passed to
+    /// a child process anyway; `null` entries are dropped.
     pub(super) fn with_plain_texts(mut self, key: &str) -> Self {
         let Tree::Table(entries) = &mut self.value else {
             return self;
@@ -83,7 +82,7 @@ impl Node {
         self
     }
 
-    /// The text, if it is one.
+    /// The string, if it is one.
     pub(super) fn text(&self) -> Option<&str> {
         if let Tree::Text(text) = &self.value {
             Some(text)
@@ -92,7 +91,7 @@ impl Node {
         }
     }
 
-    /// What it is, without the value: that may be a secret.
+    /// The type of the value, for messages. The value itself may be a secret.
     pub(super) fn kind(&self) -> &'static str {
         match &self.value {
             Tree::Text(_) => "a string",

@@ -1,23 +1,23 @@
-//! Text that a server wrote. It has no `Display`: it reaches a terminal only through
+//! Untrusted text, such as a server's. It has no `Display`: it reaches a terminal only through
 //! `Untrusted::for_terminal`, which escapes every character that could move the cursor, hide,
-//! reorder or imitate.
+//! reorder or imitate text.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use unicode_properties::{GeneralCategory, UnicodeEmoji, UnicodeGeneralCategory};
 
-/// Text from a server, a child's stderr or any other stranger.
+/// Text from a server, a child's stderr or another untrusted source.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Untrusted(String);
 
 impl Untrusted {
-    /// Wraps a stranger's text.
+    /// Wraps untrusted text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text as it came, for machines only: the wire, JSON output, files.
+    /// The text unchanged, for machines only: the wire, JSON output, files.
     pub fn raw(&self) -> &str {
         &self.0
     }
@@ -34,8 +34,8 @@ impl Untrusted {
         escaped_line(&self.0)
     }
 
-    /// As [`for_terminal`](Self::for_terminal), behind words of ours: each further line is
-    /// indented, so that none begins where ours do.
+    /// As [`for_terminal`](Self::for_terminal), with each further line indented, so that none can
+    /// imitate a line of ours.
     pub fn for_terminal_indented(&self) -> impl fmt::Display + '_ {
         Escaped {
             text: &self.0,
@@ -43,7 +43,7 @@ impl Untrusted {
         }
     }
 
-    /// What a model may read: characters that a person would not see are dropped. True if any was.
+    /// The text for a model: characters that a person cannot see are dropped. `true` if any was.
     pub fn for_model(&self) -> (Cow<'_, str>, bool) {
         let mut shown = String::new();
         let mut copied = 0;
@@ -72,7 +72,7 @@ impl<T: Into<String>> From<T> for Untrusted {
     }
 }
 
-/// Borrowed text, escaped for a terminal; lines stay lines.
+/// Borrowed text, escaped for a terminal; line breaks are kept.
 pub fn escaped(text: &str) -> impl fmt::Display + '_ {
     Escaped {
         text,
@@ -88,7 +88,7 @@ pub fn escaped_line(text: &str) -> impl fmt::Display + '_ {
     }
 }
 
-/// The start of a text on one line, for messages that name it: at most 80 characters of it, quoted.
+/// A text quoted for a message: one line, at most 80 characters.
 pub fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     match text.char_indices().nth(LONGEST) {
@@ -102,7 +102,7 @@ struct Escaped<'a> {
     lines: LineBreaks,
 }
 
-/// What becomes of line breaks and tabs.
+/// How line breaks and tabs are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineBreaks {
     Kept,
@@ -112,7 +112,7 @@ enum LineBreaks {
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whole stretches are written at once: nearly all text has nothing to escape.
+        // Unescaped stretches are written at once: most text has nothing to escape.
         let mut written = 0;
         for (at, character) in hidden_in(self.text) {
             f.write_str(&self.text[written..at])?;
@@ -122,7 +122,7 @@ impl fmt::Display for Escaped<'_> {
                     f.write_char(character)?
                 }
                 ('\n', LineBreaks::Indented) => f.write_str("\n    ")?,
-                // A line break is two characters elsewhere.
+                // `\r\n` is one line break.
                 ('\r', LineBreaks::Kept | LineBreaks::Indented)
                     if self.text[written..].starts_with('\n') => {}
                 _ => write!(f, "\\u{{{:x}}}", u32::from(character))?,
@@ -132,8 +132,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The characters of a text that are hidden where they stand: those that join an emoji together are
-/// not.
+/// The hidden characters of a text, except for those that are part of an emoji.
 pub fn hidden_in(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut emoji_end = 0;
     text.char_indices().filter(move |&(at, character)| {
@@ -145,7 +144,7 @@ pub fn hidden_in(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     })
 }
 
-/// How many bytes the emoji at the start of a text has; 0 where there is none.
+/// The length in bytes of the emoji at the start of a text; 0 if there is none.
 fn emoji_length(text: &str) -> usize {
     const JOINER: char = '\u{200d}';
     let mut length = element_length(text);
@@ -162,10 +161,10 @@ fn emoji_length(text: &str) -> usize {
     length
 }
 
-/// One emoji character with what may follow it: how it is drawn, a keycap, or the letters of a flag
-/// that has a name.
+/// The length of one emoji character with its modifiers: variation selector, skin tone, keycap, or
+/// the tags of a flag.
 fn element_length(text: &str) -> usize {
-    /// England, Scotland and Wales: no other flags are spelt in tags.
+    /// England, Scotland and Wales: the only flags written with tags.
     const FLAGS: [&str; 3] = [
         "\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
         "\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
@@ -200,14 +199,13 @@ fn element_length(text: &str) -> usize {
     first.len_utf8() + flag.or_else(drawn).unwrap_or(0)
 }
 
-/// Whether a character steers, hides or has no agreed look: controls, format and bidi characters,
-/// tags, private and unassigned ones, line separators, variation selectors, and letters that are
-/// drawn as nothing.
+/// Whether a character is a control or invisible: control, format and bidi characters, tags,
+/// private and unassigned ones, line separators, variation selectors, and letters without a glyph.
 pub fn is_hidden(character: char) -> bool {
     match character {
         ' '..='~' => false,
         '\0'..='\u{9f}' => true,
-        // These are marks or letters to Unicode and nothing at all to the eye.
+        // Marks and letters that have no visible glyph.
         '\u{34f}'
         | '\u{115f}'
         | '\u{1160}'

@@ -41,11 +41,11 @@ fn check(input: &[u8]) {
         if let Ok(native) = ServerName::new(server) {
             assert_eq!(
                 Ok(&native),
-                ServerName::dialect(server).as_ref(),
+                ServerName::lenient(server).as_ref(),
                 "a native name is a name everywhere"
             );
         }
-        let Ok(server) = ServerName::dialect(server) else {
+        let Ok(server) = ServerName::lenient(server) else {
             continue;
         };
         let pair = ToolId {

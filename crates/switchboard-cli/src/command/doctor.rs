@@ -231,7 +231,7 @@ fn examine_server(
             command_to_run(config).map(|command| format!("run it by hand: {}", escaped(&command))),
         );
         if let Endpoint::Http(http) = &config.endpoint {
-            advice.extend(config.dialect.profile().to_change_wire(http.wire));
+            advice.extend(config.dialect.profile().how_to_change_wire(http.wire));
         }
         advice.push(format!(
             "read {}",

@@ -135,7 +135,7 @@ fn change(
     let paths = Paths::find()?;
     let mut file = file_to_change(&paths, options, target_file);
     let mut edited = config::edit(&file, &change);
-    if let (Err(EditFault::Missing { .. }), None) = (&edited, &target_file.file)
+    if let (Err(EditFault::NoSuchServer { .. }), None) = (&edited, &target_file.file)
         && let Some(holder) = effective_entry(&paths, options, name)
     {
         file = confirm_other_file(options, holder, name, done)?;
@@ -288,7 +288,7 @@ fn edit_failure(fault: EditFault, name: &str) -> Failure {
     let lines: Vec<_> = message.lines().map(escaped).collect();
     let failure = Failure::new(Code::Usage, lines.join("\n")).server(escaped(name));
     match fault {
-        EditFault::Missing { .. } => {
+        EditFault::NoSuchServer { .. } => {
             let why = hints::command(&["why", name]);
             failure.hint(format!(
                 "{why} shows which file has the entry; name that file with --file"

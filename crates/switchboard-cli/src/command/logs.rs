@@ -65,7 +65,7 @@ fn servers_with_logs(folder: &Path, server: Option<&str>) -> Result<Vec<ServerNa
         .flatten()
         .flatten()
         .filter_map(|entry| {
-            ServerName::dialect(entry.file_name().to_str()?.strip_suffix(".log")?).ok()
+            ServerName::lenient(entry.file_name().to_str()?.strip_suffix(".log")?).ok()
         })
         .filter(|name| server.is_none_or(|server| server == name.as_str()))
         .collect();

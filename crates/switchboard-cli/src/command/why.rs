@@ -177,7 +177,7 @@ fn display_value(server: &ServerConfig, value: &EntryValue) -> String {
 /// The text as its file has it: native references keep `$` as `$$`.
 fn plain(server: &ServerConfig, text: &str) -> String {
     let kept_so = server.endpoint.syntax() == ReferenceSyntax::Native
-        && !server.dialect.profile().narrow_names;
+        && !server.dialect.profile().strict_names;
     if kept_so {
         text.replace("$$", "$")
     } else {

@@ -117,7 +117,7 @@ fn server_view(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerV
         next_attempt: next_attempt(&shown),
         tools: tools(config, catalog),
         cached: snapshot.cached,
-        is_brief: config.dialect.profile().is_brief,
+        is_brief: config.dialect.profile().compact_status,
         withheld: withheld(config, catalog),
         facts: facts(handle, &snapshot, host),
     }
@@ -203,7 +203,7 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
             "Reason",
             format!(
                 "disabled; {} in its entry to use it",
-                config.dialect.profile().to_enable()
+                config.dialect.profile().how_to_enable()
             ),
         )),
         State::Blocked { rule } => Some(("Reason", one_line(rule))),

@@ -1,5 +1,4 @@
-//! A3S Code: HCL with an `mcp_servers` block for each server. Whatever else its configuration says
-//! is for its own program.
+//! A3S Code: HCL with an `mcp_servers` block for each server. Other settings are ignored.
 
 use std::collections::HashMap;
 
@@ -14,7 +13,7 @@ pub(super) struct A3s;
 
 const BLOCK: &str = "mcp_servers";
 
-/// The one remote wire of the document has three names in it.
+/// The documentation has three names for its one remote transport.
 const TRANSPORT: ValueKind = ValueKind::Choice(&[
     ("stdio", "a program that speaks over its standard streams"),
     ("sse", "HTTP+SSE"),
@@ -69,7 +68,7 @@ impl DialectReader for A3s {
         let mut written = RawConfig::default();
         for entry in document.entries() {
             match (entry.key.as_str(), &entry.value.value) {
-                // The same in the form of an attribute.
+                // The same, written as an attribute.
                 (BLOCK, Tree::List(items)) => {
                     for item in items {
                         written
@@ -88,13 +87,13 @@ impl DialectReader for A3s {
                 _ => {}
             }
         }
-        refuse_twins(&written.servers, diagnostics);
+        refuse_duplicates(&written.servers, diagnostics);
         written
     }
 
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
         refuse_repeated(server, diagnostics);
-        let mut fields = raw::entry(
+        let mut fields = raw::read_entry(
             &server.node,
             FIELDS,
             OURS_WITH_ONE_DEADLINE,
@@ -121,12 +120,12 @@ impl DialectReader for A3s {
             ),
         }
         fields.rename_once("timeout_ms", "call_timeout", &server.path, diagnostics);
-        choose_side(&mut fields, server, diagnostics);
+        choose_transport(&mut fields, server, diagnostics);
         Some(fields)
     }
 }
 
-/// The name is looked at early: servers are told apart by it.
+/// The name is read first: it identifies the server.
 fn server(block: &Node, at: usize, index: usize) -> RawServer {
     let name = block
         .get("name")
@@ -145,8 +144,8 @@ fn server(block: &Node, at: usize, index: usize) -> RawServer {
     }
 }
 
-/// S1-26: which of two was meant cannot be known.
-fn refuse_twins(servers: &[RawServer], diagnostics: &mut Diagnostics<'_>) {
+/// Two servers of one name are an error.
+fn refuse_duplicates(servers: &[RawServer], diagnostics: &mut Diagnostics<'_>) {
     let mut first: HashMap<&str, usize> = HashMap::new();
     for server in servers.iter().filter(|server| !server.name.is_empty()) {
         if let Some(earlier) = first.get(server.name.as_str()) {
@@ -164,7 +163,8 @@ fn refuse_twins(servers: &[RawServer], diagnostics: &mut Diagnostics<'_>) {
     }
 }
 
-/// An attribute and a block of one name (`env = {…}` and `env {…}`): one of them would be lost.
+/// An attribute and a block of one name (`env = {…}` and `env {…}`) are an error: one of them would
+/// be ignored.
 fn refuse_repeated(server: &RawServer, diagnostics: &mut Diagnostics<'_>) {
     let entries = server.node.entries();
     for (index, TableEntry { key, at, .. }) in entries.iter().enumerate() {
@@ -180,15 +180,19 @@ fn refuse_repeated(server: &RawServer, diagnostics: &mut Diagnostics<'_>) {
     }
 }
 
-/// S1-05, C6: `transport` decides, and is "stdio" where it is left out; only then two addresses are
-/// one too many.
-fn choose_side(fields: &mut FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<'_>) {
+/// `transport` decides, and defaults to "stdio". Only without it `command` and `url` contradict
+/// each other.
+fn choose_transport(
+    fields: &mut FieldTable,
+    server: &RawServer,
+    diagnostics: &mut Diagnostics<'_>,
+) {
     let transport = match fields.0.get("transport") {
         Some(AtOffset {
             value: FieldValue::Choice(word),
             at,
         }) => Some((*word, *at)),
-        // Told already.
+        // Already reported.
         Some(_) => return,
         None => None,
     };
@@ -205,7 +209,7 @@ fn choose_side(fields: &mut FieldTable, server: &RawServer, diagnostics: &mut Di
             "command"
         }
         None => {
-            if let (Some(_), None) = (fields.at("url"), fields.at("command")) {
+            if let (Some(_), None) = (fields.offset_of("url"), fields.offset_of("command")) {
                 let message = "`transport` is left out, which means \"stdio\", and `command` is missing; for a URL write \
                                transport = \"sse\"";
                 diagnostics.missing(server.at, &server.path, message);
@@ -214,11 +218,11 @@ fn choose_side(fields: &mut FieldTable, server: &RawServer, diagnostics: &mut Di
         }
     };
     let needed = if other == "url" { "command" } else { "url" };
-    // Without the one that is needed, what is missing is told rather than what is too much.
+    // If the required field is missing, that is reported instead of the superfluous one.
     if let Some(AtOffset { at, .. }) = fields
         .0
         .remove(other)
-        .filter(|_| fields.at(needed).is_some())
+        .filter(|_| fields.offset_of(needed).is_some())
     {
         let line = transport
             .map(|(_, at)| diagnostics.lines.line(at))
@@ -231,9 +235,9 @@ fn choose_side(fields: &mut FieldTable, server: &RawServer, diagnostics: &mut Di
     }
 }
 
-/// Several blocks add up.
+/// The rules of several blocks add up.
 fn add_rules(permissions: &mut FieldTable, block: &Node, diagnostics: &mut Diagnostics<'_>) {
-    let Some(read) = raw::table(
+    let Some(read) = raw::read_table(
         block,
         RULES,
         ReferenceSyntax::Native,

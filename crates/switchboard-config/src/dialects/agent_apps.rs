@@ -1,9 +1,9 @@
-//! Agent Apps: YAML with `metadata.mcp`, in a file or at the head of a Markdown file.
+//! Agent Apps: YAML with `metadata.mcp`, in a file or in the front matter of a Markdown file.
 //!
-//! Two kinds of references meet in it. `${a.b}` is replaced from the document's own metadata when
-//! it is read, and never from the environment. `\${NAME}` in `env` is left for the launch: it
-//! becomes the native reference. One pass does both, so nothing that was put in is looked at again,
-//! and every other `$` is escaped for the native syntax.
+//! It has two kinds of references. `${a.b}` is replaced by the document's own metadata when the
+//! file is read, never by the environment. `\${NAME}` in `env` becomes a native reference and is
+//! expanded at launch. One pass handles both, so replaced text is not expanded again; every other
+//! `$` is escaped.
 
 use super::DialectReader;
 use crate::diagnostic::{Diagnostics, visible_key};
@@ -64,7 +64,7 @@ impl DialectReader for AgentApps {
 
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
         let (node, unset) = without_unset(&server.node);
-        let mut fields = raw::entry(
+        let mut fields = raw::read_entry(
             &node,
             FIELDS,
             OURS,
@@ -72,8 +72,8 @@ impl DialectReader for AgentApps {
             &server.path,
             diagnostics,
         )?;
-        if let (Some(command), Some(url)) = (fields.at("command"), fields.at("url")) {
-            // S3-04: the document says which one holds.
+        if let (Some(command), Some(url)) = (fields.offset_of("command"), fields.offset_of("url")) {
+            // As documented, `url` counts before `command`.
             fields.0.remove("command");
             let message = format!(
                 "ignored: `url` (line {}) takes precedence",
@@ -81,7 +81,7 @@ impl DialectReader for AgentApps {
             );
             diagnostics.warn(command, format!("{}.command", server.path), message);
         }
-        if let (Some(at), false) = (fields.at("env"), unset.is_empty()) {
+        if let (Some(at), false) = (fields.offset_of("env"), unset.is_empty()) {
             fields.0.insert(
                 UNSET,
                 AtOffset {
@@ -94,7 +94,7 @@ impl DialectReader for AgentApps {
     }
 }
 
-/// An entry, and apart from it the variables whose value is nothing: those are to be unset.
+/// An entry without the variables whose value is empty, and those variables: they are to be unset.
 fn without_unset(entry: &Node) -> (Node, Vec<AtOffset<String>>) {
     let mut entry = entry.clone();
     let mut unset = Vec::new();
@@ -112,14 +112,14 @@ fn without_unset(entry: &Node) -> (Node, Vec<AtOffset<String>>) {
     (entry, unset)
 }
 
-/// One server's entry while its references are replaced.
+/// Replaces the references of one entry.
 struct Resolving<'a, 'f> {
     document: &'a Node,
     path: &'a str,
     diagnostics: &'a mut Diagnostics<'f>,
 }
 
-/// What becomes of a text.
+/// A text after replacement.
 enum Resolved {
     /// In the native syntax.
     Text(String),
@@ -158,14 +158,13 @@ impl Resolving<'_, '_> {
         }
     }
 
-    /// S3-22: a variable that cannot be resolved is unset, which the host's own of that name must
-    /// not hide.
+    /// A variable that cannot be resolved is unset, also if the host has one of that name.
     fn variable(&mut self, variable: &TableEntry) -> TableEntry {
         let value = match scalar(&variable.value.value) {
             Some(text) => match self.resolve(&text, true) {
                 Resolved::Text(text) => Tree::Text(text),
                 Resolved::Missing(name) => {
-                    // What does not look like a path may be a part of a secret.
+                    // A name that is not a path may be part of a secret.
                     let name = if is_path(&name) { name.as_str() } else { "…" };
                     let message = format!(
                         "\"${{{name}}}\" is not in the document's own metadata, so the variable is left unset; to take it from the \
@@ -210,7 +209,7 @@ impl Resolving<'_, '_> {
         Node { at: node.at, value }
     }
 
-    /// `left_for_launch`: whether `\${NAME}` is a reference to the environment, or only the text
+    /// `left_for_launch`: whether `\${NAME}` is a reference to the environment, or the literal text
     /// `${NAME}`.
     fn resolve(&self, text: &str, left_for_launch: bool) -> Resolved {
         let mut resolved = String::with_capacity(text.len());
@@ -238,7 +237,7 @@ impl Resolving<'_, '_> {
         Resolved::Text(resolved)
     }
 
-    /// A path through the metadata, or through the whole document.
+    /// Looks up a path in the metadata, then in the whole document.
     fn look_up(&self, path: &str) -> Option<String> {
         let metadata = self.document.get("metadata").map(|entry| &entry.value);
         let step = |node: Option<&'_ Node>| {
@@ -258,7 +257,7 @@ fn is_path(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"._-[]".contains(&byte))
 }
 
-/// A value that can stand in a text: YAML tells `8080` from `"8080"`, and a command line does not.
+/// A scalar as text: YAML distinguishes `8080` from `"8080"`, a command line does not.
 fn scalar(value: &Tree) -> Option<String> {
     match value {
         Tree::Text(text) | Tree::Number(text) => Some(text.clone()),

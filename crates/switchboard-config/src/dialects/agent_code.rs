@@ -1,5 +1,4 @@
-//! agent-code: TOML with `[mcp_servers.NAME]`. Every text is taken as it is; whatever else its
-//! configuration says is for its own program.
+//! agent-code: TOML with `[mcp_servers.NAME]`. Every text is literal; other settings are ignored.
 
 use super::DialectReader;
 use crate::diagnostic::{Diagnostics, visible_key};
@@ -59,7 +58,7 @@ impl DialectReader for AgentCode {
     }
 
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
-        let mut fields = raw::entry(
+        let mut fields = raw::read_entry(
             &server.node,
             FIELDS,
             OURS,
@@ -67,8 +66,8 @@ impl DialectReader for AgentCode {
             &server.path,
             diagnostics,
         )?;
-        // C6: stdio is the document's default, so the command is what is meant.
-        if let (Some(command), Some(url)) = (fields.at("command"), fields.at("url")) {
+        // stdio is the documented default, so `command` counts.
+        if let (Some(command), Some(url)) = (fields.offset_of("command"), fields.offset_of("url")) {
             fields.0.remove("url");
             let message = format!(
                 "ignored: `command` (line {}) is started instead; remove one of them",
@@ -104,19 +103,19 @@ fn security(section: &Node, diagnostics: &mut Diagnostics<'_>) -> FieldTable {
             let path = format!("security.{}", field.name);
             let value = raw::read_value(field, value, ReferenceSyntax::Literal, &path, diagnostics);
             fields.0.insert(native, AtOffset { at: *at, value });
-            fields.spell(native, field.name);
+            fields.set_name_in_file(native, field.name);
         }
     }
     fields
 }
 
-/// `[[permissions.rules]]`, sorted by what they say. A rule that cannot be read is an error of the
-/// file: left out, it might have been the one that denies.
+/// Reads `[[permissions.rules]]`, grouped by action. A rule that cannot be read is an error of the
+/// file: it may be a deny rule.
 fn permissions(section: &Node, diagnostics: &mut Diagnostics<'_>) -> FieldTable {
     let mut fields = FieldTable::default();
     ["allow", "ask", "deny"]
         .into_iter()
-        .for_each(|kind| fields.spell(kind, "rules"));
+        .for_each(|kind| fields.set_name_in_file(kind, "rules"));
     for TableEntry { key, at, value } in section.entries() {
         match (key.as_str(), &value.value) {
             ("rules", Tree::List(rules)) => {
@@ -177,8 +176,8 @@ fn add_rule(rule: &Node, path: &str, fields: &mut FieldTable, diagnostics: &mut 
         .find(|entry| entry.key != "tool" && entry.key != "action");
     if let Some(TableEntry { key, at, .. }) = more {
         let path = format!("{path}.{}", visible_key(key));
-        // What narrows a rule in a way that is not known here makes an allow too wide, and a deny
-        // at most too strict.
+        // An unknown condition narrows a rule: without it an allow rule would be too wide, a deny
+        // rule at most too strict.
         if kind == "allow" {
             diagnostics.warn(
                 *at,

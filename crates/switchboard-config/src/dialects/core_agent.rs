@@ -1,7 +1,7 @@
 //! core-agent: `.agents/mcp.json` with `servers`, and permissions in the same file or in
 //! `config.json` beside it.
 
-use super::recognise::tell_of_foreign_container;
+use super::recognise::warn_of_foreign_container;
 use super::{Dialect, DialectReader};
 use crate::diagnostic::Diagnostics;
 use crate::fields::{FieldSpec, FieldTransport, OURS, PERMISSIONS, ValueKind, field};
@@ -33,7 +33,7 @@ const FIELDS: &[FieldSpec] = &[
     ),
 ];
 
-/// What stands at the top of the file.
+/// The sections of the file.
 const SECTIONS: [&str; 3] = ["version", SECTION, PERMISSIONS.name];
 
 impl DialectReader for CoreAgent {
@@ -41,12 +41,12 @@ impl DialectReader for CoreAgent {
         let mut written = self.permissions(document, diagnostics);
         for entry in document.entries() {
             match entry.key.as_str() {
-                SECTION => written.servers = raw::servers(SECTION, &entry.value, diagnostics),
+                SECTION => written.servers = raw::read_servers(SECTION, &entry.value, diagnostics),
                 "version" => check_version(&entry.value, diagnostics),
                 "permissions" | "$schema" => {}
                 key => {
-                    if !tell_of_foreign_container(entry, SECTION, Dialect::CoreAgent, diagnostics) {
-                        raw::unknown(
+                    if !warn_of_foreign_container(entry, SECTION, Dialect::CoreAgent, diagnostics) {
+                        raw::report_unknown(
                             key,
                             entry.at,
                             "",
@@ -65,7 +65,7 @@ impl DialectReader for CoreAgent {
         let Some(section) = document.get(PERMISSIONS.name) else {
             return RawConfig::default();
         };
-        let fields = raw::table(
+        let fields = raw::read_table(
             &section.value,
             PERMISSIONS.fields,
             ReferenceSyntax::Literal,
@@ -74,13 +74,13 @@ impl DialectReader for CoreAgent {
         );
         RawConfig {
             permissions: fields.unwrap_or_default(),
-            gated: true,
+            has_permissions: true,
             ..RawConfig::default()
         }
     }
 
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
-        let fields = raw::entry(
+        let fields = raw::read_entry(
             &server.node,
             FIELDS,
             OURS,
@@ -88,19 +88,19 @@ impl DialectReader for CoreAgent {
             &server.path,
             diagnostics,
         )?;
-        if fields.at("transport").is_none() {
+        if fields.offset_of("transport").is_none() {
             let message = "`transport` is missing; expected \"stdio\" with a `command`, or \"http\" with a `url`";
             diagnostics.missing(server.at, &server.path, message);
         }
-        // What the fields mean together is looked at only where one transport is meant.
+        // An entry that mixes transports is not checked further.
         (!mixes(&fields, server, diagnostics)).then_some(fields)
     }
 }
 
-/// S0-14: `transport` says which fields there can be, and those of the other one show a
-/// misunderstanding.
+/// Whether the entry has fields of another transport than `transport` names, which is reported.
 fn mixes(fields: &FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> bool {
-    let (Some(transport), Some(at)) = (fields.choice("transport"), fields.at("transport")) else {
+    let (Some(transport), Some(at)) = (fields.choice("transport"), fields.offset_of("transport"))
+    else {
         return false;
     };
     let (ours, other) = if transport == "stdio" {
@@ -110,8 +110,13 @@ fn mixes(fields: &FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<
     };
     let own = FIELDS
         .iter()
-        .find(|field| field.applies_to == ours && fields.at(field.name).is_some());
-    let own = own.and_then(|own| Some((own.name, diagnostics.lines.line(fields.at(own.name)?))));
+        .find(|field| field.applies_to == ours && fields.offset_of(field.name).is_some());
+    let own = own.and_then(|own| {
+        Some((
+            own.name,
+            diagnostics.lines.line(fields.offset_of(own.name)?),
+        ))
+    });
     let own = own
         .map(|(name, line)| format!(" with `{name}` in line {line}"))
         .unwrap_or_default();
@@ -121,7 +126,7 @@ fn mixes(fields: &FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<
         .iter()
         .filter(|field| field.applies_to != FieldTransport::Both && field.applies_to != ours)
     {
-        if let Some(at) = fields.at(field.name) {
+        if let Some(at) = fields.offset_of(field.name) {
             let message = format!(
                 "mixes transports: `{}` belongs to \"{other}\", and this server is \"{transport}\" (`transport`, line {line}){own}; \
                  remove one of them",
@@ -134,7 +139,7 @@ fn mixes(fields: &FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<
     mixed
 }
 
-/// S0-41: it may be left out.
+/// `version` is optional, and must be 1 if present.
 fn check_version(version: &Node, diagnostics: &mut Diagnostics<'_>) {
     let message = match &version.value {
         Tree::Number(number) if number == "1" => return,

@@ -1,5 +1,4 @@
-//! Gemini CLI: `settings.json` with `mcpServers`. Whatever else its settings say is for its own
-//! program.
+//! Gemini CLI: `settings.json` with `mcpServers`. Other settings are ignored.
 
 use super::DialectReader;
 use crate::diagnostic::Diagnostics;
@@ -101,7 +100,7 @@ const OAUTH_FIELDS: &[FieldSpec] = &[
     field("scopes", ValueKind::Texts, FieldTransport::Http, None, ""),
 ];
 
-/// Each with where it stands in an entry, and with its native name.
+/// The path of each in an entry, its key, and its native name.
 const OAUTH_RENAMED: [(&str, &str, &str); 3] = [
     ("clientId", "oauth.clientId", "oauth_client_id"),
     ("clientSecret", "oauth.clientSecret", "oauth_client_secret"),
@@ -111,16 +110,16 @@ const OAUTH_RENAMED: [(&str, &str, &str); 3] = [
 impl DialectReader for Gemini {
     fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
         let mut written = RawConfig::default();
-        // S2-58: other keys belong to other features, and are passed over in silence.
+        // Other keys belong to other features and are ignored without a warning.
         if let Some(section) = document.get(SECTION) {
-            written.servers = raw::servers(SECTION, &section.value, diagnostics);
+            written.servers = raw::read_servers(SECTION, &section.value, diagnostics);
         }
         written
     }
 
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
         let node = server.node.without(&[OAUTH]).with_plain_texts("env");
-        let mut fields = raw::entry(
+        let mut fields = raw::read_entry(
             &node,
             FIELDS,
             OURS_WITH_ONE_DEADLINE,
@@ -139,11 +138,11 @@ impl DialectReader for Gemini {
         for (own, native) in RENAMED {
             fields.rename_once(own, native, &server.path, diagnostics);
         }
-        // S2-21: connecting goes by it as well.
+        // The timeout applies to connecting as well.
         if let (Some(timeout), Some(at), None) = (
             fields.duration("call_timeout"),
-            fields.at("call_timeout"),
-            fields.at("connect_timeout"),
+            fields.offset_of("call_timeout"),
+            fields.offset_of("connect_timeout"),
         ) {
             fields.0.insert(
                 "connect_timeout",
@@ -158,19 +157,20 @@ impl DialectReader for Gemini {
     }
 }
 
-/// S2-20: of several ways to reach a server the first in the document's list holds. What says
-/// nothing (`""`) is not there.
+/// Of several ways to reach a server, the first in the documented order counts. Empty strings count
+/// as absent.
 fn choose(fields: &mut FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> bool {
     let ways = ["httpUrl", "url", "command"];
-    let holds =
-        |fields: &FieldTable, way: &str| fields.at(way).is_some() && fields.text(way) != Some("");
+    let holds = |fields: &FieldTable, way: &str| {
+        fields.offset_of(way).is_some() && fields.text(way) != Some("")
+    };
     let Some(way) = ways.into_iter().find(|way| holds(fields, way)) else {
         let expected = "none of `httpUrl`, `url` and `command` is set; expected a URL to reach or a program to start";
         diagnostics.missing(server.at, &server.path, expected);
         return false;
     };
     let line = fields
-        .at(way)
+        .offset_of(way)
         .map(|at| diagnostics.lines.line(at))
         .unwrap_or_default();
     for loser in ways.into_iter().filter(|other| *other != way) {
@@ -195,13 +195,18 @@ fn set_wire(
     server: &RawServer,
     diagnostics: &mut Diagnostics<'_>,
 ) {
-    let (type_, at) = (fields.choice("type"), fields.at(way).unwrap_or(server.at));
+    let (type_, at) = (
+        fields.choice("type"),
+        fields.offset_of(way).unwrap_or(server.at),
+    );
     let wire = match (way, type_) {
         ("command", _) => "stdio",
         ("url", Some("http")) | ("httpUrl", _) => "http",
         _ => "sse",
     };
-    if let (Some(said), Some(said_at)) = (type_.filter(|said| *said != wire), fields.at("type")) {
+    if let (Some(said), Some(said_at)) =
+        (type_.filter(|said| *said != wire), fields.offset_of("type"))
+    {
         let message = format!(
             "\"{said}\" is ignored: `{way}` (line {}) says how it is reached",
             diagnostics.lines.line(at)
@@ -220,13 +225,13 @@ fn set_wire(
     }
 }
 
-/// What a login needs of the `oauth` object; the rest is found out from the server itself.
+/// The fields of the `oauth` object that a login needs; the rest is discovered from the server.
 fn add_oauth(fields: &mut FieldTable, oauth: &Node, path: &str, diagnostics: &mut Diagnostics<'_>) {
-    // `oauth` may also be a plain yes or no.
+    // `oauth` may also be a boolean.
     if matches!(oauth.value, Tree::Flag(_) | Tree::Null) {
         return;
     }
-    let Some(mut read) = raw::table(
+    let Some(mut read) = raw::read_table(
         oauth,
         OAUTH_FIELDS,
         ReferenceSyntax::Shell,

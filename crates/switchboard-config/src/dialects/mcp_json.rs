@@ -1,6 +1,6 @@
-//! The shape that most programs share: `mcpServers` of `.mcp.json`, and what comes near it (VS
-//! Code's `servers`, Codex's `[mcp_servers.NAME]`, Zed's `context_servers`, opencode's `mcp`). Read
-//! tolerantly; one wrong entry never drops its neighbours.
+//! The format of most programs: `mcpServers` of `.mcp.json` and its variants (VS Code's `servers`,
+//! Codex's `[mcp_servers.NAME]`, Zed's `context_servers`, opencode's `mcp`). An invalid entry does
+//! not affect the others.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ mod tidy;
 
 pub(super) struct McpJson;
 
-/// The keys that hold servers, the likeliest first: one file has one of them.
+/// The keys of sections with servers, the most common first. A file has one of them.
 const SECTIONS: [&str; 5] = ["mcpServers", "servers", CODEX, ZED, "mcp"];
 
 const CODEX: &str = "mcp_servers";
 
-/// Where Claude Code keeps what belongs to one folder.
+/// The key of Claude Code's settings per folder.
 const PROJECTS: &str = "projects";
 
-/// Its `timeout` counts in seconds.
+/// Its `timeout` is in seconds.
 const ZED: &str = "context_servers";
 
 const FIELDS: &[FieldSpec] = &[
@@ -216,7 +216,7 @@ const FIELDS: &[FieldSpec] = &[
     ),
 ];
 
-/// Fields with their native names. Of several for one thing the first holds.
+/// Fields with their native names. Of several for one native field the first counts.
 const RENAMED: &[(&str, &str)] = &[
     ("environment", "env"),
     ("httpUrl", "url"),
@@ -245,7 +245,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("oauth.callback_port", "oauth_callback_port"),
 ];
 
-/// What programs call the wires. The empty one lets the wire be found out.
+/// Names of transports. The empty one means that the transport is detected.
 const WIRES: &[(&str, &str)] = &[
     ("stdio", "stdio"),
     ("local", "stdio"),
@@ -267,7 +267,7 @@ impl DialectReader for McpJson {
         let of_project = of_project(document, diagnostics);
         match first {
             Some((section, entry)) => {
-                written.servers = raw::servers(section, &entry.value, diagnostics)
+                written.servers = raw::read_servers(section, &entry.value, diagnostics)
             }
             None if document.entries().is_empty() || document.get(PROJECTS).is_some() => {}
             None => diagnostics.warn(
@@ -281,7 +281,7 @@ impl DialectReader for McpJson {
             let message = format!("not read beside `{read}`; expected all servers there");
             diagnostics.warn(entry.at, section, message);
         }
-        // A project's own entry holds before one of the same name for all projects.
+        // A project's entry replaces one of the same name for all projects.
         written
             .servers
             .retain(|server| of_project.iter().all(|own| own.name != server.name));
@@ -292,7 +292,7 @@ impl DialectReader for McpJson {
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
         let section = server.path.split('.').next().unwrap_or_default();
         let node = tidy::entry(server, section == CODEX, diagnostics);
-        let mut fields = raw::entry(
+        let mut fields = raw::read_entry(
             &node,
             FIELDS,
             OURS,
@@ -317,16 +317,18 @@ impl DialectReader for McpJson {
                 },
             );
         }
-        // C6: where it is said which of the two is meant, that holds.
-        if let (Some(wire), Some(_), Some(_)) = (wire, fields.at("command"), fields.at("url")) {
+        // If the entry names the transport, the field of that transport counts.
+        if let (Some(wire), Some(_), Some(_)) =
+            (wire, fields.offset_of("command"), fields.offset_of("url"))
+        {
             drop_other_side(&mut fields, wire, server, diagnostics);
         }
         Some(fields)
     }
 }
 
-/// Claude Code keeps servers for all projects, and for each project its own: those of the project
-/// that this folder belongs to.
+/// Claude Code's file has servers for all projects and for each project: returns those of the
+/// project of this folder.
 fn of_project(document: &Node, diagnostics: &mut Diagnostics<'_>) -> Vec<RawServer> {
     let (Some(projects), Ok(folder)) = (document.get(PROJECTS), std::path::absolute(".")) else {
         return Vec::new();
@@ -342,26 +344,25 @@ fn of_project(document: &Node, diagnostics: &mut Diagnostics<'_>) -> Vec<RawServ
     let Some(section) = project.value.get(SECTIONS[0]) else {
         return Vec::new();
     };
-    let mut servers = raw::servers(SECTIONS[0], &section.value, diagnostics);
+    let mut servers = raw::read_servers(SECTIONS[0], &section.value, diagnostics);
     for server in &mut servers {
         server.path = format!("{PROJECTS}.{}.{}", visible_key(&project.key), server.path);
     }
     servers
 }
 
-/// The word for the wire, in whatever spelling: put in as the native one, and returned (empty: some
-/// URL).
+/// Replaces the name of the transport by the native one, and returns it (empty: any URL).
 fn wire(
     fields: &mut FieldTable,
     server: &RawServer,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<&'static str> {
-    let own = if fields.at("type").is_some() {
+    let own = if fields.offset_of("type").is_some() {
         "type"
     } else {
         "transport"
     };
-    let at = fields.at(own)?;
+    let at = fields.offset_of(own)?;
     let said = fields.text(own).map(|said| {
         WIRES
             .iter()
@@ -384,7 +385,7 @@ fn wire(
                 value: FieldValue::Choice(wire),
             },
         );
-        fields.spell("transport", own);
+        fields.set_name_in_file("transport", own);
     }
     Some(wire)
 }
@@ -402,15 +403,15 @@ fn drop_other_side(
     };
     let message = format!(
         "ignored: the server is reached by its `{}`; remove one of them",
-        fields.spelt(kept)
+        fields.name_in_file(kept)
     );
-    let path = format!("{}.{}", server.path, fields.spelt(dropped));
+    let path = format!("{}.{}", server.path, fields.name_in_file(dropped));
     if let Some(dropped) = fields.0.remove(dropped) {
         diagnostics.warn(dropped.at, path, message);
     }
 }
 
-/// What counts in seconds was read as milliseconds.
+/// Corrects a timeout in seconds that was read as milliseconds.
 fn set_seconds(fields: &mut FieldTable, section: &str) {
     for (field, counts) in [
         ("startup_timeout_sec", true),
@@ -430,7 +431,7 @@ fn set_seconds(fields: &mut FieldTable, section: &str) {
     }
 }
 
-/// A `timeout` below a second was meant in seconds, or by mistake: no server answers in it.
+/// A `timeout` below a second is ignored: it was probably meant in seconds.
 fn ignore_short_timeout(
     fields: &mut FieldTable,
     server: &RawServer,
@@ -446,7 +447,7 @@ fn ignore_short_timeout(
     }
 }
 
-/// Whether it says nothing: some programs write what is not set.
+/// Whether a value is empty: some programs write fields that are not set.
 fn is_nothing(node: &Node) -> bool {
     matches!(node.value, Tree::Null)
 }

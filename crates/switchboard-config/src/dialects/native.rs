@@ -1,4 +1,4 @@
-//! `switchboard.toml`: what is written is what is meant.
+//! `switchboard.toml`, the native dialect.
 
 use super::DialectReader;
 use crate::diagnostic::Diagnostics;
@@ -15,7 +15,7 @@ impl DialectReader for Native {
     }
 
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
-        raw::table(
+        raw::read_table(
             &server.node,
             SERVERS.fields,
             ReferenceSyntax::Native,

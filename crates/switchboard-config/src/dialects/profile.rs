@@ -1,4 +1,4 @@
-//! In what the dialects differ beside their syntax: one profile for each.
+//! How servers behave depending on the dialect of their file: one profile for each dialect.
 
 use std::time::Duration;
 
@@ -8,98 +8,98 @@ use crate::name::Style;
 use crate::reference::ReferenceSyntax;
 use crate::{HttpWire, Start, TimeField};
 
-/// What holds for the servers of a dialect, where their document says it or the native rule does.
+/// How the servers of a dialect behave: as its documentation states, else as in the native file.
 #[derive(Debug)]
 pub struct DialectProfile {
     /// Its name on the command line.
     pub name: &'static str,
-    /// How its files are written, where their name does not tell.
+    /// The format of its files, if their extension does not tell.
     pub(crate) format: Format,
-    /// The folder that it keeps its file in, inside the project's or the user's: relative paths
-    /// start outside of it.
+    /// The folder inside the project or the home folder that holds its file. Relative paths start
+    /// at the folder around it.
     pub(crate) own_folder: Option<&'static str>,
-    /// Relative paths of the user's own file start at the current folder (S2-60); elsewhere at a
-    /// folder that is the file's.
+    /// Whether relative paths of the user's own file start at the current folder instead of the
+    /// file's.
     pub user_paths_start_at_current_folder: bool,
-    /// The file beside its own, in that folder, that says what is permitted.
+    /// A second file in that folder, with the permissions.
     pub(crate) permissions_file: Option<&'static str>,
-    /// How its tools are named; `None` takes the style that the configuration as a whole has.
+    /// How its tools are named; `None` uses the style of the whole configuration.
     pub naming: Option<Style>,
     /// How its texts refer to variables.
     pub syntax: ReferenceSyntax,
-    /// A wrong entry, or a field of the other transport, is an error of the whole file; elsewhere
-    /// of that server alone, or a warning.
+    /// Whether an invalid entry is an error of the whole file. If not, it is an error of that
+    /// server alone, and a field of the other transport is a warning.
     pub strict: bool,
-    /// A server's name is one that the native style can carry unchanged; elsewhere nearly any
-    /// visible text.
-    pub narrow_names: bool,
-    /// A child gets the whole environment.
+    /// Whether server names are restricted to those that the native naming style keeps unchanged;
+    /// else nearly any visible text is a name.
+    pub strict_names: bool,
+    /// Whether a child process gets the host's whole environment.
     pub inherits_environment: bool,
     /// When its servers start.
     pub start: Start,
-    /// From start to ready, where the entry does not say.
+    /// The deadline from start to ready, if the entry sets none.
     pub(crate) connect_timeout: Duration,
-    /// A call may take this long in all, progress or not; `None` goes by the native pair of
+    /// The deadline of a whole call, which progress does not extend; `None` uses the two native
     /// deadlines.
     pub call_timeout: Option<Duration>,
-    /// What its entries call that deadline, where the dialect has a name of its own for it.
+    /// The field that sets that deadline, if the dialect has its own.
     pub call_timeout_field: Option<TimeField>,
-    /// What a URL means that says nothing else.
+    /// The transport of a URL that names none.
     pub wire: HttpWire,
-    /// An HTTP+SSE stream is looked for at the URL itself, and then at `/sse` under it.
-    pub sse_below: bool,
-    /// A tool is withheld if its own name is that of a built-in tool, although its exposed name
-    /// would not be.
+    /// Whether an HTTP+SSE stream is also looked for at `/sse` below the URL.
+    pub sse_path_fallback: bool,
+    /// Whether a tool is withheld if its own name is that of a built-in tool, even if its exposed
+    /// name is not.
     pub refuses_builtin_names: bool,
-    /// `ListMcpResources` and `ReadMcpResource` are on offer beside its tools.
+    /// Whether the tools `ListMcpResources` and `ReadMcpResource` are offered.
     pub offers_resource_tools: bool,
-    /// A model is shown only what Gemini's API accepts of a tool's schema.
+    /// Whether schemas are reduced to what Gemini's API accepts before a model sees them.
     pub gemini_schemas: bool,
-    /// A server that offers prompts or resources, but no tool, is closed.
+    /// Whether a server that offers prompts or resources, but no tools, is closed.
     pub closes_without_tools: bool,
-    /// How a child is ended.
+    /// How a child process is stopped.
     pub stop: StopMethod,
-    /// A change of the file is noticed by itself.
+    /// Whether changes of the file are applied while servers run.
     pub watched: bool,
-    /// Where the file says nothing about permissions, calls are not asked about. In a project's
-    /// file that must be accepted.
+    /// Whether calls are allowed without asking if the file has no permissions section. In a
+    /// project's file this must be accepted by a person.
     pub ungated_by_default: bool,
-    /// The mode `yolo` skips the deny rules of the same file for servers' tools (S0-26).
+    /// Whether the mode `yolo` skips the deny rules of the same file for servers' tools.
     pub yolo_skips_denies: bool,
-    /// Calls of different callers never overlap on one session that cannot tell whose question it
-    /// asks.
-    pub keeps_callers_apart: bool,
-    /// Many of its servers are shown in a line each: no document says how they look.
-    pub is_brief: bool,
-    /// What it calls the states of a server.
+    /// Whether calls of different callers are serialised on a session that cannot tell which call a
+    /// server's request belongs to.
+    pub serializes_callers: bool,
+    /// Whether `status` may show many servers on one line each.
+    pub compact_status: bool,
+    /// Its names for the states of a server.
     pub state_names: StateNames,
-    /// Lines of a server's stderr that a logger marked as INFO are not kept.
+    /// Whether stderr lines that a logger marked as INFO are dropped.
     pub drops_info_lines: bool,
-    /// How its entries are written, for whoever edits a file.
+    /// How a new entry is written, for edits.
     pub(crate) entry_spelling: EntrySpelling,
-    /// How the rules in its files name tools.
+    /// How rules in its files name tools.
     pub rule_syntax: RuleSyntax,
-    /// What a person may answer when a call of its servers is asked about.
+    /// What a person may answer when asked to approve a call.
     pub approval_choices: ApprovalChoices,
 }
 
-/// Which spellings of a rule count.
+/// How permission rules name tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleSyntax {
-    /// `server` and `server/tool`, a glob per part; and all of the others.
+    /// `server` and `server/tool`, a glob per part; and all other forms.
     Every,
-    /// `mcp:server_tool`: behind the colon a glob on the name that the tool has in that style.
+    /// `mcp:server_tool`: after the colon, a glob on the tool's name in that style.
     Colon,
     /// `mcp__server` for the whole server, `mcp__server__tool`, `mcp__*`.
     Prefix,
-    /// `server` and `server.tool`, to the letter.
+    /// `server` and `server.tool`, without wildcards.
     Keys,
     /// A glob on `mcp__server__tool`.
     Exposed,
 }
 
 impl RuleSyntax {
-    /// What a rule should look like, for messages.
+    /// The expected form of a rule, for messages.
     pub const fn expected(self) -> &'static str {
         match self {
             Self::Every => "\"server\" or \"server/tool\", a glob per part",
@@ -111,19 +111,19 @@ impl RuleSyntax {
     }
 }
 
-/// What a person may answer when a call is asked about.
+/// What a person may answer when asked to approve a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalChoices {
     /// Once, always this tool or this server (for this run or for good), no.
     Stored,
-    /// Proceed once, always allow this tool or this server (in memory, by a key), cancel.
+    /// Proceed once, always allow this tool or this server (until the program ends), cancel.
     InMemory,
 }
 
-/// The words that a dialect has for the state of a server.
+/// How the states of a server are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateNames {
-    /// One for each state.
+    /// A name for each state.
     All,
     /// `CONNECTED`, `CONNECTING`, and `DISCONNECTED` for everything else.
     Three,
@@ -131,7 +131,7 @@ pub enum StateNames {
     OkError,
 }
 
-/// How a child is ended.
+/// How a child process is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopMethod {
     /// Its input is closed; SIGTERM at 2 s, SIGKILL at 3 s.
@@ -141,17 +141,17 @@ pub enum StopMethod {
 }
 
 impl DialectProfile {
-    /// How an entry says that its server may run.
-    pub fn to_enable(&self) -> String {
+    /// How to enable a server in its entry, for messages.
+    pub fn how_to_enable(&self) -> String {
         match self.entry_spelling.enabled {
             Some((field, on)) => format!("set `{field}` to {on}"),
             None => "enable it".to_owned(),
         }
     }
 
-    /// How an entry with this wire is changed so that the server is reached over another; `None`
-    /// where such a file has no word for it.
-    pub fn to_change_wire(&self, wire: HttpWire) -> Option<String> {
+    /// How to change an entry so that its server is reached over another HTTP transport, for
+    /// messages; `None` if such a file cannot express it.
+    pub fn how_to_change_wire(&self, wire: HttpWire) -> Option<String> {
         let field = |address: UrlField| address.map(|(field, _)| field);
         let beside = |address: UrlField| address.and_then(|(_, beside)| beside);
         let EntrySpelling {
@@ -183,14 +183,14 @@ pub(super) const NATIVE: DialectProfile = DialectProfile {
     naming: None,
     syntax: ReferenceSyntax::Native,
     strict: true,
-    narrow_names: true,
+    strict_names: true,
     inherits_environment: false,
     start: Start::Eager,
     connect_timeout: Duration::from_secs(30),
     call_timeout: None,
     call_timeout_field: None,
     wire: HttpWire::Auto,
-    sse_below: false,
+    sse_path_fallback: false,
     refuses_builtin_names: true,
     offers_resource_tools: false,
     gemini_schemas: false,
@@ -199,8 +199,8 @@ pub(super) const NATIVE: DialectProfile = DialectProfile {
     watched: true,
     ungated_by_default: false,
     yolo_skips_denies: false,
-    keeps_callers_apart: false,
-    is_brief: true,
+    serializes_callers: false,
+    compact_status: true,
     state_names: StateNames::All,
     drops_info_lines: false,
     entry_spelling: entry_spelling::NATIVE,
@@ -208,13 +208,13 @@ pub(super) const NATIVE: DialectProfile = DialectProfile {
     approval_choices: ApprovalChoices::Stored,
 };
 
-/// What the five documents have in common where they differ from the native file.
+/// What the five foreign dialects have in common.
 const FOREIGN: DialectProfile = DialectProfile {
     strict: false,
-    narrow_names: false,
+    strict_names: false,
     inherits_environment: true,
     refuses_builtin_names: false,
-    is_brief: false,
+    compact_status: false,
     ..NATIVE
 };
 
@@ -241,8 +241,7 @@ pub(super) const A3S: DialectProfile = DialectProfile {
     name: "a3s",
     format: Format::Hcl,
     naming: Some(Style::Mcp),
-    // `env("NAME")` is a call, not a text: the reader writes it as the native reference, and every
-    // other `$` as `$$`.
+    // The reader turns `env("NAME")` into a native reference and escapes every other `$`.
     syntax: ReferenceSyntax::Native,
     call_timeout: Some(Duration::from_secs(60)),
     call_timeout_field: Some(TimeField::TimeoutMs),
@@ -260,7 +259,7 @@ pub(super) const GEMINI: DialectProfile = DialectProfile {
     user_paths_start_at_current_folder: true,
     naming: Some(Style::FirstWins),
     syntax: ReferenceSyntax::Shell,
-    // S2-21: the document's one timeout is for connecting as well.
+    // The documented timeout applies to connecting as well.
     connect_timeout: Duration::from_secs(600),
     call_timeout: Some(Duration::from_secs(600)),
     call_timeout_field: Some(TimeField::Timeout),
@@ -279,13 +278,12 @@ pub(super) const AGENT_APPS: DialectProfile = DialectProfile {
     name: "agent-apps",
     format: Format::Yaml,
     naming: Some(Style::ServerDashTool),
-    // `\${NAME}` is what is left for the launch: the reader writes it as the native reference, and
-    // every other `$` as `$$`.
+    // The reader turns `\${NAME}` into a native reference and escapes every other `$`.
     syntax: ReferenceSyntax::Native,
     start: Start::Lazy,
     wire: HttpWire::Streamable,
-    keeps_callers_apart: true,
-    // S3-13: the document has no gate.
+    serializes_callers: true,
+    // The documentation has no approval of calls.
     ungated_by_default: true,
     entry_spelling: entry_spelling::AGENT_APPS,
     ..FOREIGN
@@ -297,7 +295,7 @@ pub(super) const AGENT_CODE: DialectProfile = DialectProfile {
     syntax: ReferenceSyntax::Literal,
     wire: HttpWire::Sse,
     entry_spelling: entry_spelling::AGENT_CODE,
-    sse_below: true,
+    sse_path_fallback: true,
     rule_syntax: RuleSyntax::Exposed,
     offers_resource_tools: true,
     ..FOREIGN
@@ -308,7 +306,7 @@ pub(super) const MCP_JSON: DialectProfile = DialectProfile {
     format: Format::Json,
     syntax: ReferenceSyntax::Braced,
     strict: false,
-    narrow_names: false,
+    strict_names: false,
     refuses_builtin_names: false,
     entry_spelling: entry_spelling::MCP_JSON,
     ..NATIVE

@@ -1,5 +1,5 @@
-//! Finds out what kind of file one is: by where it lies, then by what only one kind has. What fits
-//! two is told.
+//! Recognises the dialect of a file: by its path, then by keys that only one dialect has. If two
+//! fit, it is reported.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostics;
 use crate::format::Format;
 use crate::tree::{Node, TableEntry, Tree};
 
-/// Where programs keep their files: the folder (any, if empty) and the name.
+/// The files of known programs: folder (any, if empty) and name.
 const PLACES: &[(&str, &str, Dialect)] = &[
     ("", "switchboard.toml", Dialect::Native),
     (".agents", "mcp.json", Dialect::CoreAgent),
@@ -25,13 +25,13 @@ const PLACES: &[(&str, &str, Dialect)] = &[
     ("windsurf", "mcp_config.json", Dialect::McpJson),
 ];
 
-/// The keys under which programs keep their servers.
+/// The keys of sections with servers.
 const CONTAINERS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "context_servers"];
 
-/// Fields that of all files with `mcpServers` only gemini's have.
+/// Fields that, among files with `mcpServers`, only gemini's have.
 const OF_GEMINI: &[&str] = &["httpUrl", "trust", "includeTools", "excludeTools"];
 
-/// Fields that of all files with `mcpServers` gemini's do not have.
+/// Fields that, among files with `mcpServers`, gemini's do not have.
 const OF_MCP_JSON: &[&str] = &[
     "type",
     "transport",
@@ -45,7 +45,7 @@ const OF_MCP_JSON: &[&str] = &[
     "environment",
 ];
 
-/// Fields that of the files with `mcp_servers` only Codex's have.
+/// Fields that, among files with `mcp_servers`, only Codex's have.
 const OF_CODEX: &[&str] = &[
     "bearer_token_env_var",
     "http_headers",
@@ -63,7 +63,7 @@ const OF_CODEX: &[&str] = &[
     "oauth",
 ];
 
-/// The kind of a file whose path (absolute) and document these are.
+/// The dialect of a file with this absolute path and document.
 pub(crate) fn recognise(
     path: &Path,
     format: Format,
@@ -112,7 +112,7 @@ fn by_shape(format: Format, document: &Node, diagnostics: &mut Diagnostics<'_>) 
     if let Some(servers) = get("servers") {
         return match format {
             Format::Toml => Dialect::Native,
-            // VS Code says `type`, and has no version.
+            // VS Code has `type` instead of `transport`, and no version.
             _ if get("version").is_some() || has_any(servers, &["transport"]) => Dialect::CoreAgent,
             _ => Dialect::McpJson,
         };
@@ -129,8 +129,7 @@ fn by_shape(format: Format, document: &Node, diagnostics: &mut Diagnostics<'_>) 
         };
     }
     if let Some(entry) = document.get("mcp_servers") {
-        // Codex's own file is known by its place; elsewhere this is how agent-code's document
-        // writes its servers.
+        // Codex's own file is recognised by its path; elsewhere this is agent-code's format.
         return if has_any(&entry.value, OF_CODEX) {
             Dialect::McpJson
         } else {
@@ -153,8 +152,7 @@ fn has_any(servers: &Node, fields: &[&str]) -> bool {
         .any(|server| server.value.entries().iter().any(known))
 }
 
-/// Whether a variable is referred to as `$NAME`, which of all files with `mcpServers` only gemini's
-/// do.
+/// Whether there is a reference `$NAME`, which, among files with `mcpServers`, only gemini's have.
 fn has_bare_reference(servers: &Node) -> bool {
     let starts_name =
         |text: &str| text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
@@ -196,9 +194,9 @@ fn fits_two(container: &TableEntry, other: Dialect, diagnostics: &mut Diagnostic
     Dialect::McpJson
 }
 
-/// Tells of servers under a key of other kinds of files, which would pass unnoticed; whether it was
-/// such a key.
-pub(super) fn tell_of_foreign_container(
+/// Warns about a section with servers of another dialect, which would not be read. Returns whether
+/// it is one.
+pub(super) fn warn_of_foreign_container(
     entry: &TableEntry,
     expected: &'static str,
     dialect: Dialect,

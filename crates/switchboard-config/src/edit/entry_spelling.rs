@@ -1,4 +1,4 @@
-//! How a dialect writes an entry: where entries stand, and what its fields are called.
+//! How a dialect writes a new entry: the section, and the names of its fields.
 
 use super::{NewServer, NewText, NewValue, ServerTarget};
 use crate::reference::{ReferenceSyntax, Segment, TextRole};
@@ -8,39 +8,38 @@ use crate::reference::{ReferenceSyntax, Segment, TextRole};
 pub(crate) struct EntrySpelling {
     /// The keys that lead to the entries.
     pub(crate) container: &'static [&'static str],
-    /// What a program needs said beside its command.
+    /// A field that is written beside `command`.
     pub(crate) stdio: Option<(&'static str, &'static str)>,
-    /// How an address is written whose wire nobody named, one for Streamable HTTP, and one for
-    /// HTTP+SSE.
+    /// How a URL is written if no transport is named, for Streamable HTTP, and for HTTP+SSE.
     pub(crate) auto: UrlField,
     pub(crate) http: UrlField,
     pub(crate) sse: UrlField,
     pub(crate) headers: Option<&'static str>,
     pub(crate) cwd: Option<&'static str>,
-    /// The field that switches a server on or off, and its value for on.
+    /// The field that enables a server, and its value for enabled.
     pub(crate) enabled: Option<(&'static str, bool)>,
     /// How the value of a variable or a header refers to a variable.
     pub(crate) reference: ReferenceForm,
-    /// What a file that did not exist begins with, beside the entries.
+    /// The version field of a new file.
     pub(crate) version: Option<(&'static str, u32)>,
 }
 
-/// The field of an address, and what is said beside it; none where the dialect has no such wire.
+/// The field of a URL, and a field written beside it; `None` if the dialect has no such transport.
 pub(crate) type UrlField = Option<(&'static str, Option<(&'static str, &'static str)>)>;
 
 /// How a reference is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReferenceForm {
-    /// Between these.
+    /// The name between these two texts.
     Between(&'static str, &'static str),
     /// `env("NAME")`, which is the whole value.
     Call,
-    /// Not at all.
+    /// The dialect has no references.
     None,
 }
 
 impl EntrySpelling {
-    /// The fields of an entry. The error tells what such a file cannot say.
+    /// The fields of an entry; the error says what the dialect cannot express.
     pub(super) fn entry(
         &self,
         addition: &NewServer,
@@ -107,7 +106,7 @@ impl EntrySpelling {
             .collect()
     }
 
-    /// A value that was written with native references. The error does not repeat it.
+    /// Converts a value with native references. The error does not repeat it.
     fn text(&self, name: &str, value: &str) -> Result<NewText, String> {
         let segments = ReferenceSyntax::Native
             .segments(TextRole::Value, value)
@@ -156,7 +155,7 @@ impl EntrySpelling {
         }
     }
 
-    /// Its references are the native ones, defaults and `$$` among them.
+    /// Whether it has native references, with defaults and `$$`.
     fn is_native(&self) -> bool {
         self.container == ["servers"] && self.version.is_none()
     }

@@ -1,5 +1,4 @@
-//! HCL: a block for each server. What is there keeps its text to the byte; only the lines of one
-//! block come, go or change.
+//! Edits HCL by lines: one block for each server. All other text stays unchanged.
 
 use hcl_edit::Span;
 use hcl_edit::parser::parse_body;
@@ -68,7 +67,7 @@ fn set(text: &str, block: &Block, field: &str, flag: bool) -> Result<String, Str
             &text[span.end..]
         ));
     }
-    // Below its last attribute, written as that is.
+    // After its last attribute, with the same indentation.
     let last = block
         .body
         .attributes()
@@ -148,6 +147,6 @@ fn quoted(text: &str) -> String {
             letter => quoted.push(letter),
         }
     }
-    // Either would begin a template.
+    // Both would begin a template.
     quoted.replace("${", "$${").replace("%{", "%%{") + "\""
 }

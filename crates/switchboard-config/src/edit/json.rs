@@ -1,4 +1,4 @@
-//! JSON with comments: the file's own indentation is taken up, comments stay where they are.
+//! Edits JSON with comments: uses the file's own indentation and keeps comments.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};

@@ -1,17 +1,16 @@
-//! A text as lines, and what is cut out of it and put into it, for the formats that are edited as
-//! text.
+//! Line operations for the formats that are edited as text.
 
 use std::ops::Range;
 
-/// The text without these lines and the comments right above them; where that leaves two blank
-/// lines together, one goes.
+/// The text without these lines and the comments directly above them. Of two adjacent blank lines
+/// that this leaves, one is removed.
 pub(super) fn without(lines: &[&str], cut: Range<usize>) -> String {
     let is_comment = |line: &str| line.trim_start().starts_with(['#', '/']);
     let mut start = cut.start;
     while start > 0 && is_comment(lines[start - 1]) {
         start -= 1;
     }
-    // A comment at the very top is the file's.
+    // A comment at the top belongs to the file.
     if start == 0 && cut.start > 0 {
         start = cut.start;
     }
@@ -30,18 +29,18 @@ pub(super) fn without(lines: &[&str], cut: Range<usize>) -> String {
         .collect()
 }
 
-/// Each line with its end.
+/// The lines with their line endings.
 pub(super) fn of(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// The index of the line that an offset is in.
+/// The index of the line at an offset.
 #[cfg(feature = "hcl")]
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count()
 }
 
-/// How a text's lines end.
+/// The line ending of a text.
 pub(super) fn ending(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }

@@ -1,5 +1,5 @@
-//! TOML: tables with headers stay tables, inline ones stay inline; comments above an entry go with
-//! it, those set apart stay.
+//! Edits TOML: tables with headers stay tables, inline tables stay inline. Comments directly above
+//! a removed entry are removed with it, those separated by a blank line stay.
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
@@ -15,7 +15,7 @@ pub(super) fn edit(
         .map_err(|_| "it is not valid TOML".to_owned())?;
     match operation {
         Operation::Add(fields) => {
-            // What a file without any table says stands above its first one.
+            // Comments of a file without tables stay above the first table.
             let above = if document.is_empty() {
                 document.trailing().as_str().unwrap_or_default().to_owned()
             } else {
@@ -30,8 +30,7 @@ pub(super) fn edit(
         Operation::Set(field, flag) => set(document.as_table_mut(), entry_path, field, *flag)?,
     }
     let edited = document.to_string();
-    // What stood above the first entry is gone with it; the blank line below it is not needed
-    // either.
+    // After the first entry is removed, no blank line is left at the top.
     Ok(if text.starts_with(['\n', '\r']) {
         edited
     } else {
@@ -54,7 +53,7 @@ fn add(
         });
         at = item.as_table_like_mut().ok_or(NOT_FOUND)?;
     }
-    // Beside entries that are values, a table with a header of its own would not be one of them.
+    // If the other entries are inline tables, the new one is inline too.
     if at.iter().any(|(_, item)| item.is_value()) {
         let mut entry = InlineTable::new();
         fields
@@ -114,7 +113,7 @@ fn set(
         .and_then(Item::as_table_like_mut)
         .ok_or(NOT_FOUND)?;
     match entry.get_mut(field) {
-        // What stands around the value, such as a comment behind it, stays.
+        // Whitespace and comments around the value stay.
         Some(Item::Value(old)) => {
             let decor = old.decor().clone();
             *old = flag.into();
@@ -161,8 +160,8 @@ fn remove(document: &mut DocumentMut, entry_path: &EntryPath<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Of what stands above an entry, that which a blank line sets apart from it: a heading of the
-/// file, not of the entry.
+/// The comments above an entry that a blank line separates from it: they belong to the file, not to
+/// the entry.
 pub(super) fn set_apart(prefix: &str) -> &str {
     match prefix.trim_end_matches([' ', '\t']).rfind("\n\n") {
         Some(at) => &prefix[..at + 2],
@@ -170,7 +169,7 @@ pub(super) fn set_apart(prefix: &str) -> &str {
     }
 }
 
-/// The table that stands next after this position.
+/// The next table after this position.
 fn next(table: &mut Table, position: isize) -> Option<&mut Table> {
     fn nearest(table: &Table, position: isize) -> Option<isize> {
         let own = table

@@ -1,5 +1,5 @@
-//! YAML: the lines of one entry come, go or change; no other line is touched. A map that is written
-//! in one line is left to its author.
+//! Edits YAML by lines: only the lines of one entry are added or removed. Flow mappings on one line
+//! are not edited.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::{EntryPath, NewText, NewValue, Operation};
 
 const ONE_LINE: &str = "its servers are written in one line; edit the file by hand";
 
-/// `front_matter`: only what stands between the first two lines of `---` is YAML.
+/// `front_matter`: only the text between the first two lines of `---` is YAML.
 pub(super) fn edit(
     text: &str,
     entry_path: &EntryPath<'_>,
@@ -35,7 +35,7 @@ pub(super) fn edit(
 
 /// A key with the lines that belong to it.
 struct KeyLines {
-    /// From its own line to the last one that is deeper.
+    /// From its own line to the last one that is indented deeper.
     whole: Range<usize>,
     indent: usize,
 }
@@ -64,8 +64,7 @@ fn body(lines: &[&str]) -> Range<usize> {
     start..end.unwrap_or(lines.len())
 }
 
-/// The lines below the last of these keys, and how deep the keys in them stand; `None` where it is
-/// not there.
+/// The lines below the last of these keys and their indentation; `None` if it does not exist.
 fn descend(
     lines: &[&str],
     whole: Range<usize>,
@@ -93,7 +92,7 @@ fn add(
     entry_path: &EntryPath<'_>,
     fields: &[(&'static str, NewValue)],
 ) -> Result<String, String> {
-    // As deep as the keys are there already; what is missing of them is written too.
+    // Uses as many of the keys as exist, and writes the missing ones.
     let known = (0..=entry_path.container.len()).rev().find_map(|depth| {
         match descend(lines, whole.clone(), &entry_path.container[..depth]) {
             Ok(None) => None,
@@ -112,7 +111,7 @@ fn add(
         indent += 2;
     }
     new.push_str(&entry(entry_path.name, fields, indent));
-    // Behind the last line that says something.
+    // After the last line with content.
     let blank = |index: &usize| lines[*index].trim().is_empty();
     let end = range
         .clone()
@@ -186,7 +185,7 @@ fn first_indent(lines: &[&str], range: Range<usize>) -> Option<usize> {
     range.into_iter().find_map(|index| indent_of(lines[index]))
 }
 
-/// How deep a line stands; `None` for one that says nothing.
+/// The indentation of a line; `None` for blank lines and comments.
 fn indent_of(line: &str) -> Option<usize> {
     let said = line.trim_start_matches(' ');
     (!said.trim().is_empty() && !said.starts_with('#')).then_some(line.len() - said.len())
@@ -210,14 +209,14 @@ fn key_of(line: &str) -> Option<String> {
     }
 }
 
-/// Whether nothing but a comment follows the key: its map stands on the lines below.
+/// Whether only a comment follows the key, so that its mapping is on the lines below.
 fn opens_a_map(line: &str) -> bool {
     let value = line.trim().rsplit_once(':').map(|(_, value)| value.trim());
     let after = line.find(": ").map(|at| line[at + 1..].trim());
     value == Some("") || after.is_some_and(|after| after.starts_with('#'))
 }
 
-/// Plain where nobody can misread it, in quotes elsewhere.
+/// Unquoted if unambiguous, else quoted.
 fn scalar(text: &str) -> String {
     let plain = text
         .starts_with(|first: char| first.is_ascii_alphabetic() || "./_".contains(first))
@@ -237,7 +236,7 @@ fn scalar(text: &str) -> String {
     {
         text.to_owned()
     } else if text.contains(char::is_control) {
-        // As JSON does, which YAML reads.
+        // JSON strings are valid YAML.
         serde_json::Value::from(text).to_string()
     } else {
         format!("'{}'", text.replace('\'', "''"))

@@ -1,9 +1,9 @@
-//! HCL as a tree: blocks and attributes are entries of a table, and a block that stands twice is
-//! there twice.
+//! Parses HCL: blocks and attributes become entries of a table; repeated blocks are repeated
+//! entries.
 //!
-//! A text leaves here in the native syntax of references: `env("NAME")` is `${NAME}`, and a `$`
-//! that is only a `$` is `$$`. What else HCL can compute is not computed: it becomes a value that
-//! no field takes and that says what is supported, so it is wrong where it stands and nowhere else.
+//! Strings are converted to the native reference syntax: `env("NAME")` becomes `${NAME}`, and a
+//! literal `$` becomes `$$`. Other expressions are not evaluated: they become a value that no field
+//! accepts, so that only the field itself is reported.
 
 use hcl_edit::Span;
 use hcl_edit::expr::{Expression, FuncCall, ObjectKey, UnaryOperator};
@@ -22,13 +22,12 @@ const BAD_ENV: &str = "env() without the name of one variable; expected env(\"NA
 const TEMPLATE: &str =
     "a template that computes; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
 
-/// The parser looks through an object for each key it adds, so the length of a text counts more
-/// than once.
+/// The parser searches an object for each key that it adds, which takes quadratic time.
 const MAX_BYTES: usize = 256 * 1024;
 
 pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     if text.len() > MAX_BYTES {
-        diagnostics.broken(
+        diagnostics.syntax_error(
             None,
             "larger than 256 KiB, which no HCL configuration is; is it the right file?",
         );
@@ -37,15 +36,15 @@ pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
             value: Tree::Table(Vec::new()),
         };
     }
-    // An editor's mark at the start is no text.
+    // A byte order mark is skipped.
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
     let value = match parse_body(&text[start..]) {
         Ok(parsed) => body(&parsed, start),
         Err(fault) => {
-            // The parser's own display quotes the line, and the line may hold a secret: its bare
-            // message does not.
+            // Only the parser's bare message: its `Display` quotes the line, which may hold a
+            // secret.
             let at = start + fault.location().offset();
-            diagnostics.broken(
+            diagnostics.syntax_error(
                 Some(at),
                 format!("not valid HCL: {}", syntax(fault.message())),
             );
@@ -70,7 +69,7 @@ fn body(body: &Body, start: usize) -> Tree {
     Tree::Table(body.iter().map(entry).collect())
 }
 
-/// A label stands for one more table around what it labels, as in HCL's JSON form.
+/// A label becomes a table around the block, as in HCL's JSON form.
 fn block(block: &Block, start: usize) -> TableEntry {
     let at = place(&block.ident, start);
     let inner = Node {
@@ -121,8 +120,8 @@ fn expression(found: &Expression, start: usize) -> Node {
         }
         Expression::Parenthesis(inner) => return expression(inner.inner(), start),
         Expression::FuncCall(call) => variable(call),
-        // HCL writes a negative number as an operation; no field takes one, but it is a number to
-        // say so about.
+        // HCL parses a negative number as an operation. No field accepts one, but the message
+        // should call it a number.
         Expression::UnaryOp(operation) => match &operation.expr {
             Expression::Number(number) if *operation.operator.value() == UnaryOperator::Neg => {
                 Tree::Number(format!("-{}", number.value()))
@@ -141,8 +140,7 @@ fn expression(found: &Expression, start: usize) -> Node {
     }
 }
 
-/// A key as a text: keys are never expanded, so nothing is escaped. `None` where it would have to
-/// be computed.
+/// A key as text. Keys are never expanded, so nothing is escaped. `None` for an expression.
 fn key_text(key: &ObjectKey) -> Option<String> {
     match key {
         ObjectKey::Ident(name) => Some(name.as_str().to_owned()),
@@ -152,7 +150,7 @@ fn key_text(key: &ObjectKey) -> Option<String> {
     }
 }
 
-/// Text and `${env("NAME")}`; anything else is not computed.
+/// Converts text and `${env("NAME")}`; other templates are not evaluated.
 fn template<'a>(elements: impl Iterator<Item = &'a Element>) -> Tree {
     let mut text = String::new();
     for element in elements {
@@ -191,7 +189,7 @@ fn place(found: &impl Span, start: usize) -> usize {
     start + found.span().map_or(0, |span| span.start)
 }
 
-/// The parser's words for what a stranger meets most, in words to act on.
+/// Rewords the parser's most common messages.
 fn syntax(message: &str) -> String {
     if message.starts_with("invalid nesting depth") {
         return "nested too deeply".to_owned();

@@ -1,7 +1,7 @@
-//! JSON as a tree, with comments and trailing commas, as editors allow them in configuration files.
+//! Parses JSON with comments and trailing commas, as editors allow them in configuration files.
 //!
-//! The parser stops at the first fault and bounds the depth. No message repeats a value, which may
-//! be a secret.
+//! The parser stops at the first error and limits the depth. Messages repeat no value, which may be
+//! a secret.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -14,7 +14,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind, parse_to_
 use crate::diagnostic::{Diagnostics, visible_key};
 use crate::tree::{Node, TableEntry, Tree};
 
-/// What some editors put before the text: no part of it.
+/// Some editors write it before the text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 const OPTIONS: ParseOptions = ParseOptions {
@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
             Some(other) => {
                 let at = reader.before + other.start();
                 let kind = reader.node(other).kind();
-                reader.diagnostics.broken(
+                reader.diagnostics.syntax_error(
                     Some(at),
                     format!("expected an object, {{ … }}, found {kind}"),
                 );
@@ -55,14 +55,14 @@ pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
             None => {
                 reader
                     .diagnostics
-                    .broken(None, "empty; expected a JSON object, { … }");
+                    .syntax_error(None, "empty; expected a JSON object, { … }");
                 empty
             }
         },
         Err(fault) => {
             let at = fault.range().start.min(bare.len());
             let rest = bare.get(at..).unwrap_or_default();
-            reader.diagnostics.broken(
+            reader.diagnostics.syntax_error(
                 Some(reader.before + at),
                 format!("not valid JSON: {}", syntax(fault.kind(), rest)),
             );
@@ -71,9 +71,9 @@ pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     }
 }
 
-/// A text on its way to a tree.
+/// Turns the parser's values into nodes.
 struct JsonReader<'f, 'a> {
-    /// How many bytes stand before what was parsed.
+    /// The offset of the parsed text in the file.
     before: usize,
     diagnostics: &'f mut Diagnostics<'a>,
 }
@@ -97,8 +97,7 @@ impl JsonReader<'_, '_> {
         Node { at, value }
     }
 
-    /// Which of two values of one key was meant cannot be known, and programs disagree on which one
-    /// counts.
+    /// A repeated key is an error: programs disagree on which value counts.
     fn entries(&mut self, object: Object<'_>) -> Vec<TableEntry> {
         let mut entries = Vec::with_capacity(object.properties.len());
         let mut seen = HashMap::new();
@@ -112,7 +111,7 @@ impl JsonReader<'_, '_> {
                         "{} is already set in line {line}; each key may stand once",
                         visible_key(&key)
                     );
-                    self.diagnostics.broken(Some(at), message);
+                    self.diagnostics.syntax_error(Some(at), message);
                 }
                 Slot::Vacant(free) => {
                     free.insert(at);
@@ -125,8 +124,8 @@ impl JsonReader<'_, '_> {
     }
 }
 
-/// The parser's findings in words to act on. `rest` is what follows the place; no more than its
-/// first character decides.
+/// The parser's errors in words to act on. Of `rest`, the text after the error, only the first
+/// character is used.
 fn syntax(kind: &ParseErrorKind, rest: &str) -> &'static str {
     use ParseErrorKind as Fault;
     let next = rest.chars().next();

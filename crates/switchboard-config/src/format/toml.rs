@@ -1,4 +1,4 @@
-//! TOML as a tree. The parser goes on after a fault, so that all of them are told at once.
+//! Parses TOML. The parser recovers after an error, so that all errors are reported at once.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,10 @@ use crate::tree::{Node, TableEntry, Tree};
 pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     let (document, faults) = DeTable::parse_recoverable(text);
     for fault in faults {
-        // The parser's own display quotes the line, and the line may hold a secret: its bare
-        // message does not.
+        // Only the parser's bare message: its `Display` quotes the line, which may hold a secret.
         let at = fault.span().map(|span| span.start);
         let rest = at.and_then(|at| text.get(at..)).unwrap_or_default();
-        diagnostics.broken(
+        diagnostics.syntax_error(
             at,
             format!("not valid TOML: {}", syntax(fault.message(), rest)),
         );
@@ -26,7 +25,7 @@ pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     }
 }
 
-/// The entries in the order of the file: the parser keeps them by name.
+/// The entries in the order of the file: the parser sorts them by name.
 fn table(table: &DeTable<'_>) -> Tree {
     let entry = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| TableEntry {
         key: key.get_ref().to_string(),
@@ -59,8 +58,7 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
     }
 }
 
-/// The parser's words for what a stranger meets most, in words to act on. `rest` is what follows
-/// the place, and is not shown.
+/// Rewords the parser's most common messages. `rest` is the text after the error; it is not shown.
 fn syntax(message: &str, rest: &str) -> String {
     let next = rest
         .chars()

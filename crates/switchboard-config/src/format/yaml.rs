@@ -1,9 +1,7 @@
-//! YAML as a tree: one document, the core types, no key twice. What is merely YAML's (tags, complex
-//! keys) is refused where it stands.
+//! Parses YAML: one document, the core types, unique keys. Tags and complex keys are refused.
 //!
-//! Two things are done to it on the way. `\$` is kept in every kind of scalar, although YAML has no
-//! such escape in double quotes: files of the agent-apps dialect need it. And an alias is a copy,
-//! so what copies come to is bounded.
+//! `\$` is kept in every kind of scalar, although YAML has no such escape in double quotes: the
+//! agent-apps dialect needs it. Aliases are copied, with a bound on the total size of copies.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,12 +11,12 @@ use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use crate::diagnostic::Diagnostics;
 use crate::tree::{Node, TableEntry, Tree};
 
-/// No configuration is nested deeper; reading and dropping a tree takes stack.
+/// The deepest nesting: parsing and dropping a tree uses the stack.
 const MAX_DEPTH: usize = 64;
 
 const TOO_DEEP: &str = "nested too deeply";
 
-/// What all aliases of a file may copy, in bytes of text and values together.
+/// How much all aliases of a file may copy, in bytes of text plus values.
 const MAX_COPIED: usize = 256 * 1024;
 
 const TAGGED: &str = "a value with a tag; only plain values are read";
@@ -27,12 +25,13 @@ pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     parse_at(text, 0, diagnostics)
 }
 
-/// The head of a Markdown file: what stands between its first line, `---`, and the next such line.
+/// Parses the front matter of a Markdown file: between its first line, `---`, and the next such
+/// line.
 pub(super) fn parse_front_matter(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     match front_matter(text) {
         Ok((start, head)) => parse_at(head, start, diagnostics),
         Err(message) => {
-            diagnostics.broken(Some(0), message);
+            diagnostics.syntax_error(Some(0), message);
             Node {
                 at: 0,
                 value: Tree::Table(Vec::new()),
@@ -65,7 +64,7 @@ fn front_matter(text: &str) -> Result<(usize, &str), &'static str> {
     }
 }
 
-/// Reads a text that begins at the offset `start` of its file.
+/// Parses a text that begins at the offset `start` of its file.
 fn parse_at(text: &str, start: usize, diagnostics: &mut Diagnostics<'_>) -> Node {
     let escaped = EscapedDollars::new(text);
     let options = granit_parser::options! {
@@ -103,7 +102,8 @@ fn parse_at(text: &str, start: usize, diagnostics: &mut Diagnostics<'_>) -> Node
                     .map_err(|message| (at, message.to_owned()))
             }
             Err(fault) => {
-                // Of the kind of fault only: a message of the parser may quote the text.
+                // Only the kind of error is shown: the parser's own message may quote the text,
+                // which may hold a secret.
                 let at = fault.marker().byte_offset().unwrap_or_default();
                 let said = fault.info();
                 let is_deep = said.contains("recursion limit");
@@ -118,11 +118,11 @@ fn parse_at(text: &str, start: usize, diagnostics: &mut Diagnostics<'_>) -> Node
             }
         };
         if let Err((at, message)) = fault {
-            diagnostics.broken(Some(start + at), message);
+            diagnostics.syntax_error(Some(start + at), message);
             break;
         }
     }
-    // An empty text is an empty table, as in every other format.
+    // An empty document is an empty table, as in every other format.
     match builder.root {
         Some(Node {
             value: Tree::Null, ..
@@ -135,7 +135,8 @@ fn parse_at(text: &str, start: usize, diagnostics: &mut Diagnostics<'_>) -> Node
     }
 }
 
-/// A text in which every `\$` is one character of as many bytes, so that offsets stay.
+/// A text in which every `\$` is replaced by an unused character of two bytes, so that offsets stay
+/// the same.
 struct EscapedDollars<'t> {
     text: Cow<'t, str>,
     stand_in: Option<char>,
@@ -150,7 +151,7 @@ impl<'t> EscapedDollars<'t> {
             };
         }
         let used: HashSet<char> = text.chars().collect();
-        // Letters of two bytes; no text that a person wrote has all of them.
+        // A range of letters of two bytes; no real text uses all of them.
         let Some(stand_in) = ('\u{400}'..='\u{52f}').find(|letter| !used.contains(letter)) else {
             return Self {
                 text: Cow::Borrowed(text),
@@ -161,8 +162,7 @@ impl<'t> EscapedDollars<'t> {
         let mut rest = text;
         while let Some(at) = rest.find("\\$") {
             let before = &rest[..at];
-            // After an odd number of backslashes this one belongs to the pair `\\`, which YAML can
-            // read by itself.
+            // After an odd number of backslashes this one belongs to the escape `\\`.
             let backslashes = before.len() - before.trim_end_matches('\\').len();
             escaped.push_str(before);
             if backslashes % 2 == 1 {
@@ -187,15 +187,14 @@ impl<'t> EscapedDollars<'t> {
     }
 }
 
-/// The tree on its way.
+/// Builds the tree from the parser's events.
 struct TreeBuilder<'k> {
     start: usize,
     escaped: &'k EscapedDollars<'k>,
     /// Collections that are not closed yet, outermost first.
     open: Vec<OpenCollection>,
     root: Option<Node>,
-    /// By the parser's number, from when it is closed: an alias inside of what it names is
-    /// refused.
+    /// By the parser's number, once complete: an alias inside its own anchor is refused.
     anchors: HashMap<usize, AnchoredNode>,
     copied: usize,
 }
@@ -295,7 +294,7 @@ impl TreeBuilder<'_> {
         Ok(())
     }
 
-    /// What an alias stands for, once more.
+    /// Inserts a copy of what an alias refers to.
     fn copy(&mut self, anchor: usize) -> Result<(), &'static str> {
         let Some(AnchoredNode { node, size, depth }) = self.anchors.get(&anchor) else {
             return Err("this alias stands inside of what it names");
@@ -349,7 +348,7 @@ impl TreeBuilder<'_> {
     }
 }
 
-/// What a copy of a node costs, and how deep it is.
+/// The size and the depth of a node.
 fn measure(node: &Node) -> (usize, usize) {
     let inside = |nodes: &mut dyn Iterator<Item = (usize, &Node)>| {
         nodes.fold((1, 1), |(size, depth), (own, node)| {
@@ -371,7 +370,7 @@ fn is_text(tag: &Tag) -> bool {
     tag.is_yaml_core_schema_tag("str")
 }
 
-/// A scalar without quotes, by YAML's core schema.
+/// An unquoted scalar, by YAML's core schema.
 fn plain(text: String) -> Tree {
     match text.as_str() {
         "" | "~" | "null" | "Null" | "NULL" => return Tree::Null,
@@ -395,7 +394,7 @@ fn integer(text: &str) -> Option<String> {
         .into_iter()
         .find_map(|(prefix, radix)| Some((text.strip_prefix(prefix)?, radix)));
     if let Some((digits, radix)) = based {
-        // A sign after the prefix is none of YAML's.
+        // YAML allows no sign after the prefix.
         return digits
             .starts_with(|first: char| first.is_digit(radix))
             .then(|| i128::from_str_radix(digits, radix).ok())?

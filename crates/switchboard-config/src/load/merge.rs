@@ -1,4 +1,5 @@
-//! Merges the files: a higher file's entry replaces a lower one's, denials add up.
+//! Merges files: an entry replaces those of the same name in files of lower precedence, deny rules
+//! add up.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::fields::SERVERS;
 use crate::policy::{Policy, WithLocation};
 use crate::{Config, EntryValue, Location, Mode, Scope, ServerConfig};
 
-/// A higher file's entry replaces one of the same name, whole.
+/// Adds the servers of a file of lower precedence than those before it.
 pub(super) fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<EntryValue>)>) {
     for (server, values) in servers {
         match config.servers.entry(server.name.clone()) {
@@ -27,7 +28,7 @@ pub(super) fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec
             }
             Entry::Occupied(mut taken) => {
                 let higher = Arc::make_mut(taken.get_mut());
-                // With three files, the nearest one below is the one that would have held.
+                // Of several replaced entries, the one in the nearest file is named.
                 higher
                     .source
                     .shadows
@@ -38,8 +39,8 @@ pub(super) fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec
     }
 }
 
-/// The highest of the user's files that sets a value decides; denials add up; a project's file only
-/// tightens the outcome here.
+/// The user's file of highest precedence that sets a value decides; deny rules add up; a project's
+/// file can only make the result stricter.
 pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
     let mut mode = None;
     let mut projects_mode = None;
@@ -72,8 +73,7 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
     let mut decided = |field: &str, location: Location| {
         locations.entry(field.to_owned()).or_insert(location);
     };
-    // A project's `yolo` is held back, so where the user's files say nothing its mode is the
-    // default or stricter.
+    // A project's `yolo` is not among these modes, so a project's mode is the default or stricter.
     if let Some((mode, location)) = strictest(mode, projects_mode) {
         config.permissions.mode = mode;
         decided("permissions.mode", location);
@@ -96,7 +96,7 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
     }
 }
 
-/// The stricter of two; the first, where they are alike.
+/// The stricter of two modes; the first if they are equal.
 fn strictest(
     one: Option<WithLocation<Mode>>,
     other: Option<WithLocation<Mode>>,

@@ -1,46 +1,46 @@
-//! Gives every tool its exposed name, across servers whose styles differ: no name twice, and none
-//! to another tool later in the run.
+//! Assigns the exposed names of all tools, across servers with different styles. A name is unique,
+//! and never reused for another tool during a run.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use super::style::{Style, Unnameable, met};
+use super::style::{Style, Unnameable, name_collision};
 use super::{ExposedName, ServerName, ToolId};
 
-/// How many names the tools of one server may have in a run; a server that always offers others
-/// would fill the memory.
+/// How many names the tools of one server may get during a run: a bound on memory for a server that
+/// keeps changing its tools.
 const MAX_NAMES: usize = 20_000;
 
-/// A tool that wants a name.
+/// A tool to be named.
 #[derive(Debug, Clone, Copy)]
 pub struct NameRequest<'a> {
     /// The tool.
     pub pair: &'a ToolId,
     /// How its name is made.
     pub style: Style,
-    /// Every server before its own is ready, has failed, or is not awaited: a bare name can be
-    /// told apart from theirs.
+    /// Whether every server before its own is ready, has failed, or is not waited for, so that a
+    /// bare name cannot collide with one of theirs later.
     pub may_be_bare: bool,
 }
 
 /// Why a tool has no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamingError {
-    /// Not yet: an earlier server may want the name that it would have.
+    /// Not yet: a server before its own may still claim the name.
     Pending,
     /// Never.
     Withheld(Unnameable),
 }
 
-/// Names that no server's tool may have.
+/// Names that no server's tool may get.
 #[derive(Debug, Clone, Copy)]
 pub struct ReservedNames<'a> {
-    /// Of the tools of the program that embeds the host.
+    /// Names of the embedder's own tools.
     pub own: &'a HashSet<&'a str>,
-    /// Of the tools that agents bring along, in capitals or not. A prefix tells a server's tool
-    /// from them, so this is about bare names.
+    /// Names of tools that agents commonly have built in, compared case-insensitively. Only for
+    /// bare names: a prefix already distinguishes a server's tool.
     pub builtin: &'a [&'a str],
 }
 
@@ -52,16 +52,14 @@ impl ReservedNames<'_> {
     }
 }
 
-/// The names that were given during a run. Each leads to its pair for good, also when that tool is
-/// gone.
+/// The names assigned during a run. Each belongs to its tool for good, even after the tool is gone.
 #[derive(Debug, Clone, Default)]
 pub struct AssignedNames {
     names: HashMap<ExposedName, ToolId, RandomState>,
     of_server: HashMap<ServerName, usize>,
 }
 
-/// Names every tool, in the order given (servers in config order). The answer stands in the same
-/// order.
+/// Names every tool, with servers in config order. The results have the same order.
 pub fn expose(
     wishes: &[NameRequest<'_>],
     reserved: ReservedNames<'_>,
@@ -79,7 +77,10 @@ pub fn expose(
             .map_err(NamingError::Withheld)
             .and_then(|plain| {
                 if let Some(other) = claims.other(wish.style, &plain, index) {
-                    return Err(NamingError::Withheld(met(&plain, wishes[other].pair)));
+                    return Err(NamingError::Withheld(name_collision(
+                        &plain,
+                        wishes[other].pair,
+                    )));
                 }
                 pick(wish, plain, reserved, published)
             });
@@ -88,7 +89,7 @@ pub fn expose(
     given
 }
 
-/// The first name that the pair's style has for it and that nobody else has or had.
+/// The first name of the tool's style that no other tool has or had.
 fn pick(
     wish: &NameRequest<'_>,
     plain: String,
@@ -112,13 +113,13 @@ fn pick(
             return Err(NamingError::Pending);
         }
     }
-    // What changes no names has no other to fall back on.
+    // `Identity` never changes names, so it has no fallback.
     if style != Style::Identity && !is_free(&wanted) {
         wanted = style.hashed(&wanted, pair);
     }
     if !is_free(&wanted) {
         let reason = match holder(&wanted) {
-            Some(other) => met(&wanted, other),
+            Some(other) => name_collision(&wanted, other),
             None => Unnameable {
                 reason: format!("its name {wanted} is that of a built-in tool"),
             },
@@ -146,15 +147,14 @@ fn publish(
         });
     }
     let name = ExposedName(name.into());
-    // A copy only where a catalog of before still holds it.
+    // Copies only if an earlier catalog still shares it.
     let published = Arc::make_mut(published);
     *published.of_server.entry(pair.server.clone()).or_default() += 1;
     published.names.insert(name.clone(), pair.clone());
     Ok(name)
 }
 
-/// Who wants which name in the styles in which a name depends on nothing but its pair: pairs that
-/// meet there are both withheld.
+/// Which tools claim which name, in the styles that withhold both tools of a collision.
 struct Claims<'a>(HashMap<(bool, &'a str), (usize, Option<usize>)>);
 
 impl<'a> Claims<'a> {
@@ -172,7 +172,7 @@ impl<'a> Claims<'a> {
         Self(claims)
     }
 
-    /// Another that wants the same.
+    /// Another tool that claims the same name.
     fn other(&self, style: Style, plain: &str, index: usize) -> Option<usize> {
         if !style.withholds_both() {
             return None;

@@ -1,6 +1,6 @@
-//! Patterns over names: `*`, `?`, `[a-z]` and `{a,b}`, case-sensitive, matched in linear time.
-//! Their length and the memory of each are bounded, since files that nobody has accepted hold them
-//! too (T27).
+//! Glob patterns over names: `*`, `?`, `[a-z]` and `{a,b}`, case-sensitive, matched in linear time.
+//! Length and memory of a pattern are bounded, since files that nobody has accepted contain them
+//! too.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use regex_automata::util::syntax;
 
 use crate::untrusted::{escaped_line, quoted};
 
-/// The longest pattern that is read: longer than any name of a server and a tool that is in use.
+/// The longest pattern accepted.
 const MAX_PATTERN_BYTES: usize = 1024;
 
 /// How large a compiled pattern may become.
 const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
-/// A pattern over the name of a server or a tool. `*` stands for any characters, a slash too.
+/// A pattern over the name of a server or a tool. `*` matches any characters, including a slash.
 #[derive(Clone)]
 pub struct Glob {
     text: String,
@@ -27,13 +27,12 @@ pub struct Glob {
 enum Matcher {
     Any,
     Exact,
-    // The simplest engine: it has no caches of its own, so a thousand patterns cost what their
-    // text does.
+    // An engine without caches: the memory of a thousand patterns stays proportional to their text.
     Pattern(PikeVM),
 }
 
 impl Glob {
-    /// Reads a pattern. The error is one line, safe to show.
+    /// Parses a pattern. The error is one line, safe to show.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > MAX_PATTERN_BYTES {
             return Err(format!(
@@ -46,7 +45,7 @@ impl Glob {
             if text == "*" {
                 Matcher::Any
             } else if !Self::has_wildcard(text) {
-                // Most patterns are plain names: no engine for those.
+                // Most patterns are plain names, which need no engine.
                 Matcher::Exact
             } else {
                 let glob = GlobBuilder::new(text)
@@ -70,12 +69,12 @@ impl Glob {
         })
     }
 
-    /// Whether a pattern needs an engine.
+    /// Whether a text has wildcards.
     pub fn has_wildcard(text: &str) -> bool {
         text.contains(['*', '?', '[', ']', '{', '}', '\\', '!'])
     }
 
-    /// A name in which no character is a wildcard.
+    /// A pattern that matches exactly this text.
     pub fn literal(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -83,12 +82,12 @@ impl Glob {
         }
     }
 
-    /// Whether it stands for one name alone.
+    /// Whether it matches one name only.
     pub fn is_literal(&self) -> bool {
         matches!(self.matcher, Matcher::Exact)
     }
 
-    /// Whether the whole of a name fits.
+    /// Whether it matches the whole name.
     pub fn matches(&self, name: &str) -> bool {
         match &self.matcher {
             Matcher::Any => true,
@@ -103,7 +102,7 @@ impl Glob {
     }
 }
 
-/// `globset`'s own engine panics on what it cannot compile, and its bounds are far wider.
+/// `globset`'s own engine panics on what it cannot compile, and its limits are far wider.
 fn compile(regex: &str) -> Option<PikeVM> {
     PikeVM::builder()
         .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))

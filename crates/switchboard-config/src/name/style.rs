@@ -1,5 +1,5 @@
-//! Makes the names that a model sees from pairs: five styles, each injective, each within its
-//! characters and length.
+//! The naming styles: how the name that a model sees is made from server and tool. Each style is
+//! injective and has its own characters and length.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::exposure::{self, NameRequest, NamingError, ReservedNames};
 use super::{ExposedName, ServerName, ToolId};
 
-/// How exposed names are made from pairs.
+/// How exposed names are made from server and tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
-    /// `mcp__server__tool`, as the server spells its tool; at most 256 of `[A-Za-z0-9_-./:@]`. A
-    /// model's vendor may accept less.
+    /// `mcp__server__tool`, with the server's spelling of the tool; at most 256 of
+    /// `[A-Za-z0-9_-./:@]`. A model's vendor may accept less.
     #[default]
     Mcp,
     /// `server_tool`, at most 64 of `[A-Za-z0-9_]`.
@@ -21,19 +21,20 @@ pub enum Style {
     /// The bare tool name for the first server in config order, `server__tool` for later ones; at
     /// most 63 of `[A-Za-z0-9_.-]`.
     FirstWins,
-    /// The bare tool name, at most 128 of `[A-Za-z0-9_.-]`; pairs that meet are withheld.
+    /// The bare tool name, at most 128 of `[A-Za-z0-9_.-]`; tools with colliding names are
+    /// withheld.
     Identity,
 }
 
-/// Why a pair has no exposed name.
+/// Why a tool has no exposed name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unnameable {
-    /// What stands in the way, naming the other pair where two met.
+    /// The reason; if names collide, with the other tool.
     pub reason: String,
 }
 
-/// Every style with the word for it in a configuration file.
+/// Every style with its name in a configuration file.
 const WORDS: [(&str, Style); 5] = [
     ("mcp", Style::Mcp),
     ("server_tool", Style::ServerTool),
@@ -43,12 +44,12 @@ const WORDS: [(&str, Style); 5] = [
 ];
 
 impl Style {
-    /// The words that [`parse`](Self::parse) takes.
+    /// The names that [`parse`](Self::parse) accepts.
     pub fn words() -> impl Iterator<Item = &'static str> {
         WORDS.iter().map(|(word, _)| *word)
     }
 
-    /// Reads the word of a configuration file.
+    /// Parses the name from a configuration file.
     pub fn parse(word: &str) -> Option<Self> {
         WORDS
             .iter()
@@ -56,7 +57,7 @@ impl Style {
             .map(|(_, style)| *style)
     }
 
-    /// The word for a configuration file.
+    /// The name in a configuration file.
     pub fn word(self) -> &'static str {
         WORDS
             .iter()
@@ -65,8 +66,8 @@ impl Style {
             .0
     }
 
-    /// Names every pair, in the order given (servers in config order), where nothing else is on
-    /// offer. The answer stands in the same order.
+    /// Names these tools, with servers in config order and no other tools present. The results have
+    /// the same order.
     pub fn expose(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
         let wishes: Vec<_> = pairs
             .iter()
@@ -94,13 +95,12 @@ impl Style {
             .collect()
     }
 
-    /// Whether a tool of this server can have this name, whatever the tool and whatever other
-    /// servers there are. It leads to no tool: it only says which servers need not be started
-    /// to find one.
+    /// Whether any tool of this server can have this name, whatever other servers there are. Used
+    /// to decide which servers need not be started to find a tool; it resolves nothing.
     pub fn can_name(self, server: &ServerName, name: &str) -> bool {
         let server = server.as_str();
         let prefixes = match self {
-            // As it is spelled, and as it is in names that end in a hash.
+            // The plain spelling, and the one in names that end in a hash.
             Self::Mcp => vec![
                 format!("mcp__{server}__"),
                 format!("mcp__{}__", keep(server, is_dashed)),
@@ -109,23 +109,24 @@ impl Style {
             Self::ServerDashTool => vec![format!("{}-", kebab(server))],
             Self::FirstWins | Self::Identity => return true,
         };
-        // A name that was cut for its hash may lack the end of a long server's name.
+        // A name truncated for its hash may lack the end of a long server name.
         let begins =
             |prefix: &String| name.starts_with(prefix.get(..SHORTEST_BASE).unwrap_or(prefix));
         prefixes.iter().any(begins)
     }
 
-    /// A name depends on nothing but its pair; pairs that meet all the same are withheld.
+    /// Whether a name depends only on its own server and tool, so that both tools of a collision
+    /// are withheld.
     pub(super) fn withholds_both(self) -> bool {
         matches!(self, Self::Mcp | Self::Identity)
     }
 
-    /// Its names show no server.
+    /// Whether its names contain no server name.
     pub(super) fn is_bare(self) -> bool {
         matches!(self, Self::FirstWins | Self::Identity)
     }
 
-    /// What a pair is called in [`Style::FirstWins`] where another has the bare name.
+    /// The name in [`Style::FirstWins`] if another tool has the bare name.
     pub(super) fn prefixed(pair: &ToolId) -> String {
         squeeze(keep(
             &format!("{}__{}", pair.server, pair.tool.as_wire()),
@@ -133,7 +134,7 @@ impl Style {
         ))
     }
 
-    /// The name a pair has when it meets no other.
+    /// The name without collisions.
     pub fn plain(self, pair: &ToolId) -> Result<String, Unnameable> {
         let (server, tool) = (pair.server.as_str(), pair.tool.as_wire());
         match self {
@@ -159,9 +160,8 @@ impl Style {
         }
     }
 
-    /// Whether a name looks like that of a tool of this server: which server is worth starting or
-    /// explaining for a name that nobody is known to offer. What it means is looked up in the
-    /// catalog.
+    /// Whether a name looks like that of a tool of this server. Used to decide which server to
+    /// start or to mention for an unknown name; the tool itself is looked up in the catalog.
     pub fn may_name(self, server: &ServerName, name: &str) -> bool {
         let server = server.as_str();
         let begins = |prefix: String| {
@@ -186,7 +186,7 @@ impl Style {
         }
     }
 
-    /// Every name that a pair can have in this style, whatever other pairs there are.
+    /// Every name that a tool can have in this style, whatever other tools there are.
     pub fn spellings(self, pair: &ToolId) -> Vec<String> {
         let Ok(plain) = self.plain(pair) else {
             return Vec::new();
@@ -195,17 +195,17 @@ impl Style {
         vec![plain, hashed]
     }
 
-    /// Whether a name carries the hash of a pair, so that it is that pair's alone.
+    /// Whether a name ends in the hash of this tool, so that it can be no other's.
     pub fn ends_in_hash_of(name: &str, pair: &ToolId) -> bool {
         name.ends_with(&pair_hash(pair))
     }
 
-    /// What a name ends in where it is not plain.
+    /// The hash that a name ends in if it is not plain.
     pub fn hash_of(pair: &ToolId) -> String {
         pair_hash(pair)
     }
 
-    /// A base cut so that the hash of the pair fits behind it.
+    /// A base truncated so that the hash fits after it.
     pub(super) fn hashed(self, base: &str, pair: &ToolId) -> String {
         let (longest, separator) = match self {
             Self::ServerDashTool => (64, '-'),
@@ -222,12 +222,12 @@ impl Style {
     }
 }
 
-/// `mcp__server__tool`, ending in the hash where the plain spelling could be that of another pair.
+/// `mcp__server__tool`, with the hash if the plain spelling could be that of another tool.
 fn native(pair: &ToolId) -> String {
     let (server, tool) = (pair.server.as_str(), pair.tool.as_wire());
     let name = format!("mcp__{server}__{tool}");
     let changed = !name.bytes().all(is_inert);
-    // Only a dialect's server can be so named: where it ends could not be told.
+    // Only in lenient dialects: the end of such a server name would be ambiguous.
     let unclear = server.contains("__") || server.starts_with('_') || server.ends_with('_');
     if changed || unclear || name.len() > LONGEST_NATIVE || looks_hashed(&name) {
         Style::Mcp.hashed(&name, pair)
@@ -236,25 +236,25 @@ fn native(pair: &ToolId) -> String {
     }
 }
 
-/// No document limits its names; this keeps a list readable.
+/// No documentation limits these names; this keeps lists readable.
 const LONGEST_NATIVE: usize = 256;
 
 const HASH_CHARACTERS: usize = 10;
 
-/// What is left of a name at least where a hash was put behind it, by us or for a vendor.
+/// The shortest base of a name before a hash, here and in names for vendors.
 const SHORTEST_BASE: usize = 50;
 
-/// Ten base32 characters of BLAKE3(pair), of which at least one is a digit.
+/// Ten base32 characters of BLAKE3(server, tool), at least one of them a digit.
 ///
-/// The digit tells a hash from a word: without it `create_repository` would look like a hashed
-/// name.
+/// The digit distinguishes a hash from a word: otherwise `create_repository` would look like a
+/// hashed name.
 fn pair_hash(pair: &ToolId) -> String {
     let (server, tool) = (
         pair.server.as_str().as_bytes(),
         pair.tool.as_wire().as_bytes(),
     );
     let mut hasher = blake3::Hasher::new();
-    // The length in front keeps ("a", "bc") and ("ab", "c") apart.
+    // The length prefix distinguishes ("a", "bc") from ("ab", "c").
     hasher
         .update(&(server.len() as u64).to_le_bytes())
         .update(server)
@@ -284,13 +284,13 @@ fn looks_hashed(name: &str) -> bool {
         && end.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-pub(super) fn met(name: &str, other: &ToolId) -> Unnameable {
+pub(super) fn name_collision(name: &str, other: &ToolId) -> Unnameable {
     Unnameable {
         reason: format!("its name {name} is also that of {}", other.shown()),
     }
 }
 
-/// Every character that is not kept becomes `_`, one for one.
+/// Replaces every other character by `_`.
 fn keep(text: &str, kept: fn(u8) -> bool) -> String {
     let safe =
         |character: char| u8::try_from(character).is_ok_and(|byte| byte.is_ascii() && kept(byte));
@@ -307,7 +307,7 @@ fn is_dashed(byte: u8) -> bool {
     is_word(byte) || byte == b'-'
 }
 
-/// What can stand in a name as it is: visible, ASCII, and to no shell anything but itself.
+/// Characters that are visible, ASCII, and not special in any shell.
 fn is_inert(byte: u8) -> bool {
     is_dotted(byte) || matches!(byte, b'/' | b':' | b'@')
 }

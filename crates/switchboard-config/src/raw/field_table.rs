@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::diagnostic::Diagnostics;
 use crate::secret::Secret;
 
-/// The fields of one table, by name; and how the file spells those of them that it spells in its
-/// own way.
+/// The fields of one table by native name, and the file's own names of renamed fields.
 #[derive(Debug, Default)]
 pub(crate) struct FieldTable(
     pub(crate) BTreeMap<&'static str, AtOffset<FieldValue>>,
@@ -15,25 +14,26 @@ pub(crate) struct FieldTable(
 );
 
 impl FieldTable {
-    /// Where a field stands, whatever its value.
-    pub(crate) fn at(&self, name: &str) -> Option<usize> {
+    /// The offset of a field, whatever its value.
+    pub(crate) fn offset_of(&self, name: &str) -> Option<usize> {
         self.0.get(name).map(|found| found.at)
     }
 
-    /// How the file spells a field.
-    pub(crate) fn spelt<'n>(&self, name: &'n str) -> &'n str {
+    /// The name of a field in the file.
+    pub(crate) fn name_in_file<'n>(&self, name: &'n str) -> &'n str {
         self.1.get(name).copied().unwrap_or(name)
     }
 
-    /// Gives a field of a dialect its native name. Messages go on to spell it as the file does.
+    /// Gives a field its native name. Messages still use the file's name.
     pub(crate) fn rename(&mut self, own: &'static str, native: &'static str) {
         if let Some(found) = self.0.remove(own) {
             self.0.insert(native, found);
-            self.spell(native, own);
+            self.set_name_in_file(native, own);
         }
     }
 
-    /// The same, where the file may have both: then the native one holds, and the other is told.
+    /// As [`rename`](Self::rename), if the file may have both: the native one counts, and the other
+    /// is reported.
     pub(crate) fn rename_once(
         &mut self,
         own: &'static str,
@@ -41,19 +41,19 @@ impl FieldTable {
         path: &str,
         diagnostics: &mut Diagnostics<'_>,
     ) {
-        if self.at(native).is_none() {
+        if self.offset_of(native).is_none() {
             self.rename(own, native);
         } else if let Some(more) = self.0.remove(own) {
             let message = format!(
                 "ignored: `{}` says it already; remove one of them",
-                self.spelt(native)
+                self.name_in_file(native)
             );
             diagnostics.warn(more.at, format!("{path}.{own}"), message);
         }
     }
 
-    /// Says how the file spells a field.
-    pub(crate) fn spell(&mut self, native: &'static str, own: &'static str) {
+    /// Sets the name of a field in the file.
+    pub(crate) fn set_name_in_file(&mut self, native: &'static str, own: &'static str) {
         self.1.insert(native, own);
     }
 
@@ -166,7 +166,7 @@ impl FieldTable {
     }
 }
 
-/// A value and where it stands.
+/// A value and its byte offset in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct AtOffset<T> {
     pub(crate) at: usize,
@@ -185,6 +185,6 @@ pub(crate) enum FieldValue {
     Duration(Duration),
     Bytes(usize),
     Choice(&'static str),
-    /// There, and already reported.
-    Wrong,
+    /// Invalid, and already reported.
+    Invalid,
 }

@@ -16,11 +16,11 @@ impl ServerEntry<'_> {
         diagnostics: &mut Diagnostics<'_>,
     ) -> Option<Endpoint> {
         let url = self.fields.text("url")?;
-        let at = self.fields.at("url")?;
+        let at = self.fields.offset_of("url")?;
         let headers = self.fields.secrets("headers");
         let mut sound = self.check_text(url, at, "url", diagnostics);
-        // A reference may hold any part of a URL, so one with references is looked at when it is
-        // expanded.
+        // A reference may stand for any part of a URL, so a URL with references is checked when it
+        // is expanded.
         if sound
             && !self.rules.syntax.reads(TextRole::Launch, url)
             && let Err(message) = check_url(url)
@@ -71,8 +71,7 @@ impl ServerEntry<'_> {
         sound.then_some(Endpoint::Http(endpoint))
     }
 
-    /// What to authorize with; fields that contradict each other are told, since one of them would
-    /// be ignored.
+    /// Reads the credentials. Contradicting fields are errors, since one of them would be ignored.
     fn auth(&self, diagnostics: &mut Diagnostics<'_>) -> Option<HttpAuth> {
         let text = |field: &str| self.fields.text(field).map(str::to_owned);
         let auth = HttpAuth {
@@ -100,7 +99,8 @@ impl ServerEntry<'_> {
             "oauth_client_key",
             "oauth_client_metadata_url",
         ] {
-            if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
+            if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.offset_of(field))
+            {
                 sound &= self.check_text(text, at, field, diagnostics);
             }
         }
@@ -173,7 +173,7 @@ impl ServerEntry<'_> {
     }
 }
 
-/// Whether a URL can be reached at all; the message does not repeat it, since it may hold a key.
+/// Parses a URL. The message does not repeat it: it may hold a key.
 pub(crate) fn check_url(text: &str) -> Result<url::Url, String> {
     let expected = "expected one such as \"https://example.com/mcp\"";
     let url = url::Url::parse(text).map_err(|fault| format!("not a URL: {fault}; {expected}"))?;

@@ -27,7 +27,8 @@ impl ServerEntry<'_> {
         let env = self.fields.secrets("env");
         let mut sound = true;
         for field in ["command", "cwd"] {
-            if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
+            if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.offset_of(field))
+            {
                 sound &= self.check_text(text, at, field, diagnostics);
                 if text == "~" || text.starts_with("~/") {
                     self.warn(
@@ -101,8 +102,8 @@ impl ServerEntry<'_> {
         }
         if let Some(what) = loader_variables::effect(name) {
             let then = match scope {
-                // Refused where trust is decided; no error, since it must not take the person's
-                // other servers down.
+                // Not an error, which would stop the person's other servers; the entry is refused
+                // when it would be accepted.
                 Scope::Project => {
                     "a project's file may not set it, and this server cannot be trusted while it does"
                 }

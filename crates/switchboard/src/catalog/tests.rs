@@ -12,7 +12,7 @@ use crate::wire::RawJson;
 pub(crate) fn server(name: &str) -> ServerConfig {
     let source = Source::new(Arc::new("test.toml".into()), 1, Scope::User);
     ServerConfig::new(
-        ServerName::dialect(name).unwrap(),
+        ServerName::lenient(name).unwrap(),
         source,
         Endpoint::Stdio(StdioEndpoint::new(name, [""; 0])),
     )

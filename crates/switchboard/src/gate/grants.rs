@@ -79,7 +79,7 @@ impl Grant {
         let stored: Stored = serde_json::from_str(json).ok()?;
         let server = |name: &str| {
             let host = Some(ServerName::host()).filter(|host| host.as_str() == name);
-            host.or_else(|| ServerName::dialect(name).ok())
+            host.or_else(|| ServerName::lenient(name).ok())
         };
         let hash = |text: &str| <[u8; 32]>::try_from(HEXLOWER.decode(text.as_bytes()).ok()?).ok();
         Some(Self {

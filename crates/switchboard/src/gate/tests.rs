@@ -32,7 +32,7 @@ fn rules_in(dialect: Dialect, texts: &[&str]) -> Vec<RuleText> {
 fn config(servers: &[&str], mode: Mode, allow: &[&str], ask: &[&str], deny: &[&str]) -> Config {
     let servers = servers
         .iter()
-        .map(|name| (ServerName::dialect(name).unwrap(), Arc::new(server(name))))
+        .map(|name| (ServerName::lenient(name).unwrap(), Arc::new(server(name))))
         .collect();
     let permissions = Permissions {
         mode,

@@ -77,7 +77,7 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
             let (file, line) = (config.source.file.display(), config.source.line);
             format!(
                 "disabled in {file}:{line}; {} there to use it",
-                config.dialect.profile().to_enable()
+                config.dialect.profile().how_to_enable()
             )
         }
         State::Blocked { rule } => format!("blocked: {rule}; change that list to use it"),

@@ -1,14 +1,14 @@
-//! Brings the many ways to write one thing into one, before the fields are read.
+//! Normalises the variants of an entry before its fields are read.
 
 use super::is_nothing;
 use crate::diagnostic::{Diagnostics, visible_key};
 use crate::raw::RawServer;
 use crate::tree::{Node, TableEntry, Tree};
 
-/// What programs ask a person before they act, which only rules and answers decide here.
+/// Approval settings of other programs, which are not applied here.
 const CONFIRMATIONS: [&str; 3] = ["autoApprove", "alwaysAllow", "default_tools_approval_mode"];
 
-/// Known, and of no meaning here.
+/// Known fields that have no effect here.
 const PASSED_OVER: [&str; 8] = [
     "name",
     "dev",
@@ -20,7 +20,7 @@ const PASSED_OVER: [&str; 8] = [
     "supports_parallel_tool_calls",
 ];
 
-/// What cannot be had here, and what to do instead.
+/// Fields that are not supported, with what to do instead.
 const MISSED: &[(&str, &str)] = &[
     (
         "envFile",
@@ -34,8 +34,7 @@ const MISSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// The entry with each thing written in one way. In Codex's files (`literal`) no text refers to a
-/// variable.
+/// The normalised entry. In Codex's files (`literal`) texts have no references.
 pub(super) fn entry(server: &RawServer, literal: bool, diagnostics: &mut Diagnostics<'_>) -> Node {
     let mut node = flat(&server.node);
     let Tree::Table(entries) = &mut node.value else {
@@ -63,7 +62,7 @@ pub(super) fn entry(server: &RawServer, literal: bool, diagnostics: &mut Diagnos
     node
 }
 
-/// Cline's `transport: {…}` and everybody's `oauth: {…}` as fields of the entry itself.
+/// Moves the fields of Cline's `transport: {…}`, and of `oauth: {…}`, into the entry itself.
 fn flat(node: &Node) -> Node {
     let mut flat = node.without(&["transport", "oauth"]);
     let Tree::Table(entries) = &mut flat.value else {
@@ -82,7 +81,7 @@ fn flat(node: &Node) -> Node {
                     ..nested.clone()
                 }));
             }
-            // Some say only whether.
+            // Some files have a boolean.
             ("oauth", Tree::Flag(_)) => {}
             _ => entries.push(entry.clone()),
         }
@@ -105,7 +104,7 @@ fn drop_unused(entries: &mut Vec<TableEntry>, path: &str, diagnostics: &mut Diag
     });
 }
 
-/// `["Name: value"]` as the table of headers that it is.
+/// Turns `["Name: value"]` into a table of headers.
 fn headers_of_list(entries: &mut [TableEntry]) {
     for entry in entries.iter_mut().filter(|entry| entry.key == "headers") {
         let Tree::List(items) = &entry.value.value else {
@@ -129,7 +128,7 @@ fn headers_of_list(entries: &mut [TableEntry]) {
     }
 }
 
-/// `["program", "argument"]` as a command and its arguments.
+/// Splits `["program", "argument"]` into a command and its arguments.
 fn split_command(entries: &mut Vec<TableEntry>) {
     let Some(command) = entries.iter_mut().find(|entry| entry.key == "command") else {
         return;
@@ -167,7 +166,7 @@ fn split_command(entries: &mut Vec<TableEntry>) {
     }
 }
 
-/// Codex names variables instead of referring to them.
+/// Turns Codex's fields with names of variables into references.
 fn references_by_name(entries: &mut Vec<TableEntry>) {
     let mut taken = |key: &str| {
         let at = entries.iter().position(|entry| entry.key == key)?;
@@ -261,7 +260,7 @@ fn extend_table(
     }
 }
 
-/// Every text of a value: what an editor would put in is told, since it would be empty here.
+/// Checks every text of a value: references that only an editor can resolve are reported.
 fn texts(node: &mut Node, path: &str, literal: bool, diagnostics: &mut Diagnostics<'_>) {
     match &mut node.value {
         Tree::Text(text) if literal => *text = text.replace("${", "$${"),

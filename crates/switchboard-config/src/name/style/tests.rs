@@ -12,7 +12,7 @@ use super::*;
 
 fn pair(server: &str, tool: &str) -> ToolId {
     ToolId {
-        server: ServerName::dialect(server).unwrap(),
+        server: ServerName::lenient(server).unwrap(),
         tool: ToolName::new(tool),
     }
 }

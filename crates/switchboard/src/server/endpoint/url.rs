@@ -103,11 +103,11 @@ impl UrlEndpoint {
             credentials,
             max_message_bytes: self.config.max_message_bytes,
         };
-        let sse_below = self.config.dialect.profile().sse_below;
+        let sse_path_fallback = self.config.dialect.profile().sse_path_fallback;
         let plan = WirePlan {
             wire: self.endpoint.wire,
             protocol: self.config.protocol,
-            sse_below,
+            sse_path_fallback,
         };
         let opener = Box::new(WireProbe {
             stack,

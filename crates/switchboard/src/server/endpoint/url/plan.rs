@@ -24,7 +24,7 @@ pub(super) struct WirePlan {
     pub(super) wire: HttpWire,
     pub(super) protocol: Protocol,
     /// The URL may be a base URL: an HTTP+SSE stream may be at `/sse` under it (S4-09).
-    pub(super) sse_below: bool,
+    pub(super) sse_path_fallback: bool,
 }
 
 /// One way to open a session.
@@ -115,7 +115,7 @@ impl WirePlan {
             // An answer that is no stream; trouble of the server's own says nothing about where it
             // has one.
             OpenFault::WrongWire(_) | OpenFault::Wire(WireFault::Status { status: ..500, .. })
-                if step.wire == Wire::Sse && self.sse_below && !step.below =>
+                if step.wire == Wire::Sse && self.sse_path_fallback && !step.below =>
             {
                 Some(WireAttempt { below: true, ..SSE })
             }
@@ -237,7 +237,7 @@ mod tests {
         let plan = |wire, protocol| WirePlan {
             wire,
             protocol,
-            sse_below: false,
+            sse_path_fallback: false,
         };
         let probe = (
             "Http Auto",
@@ -315,7 +315,7 @@ mod tests {
         let plan = |wire| WirePlan {
             wire,
             protocol: Protocol::Auto,
-            sse_below: true,
+            sse_path_fallback: true,
         };
         let base = (
             "Sse Legacy",
