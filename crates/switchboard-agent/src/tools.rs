@@ -2,8 +2,8 @@
 //!
 //! A vendor caches a request by its beginning, and the tools stand there. So a tool keeps its place
 //! for the whole conversation: new ones are appended, removed ones stay listed and answer that
-//! they are gone. Tools beyond a limit are deferred: the model sees their names and loads them by
-//! a search ([`search`]) or by calling them.
+//! they are gone. Tools beyond a limit ([`budget`]) are deferred: the model sees their names and
+//! loads them by the tool `search_tools` ([`search_tool`], [`search`]) or by calling them.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,9 @@ use crate::model::{ModelSettings, ModelVendor};
 use crate::refusal::ToolTreatment;
 use crate::refusal::loosen::loosen;
 
+pub mod budget;
 pub mod search;
+pub mod search_tool;
 
 #[cfg(test)]
 mod tests;

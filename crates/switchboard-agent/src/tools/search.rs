@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{ListedTool, ToolList, ToolSpec, ToolState};
+use super::{ToolList, ToolSpec, ToolState};
 
 /// How many tools a search finds at most.
 pub const MAX_FOUND: usize = 10;
@@ -21,79 +21,139 @@ const PARAMETER_WEIGHT: f64 = 0.5;
 const SATURATION: f64 = 1.2;
 const LENGTH_WEIGHT: f64 = 0.75;
 
-/// Finds tools that are offered now, best first. `names` are looked up exactly; `query` is a name,
-/// a part of one, or words.
+/// Finds tools that are offered now, best first. For several searches in one list, use a
+/// [`SearchIndex`].
 pub fn search<'a>(list: &'a ToolList, names: &[String], query: &str) -> Vec<&'a ToolSpec> {
-    let tools = list.all().iter();
-    let tools: Vec<&ListedTool> = tools.filter(|tool| tool.state != ToolState::Gone).collect();
-    let mut found: Vec<&ToolSpec> = Vec::new();
-    let mut add = |spec: &'a ToolSpec| {
-        if !found.iter().any(|known| known.name == spec.name) {
-            found.push(spec);
-        }
-    };
-    for name in names {
-        let exact = tools.iter().find(|tool| tool.spec.name == *name);
-        exact.into_iter().for_each(|tool| add(&tool.spec));
-    }
-    let query = query.trim();
-    if !query.is_empty() {
-        let lower = query.to_lowercase();
-        let matches_name = |tool: &&&ListedTool| tool.spec.name.to_lowercase() == lower;
-        let contains_name = |tool: &&&ListedTool| tool.spec.name.to_lowercase().contains(&lower);
-        tools
-            .iter()
-            .filter(matches_name)
-            .for_each(|tool| add(&tool.spec));
-        tools
-            .iter()
-            .filter(contains_name)
-            .for_each(|tool| add(&tool.spec));
-        for tool in rank(&tools, query) {
-            add(&tool.spec);
-        }
-    }
-    found.truncate(MAX_FOUND.max(names.len()));
-    found
+    SearchIndex::new(list).search(names, query)
 }
 
-/// Tools that share a word with the query, best first.
-fn rank<'a>(tools: &[&'a ListedTool], query: &str) -> Vec<&'a ListedTool> {
-    let documents: Vec<HashMap<String, f64>> =
-        tools.iter().map(|tool| weigh_words(&tool.spec)).collect();
-    let mut wanted = words(query);
-    wanted.sort();
-    wanted.dedup();
-    let count = documents.len() as f64;
-    let length = |document: &HashMap<String, f64>| document.values().sum::<f64>();
-    let average = documents.iter().map(length).sum::<f64>() / count.max(1.0);
-    let rarity: Vec<f64> = wanted
-        .iter()
-        .map(|word| {
-            let having = documents
+/// The tools of a list with the words of each.
+#[derive(Debug)]
+pub struct SearchIndex<'a> {
+    tools: Vec<IndexedTool<'a>>,
+    average_length: f64,
+}
+
+#[derive(Debug)]
+struct IndexedTool<'a> {
+    spec: &'a ToolSpec,
+    lower_name: String,
+    /// Each word with its weight.
+    words: HashMap<String, f64>,
+    /// The sum of the weights.
+    length: f64,
+}
+
+impl<'a> SearchIndex<'a> {
+    /// An index of the tools that are offered now.
+    pub fn new(list: &'a ToolList) -> Self {
+        let tools = list.all().iter();
+        let tools = tools.filter(|tool| tool.state != ToolState::Gone);
+        let tools: Vec<IndexedTool<'a>> = tools.map(|tool| IndexedTool::new(&tool.spec)).collect();
+        let length: f64 = tools.iter().map(|tool| tool.length).sum();
+        Self {
+            average_length: length / (tools.len() as f64).max(1.0),
+            tools,
+        }
+    }
+
+    /// Finds tools, best first. `names` are looked up exactly; `query` is a name, a part of one,
+    /// or words.
+    pub fn search(&self, names: &[String], query: &str) -> Vec<&'a ToolSpec> {
+        let mut found: Vec<&ToolSpec> = Vec::new();
+        let mut add = |spec: &'a ToolSpec| {
+            if !found.iter().any(|known| known.name == spec.name) {
+                found.push(spec);
+            }
+        };
+        for name in names {
+            let exact = self.tools.iter().find(|tool| tool.spec.name == *name);
+            exact.into_iter().for_each(|tool| add(tool.spec));
+        }
+        let query = query.trim();
+        if !query.is_empty() {
+            let lower = query.to_lowercase();
+            for wanted in [NameMatch::Whole, NameMatch::End, NameMatch::Part] {
+                let tools = self.tools.iter();
+                tools
+                    .filter(|tool| NameMatch::of(&tool.lower_name, &lower) == Some(wanted))
+                    .for_each(|tool| add(tool.spec));
+            }
+            self.rank(query).into_iter().for_each(add);
+        }
+        found.truncate(MAX_FOUND.max(names.len()));
+        found
+    }
+
+    /// Tools that share a word with the query, best first.
+    fn rank(&self, query: &str) -> Vec<&'a ToolSpec> {
+        let mut wanted = words(query);
+        wanted.sort();
+        wanted.dedup();
+        let count = self.tools.len() as f64;
+        let rarity = |word: &String| {
+            let having = self
+                .tools
                 .iter()
-                .filter(|doc| doc.contains_key(word))
-                .count() as f64;
+                .filter(|tool| tool.words.contains_key(word));
+            let having = having.count() as f64;
             ((count - having + 0.5) / (having + 0.5) + 1.0).ln()
-        })
-        .collect();
-    let score = |document: &HashMap<String, f64>| -> f64 {
-        let norm = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length(document) / average.max(1.0);
-        let parts = wanted.iter().zip(&rarity).map(|(word, rarity)| {
-            let weight = document.get(word).copied().unwrap_or(0.0);
+        };
+        let wanted: Vec<(f64, String)> = wanted
+            .into_iter()
+            .map(|word| (rarity(&word), word))
+            .collect();
+        let scored = self
+            .tools
+            .iter()
+            .map(|tool| (self.score(tool, &wanted), tool.spec));
+        let mut scored: Vec<(f64, &ToolSpec)> = scored.filter(|(score, _)| *score > 0.0).collect();
+        // A stable sort: equal scores keep the order of the list.
+        scored.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        scored.into_iter().map(|(_, spec)| spec).collect()
+    }
+
+    fn score(&self, tool: &IndexedTool<'_>, wanted: &[(f64, String)]) -> f64 {
+        let length = tool.length / self.average_length.max(1.0);
+        let norm = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length;
+        let parts = wanted.iter().map(|(rarity, word)| {
+            let weight = tool.words.get(word).copied().unwrap_or(0.0);
             rarity * weight * (SATURATION + 1.0) / (weight + SATURATION * norm)
         });
         parts.sum()
-    };
-    let mut ranked: Vec<(f64, &ListedTool)> = documents
-        .iter()
-        .map(score)
-        .zip(tools.iter().copied())
-        .collect();
-    ranked.retain(|(score, _)| *score > 0.0);
-    // A stable sort: equal scores keep the order of the list.
-    ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    ranked.into_iter().map(|(_, tool)| tool).collect()
+    }
+}
+
+impl<'a> IndexedTool<'a> {
+    fn new(spec: &'a ToolSpec) -> Self {
+        let words = weigh_words(spec);
+        Self {
+            spec,
+            lower_name: spec.name.to_lowercase(),
+            length: words.values().sum(),
+            words,
+        }
+    }
+}
+
+/// How a query stands in a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NameMatch {
+    Whole,
+    /// As the last part: names often have the server in front.
+    End,
+    Part,
+}
+
+impl NameMatch {
+    fn of(name: &str, query: &str) -> Option<Self> {
+        let before = name.strip_suffix(query);
+        match before {
+            Some("") => Some(Self::Whole),
+            Some(before) if !before.ends_with(char::is_alphanumeric) => Some(Self::End),
+            _ => name.contains(query).then_some(Self::Part),
+        }
+    }
 }
 
 fn weigh_words(spec: &ToolSpec) -> HashMap<String, f64> {
