@@ -52,9 +52,9 @@ impl Model for DemoModel {
 }
 
 fn answer(context: &TurnContext<'_>) -> ModelTurn {
-    let parts = match last_said(context.conversation) {
-        Said::Results(answered) => vec![TurnPart::Text(repeat_results(answered))],
-        Said::Text(text) => {
+    let parts = match last_input(context.conversation) {
+        LastInput::Results(answered) => vec![TurnPart::Text(repeat_results(answered))],
+        LastInput::Text(text) => {
             let calls = read_orders(&text, context.conversation.entries().len());
             match calls.is_empty() {
                 true => vec![TurnPart::Text(introduction(context))],
@@ -87,28 +87,28 @@ fn origin() -> TurnOrigin {
 }
 
 /// What the model has to answer.
-enum Said<'a> {
+enum LastInput<'a> {
     Results(&'a AnsweredTurn),
     Text(String),
 }
 
-fn last_said(conversation: &Conversation) -> Said<'_> {
+fn last_input(conversation: &Conversation) -> LastInput<'_> {
     for entry in conversation.entries().iter().rev() {
         match entry {
             HistoryEntry::Model(answered) if answered.calls().next().is_some() => {
-                return Said::Results(answered);
+                return LastInput::Results(answered);
             }
             HistoryEntry::User(message) => {
                 let texts = message.parts.iter().filter_map(|part| match part {
                     ContentPart::Text(text) => Some(text.as_str()),
                     ContentPart::Image(_) => None,
                 });
-                return Said::Text(texts.collect::<Vec<_>>().join("\n"));
+                return LastInput::Text(texts.collect::<Vec<_>>().join("\n"));
             }
             _ => {}
         }
     }
-    Said::Text(String::new())
+    LastInput::Text(String::new())
 }
 
 /// Every line `call TOOL {…}` as a call.

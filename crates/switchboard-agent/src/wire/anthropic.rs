@@ -5,6 +5,7 @@ use crate::fault::ModelFault;
 use crate::model::{ModelSettings, TurnContext};
 use crate::wire::{ModelWire, TurnReader, WireRequest};
 
+mod block;
 mod read;
 mod request;
 

@@ -7,6 +7,7 @@ use crate::model::{ModelSettings, TurnContext};
 use crate::wire::{ModelWire, TurnReader, WireRequest};
 
 mod calls;
+mod content;
 mod read;
 mod request;
 

@@ -2,23 +2,18 @@
 
 use std::time::Duration;
 
-use switchboard_agent::driver::DriverLimits;
 use switchboard_agent::json::JsonText;
-use switchboard_agent::refusal::ToolTreatment;
 use switchboard_agent::{
-    CallOutcome, Conversation, FaultKind, HttpModel, Model, ModelFault, ModelSettings, ModelTurn,
-    ModelVendor, ToolList, ToolSpec, TurnContext, TurnDelta, TurnEvent, UserMessage,
+    CallOutcome, Conversation, FaultKind, HttpModel, Model, ModelFault, ModelTurn, ModelVendor,
+    ToolList, ToolSpec, TurnContext, TurnDelta, TurnEvent, UserMessage,
 };
 
 use crate::fixtures::STREAMS;
 use crate::rebuilding::VENDORS;
-use crate::server::{KEY, Reply, Strictness, VendorServer, error_body, text_stream};
+use crate::server::{KEY, Reply, VendorServer, error_body, text_stream};
 
-const PLAIN: &str = r#"{"type":"object","properties":{}}"#;
-const PATTERN: &str =
-    r#"{"type":"object","properties":{"p":{"type":"string","pattern":"^(?=a)b$"}}}"#;
-
-fn tools(schemas: &[(&str, &str)]) -> ToolList {
+pub(crate) const PLAIN: &str = r#"{"type":"object","properties":{}}"#;
+pub(crate) fn tools(schemas: &[(&str, &str)]) -> ToolList {
     let specs = schemas.iter().map(|(name, schema)| ToolSpec {
         name: (*name).to_owned(),
         server: "srv".to_owned(),
@@ -30,17 +25,17 @@ fn tools(schemas: &[(&str, &str)]) -> ToolList {
     tools
 }
 
-fn usual_tools() -> ToolList {
+pub(crate) fn usual_tools() -> ToolList {
     tools(&[("weather", PLAIN), ("now", PLAIN)])
 }
 
-fn question() -> Conversation {
+pub(crate) fn question() -> Conversation {
     let mut conversation = Conversation::new();
     conversation.add_user_message(UserMessage::text("What is the weather?"));
     conversation
 }
 
-async fn ask(
+pub(crate) async fn ask(
     model: &HttpModel,
     conversation: &Conversation,
     tools: &ToolList,
@@ -62,7 +57,7 @@ fn calls_stream(vendor: ModelVendor) -> String {
     fixture.expect("a fixture").2.to_owned()
 }
 
-fn retries(events: &[TurnEvent]) -> Vec<(FaultKind, Duration)> {
+pub(crate) fn retries(events: &[TurnEvent]) -> Vec<(FaultKind, Duration)> {
     let retries = events.iter().filter_map(|event| match event {
         TurnEvent::Retrying { wait, fault, .. } => Some((fault.kind, *wait)),
         _ => None,
@@ -248,151 +243,4 @@ async fn what_does_not_help_is_sent_once_and_said_in_a_sentence() {
             );
         }
     }
-}
-
-#[tokio::test]
-async fn a_refused_tool_is_simplified_and_the_turn_goes_on() {
-    for vendor in VENDORS {
-        for strictness in [Strictness::NamesPatterns, Strictness::HidesPatterns] {
-            let mut schemas = vec![
-                ("weather", PLAIN),
-                ("now", PLAIN),
-                ("c", PLAIN),
-                ("d", PLAIN),
-            ];
-            schemas.push(("culprit", PATTERN));
-            schemas.push(("f", PLAIN));
-            let tools = tools(&schemas);
-            // Probes of a search are answered, too, and cancelled by the client.
-            let replies = vec![Reply::Stream(text_stream(vendor, "Sunny.")); 12];
-            let server = VendorServer::start_strict(vendor, replies, strictness).await;
-            let model = server.model();
-            let (turn, events) = ask(&model, &question(), &tools).await;
-            let turn = turn.unwrap_or_else(|fault| panic!("{vendor:?}: {fault}"));
-            assert_eq!(turn.text(), "Sunny.");
-            let refused: Vec<&str> = events
-                .iter()
-                .filter_map(|event| match event {
-                    TurnEvent::ToolRefused {
-                        name,
-                        treatment: ToolTreatment::Loosened { words },
-                    } if !words.is_empty() => Some(name.as_str()),
-                    _ => None,
-                })
-                .collect();
-            assert_eq!(refused, ["culprit"], "{vendor:?} {strictness:?}");
-            let requests = server.requests();
-            let last = requests.last().expect("a request").to_string();
-            assert!(
-                last.contains("culprit") && !last.contains("(?=a)"),
-                "{last}"
-            );
-            // It is remembered: the next turn needs one request.
-            let before = requests.len();
-            let (turn, _) = ask(&model, &question(), &tools).await;
-            assert!(turn.is_ok());
-            assert_eq!(
-                server.requests().len(),
-                before + 1,
-                "{vendor:?} {strictness:?}"
-            );
-        }
-    }
-}
-
-#[tokio::test]
-async fn silence_ends_at_the_idle_timeout_and_dropping_a_turn_closes_its_connection() {
-    let vendor = ModelVendor::Anthropic;
-    let server = VendorServer::start(vendor, vec![Reply::Silence]).await;
-    let mut settings = server.model().settings().clone();
-    let limits = DriverLimits {
-        idle_timeout: Duration::from_millis(50),
-        max_retries: 0,
-        ..DriverLimits::default()
-    };
-    let impatient = HttpModel::with_limits(settings.clone(), limits).expect("a model");
-    let (turn, _) = ask(&impatient, &question(), &usual_tools()).await;
-    let fault = turn.expect_err("a fault");
-    assert_eq!((fault.kind, fault.exit_status()), (FaultKind::TimedOut, 75));
-
-    let server = VendorServer::start(vendor, vec![Reply::Silence]).await;
-    let model = server.model();
-    let (conversation, tools) = (question(), usual_tools());
-    let asking = ask(&model, &conversation, &tools);
-    let dropped = tokio::time::timeout(Duration::from_millis(200), asking).await;
-    assert!(dropped.is_err());
-    tokio::time::timeout(Duration::from_secs(5), async {
-        while server.gone() == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await
-    .expect("the connection is closed");
-
-    // Nobody listens there.
-    settings.base_url = Some("http://127.0.0.1:1".to_owned());
-    let limits = DriverLimits {
-        max_retries: 1,
-        first_pause: Duration::from_millis(1),
-        ..DriverLimits::default()
-    };
-    let model = HttpModel::with_limits(settings, limits).expect("a model");
-    let (turn, events) = ask(&model, &question(), &usual_tools()).await;
-    let fault = turn.expect_err("a fault");
-    assert_eq!(
-        (fault.kind, retries(&events).len()),
-        (FaultKind::Network, 1)
-    );
-}
-
-#[tokio::test]
-async fn documents_are_read_and_what_is_too_large_or_foreign_is_not() {
-    let vendor = ModelVendor::OpenAiChat;
-    let document =
-        r#"{"choices":[{"index":0,"message":{"content":"Whole."},"finish_reason":"stop"}]}"#;
-    let huge = format!("data: {}\n\n", "x".repeat(70 * 1024));
-    let redirect = vec![("location", "http://elsewhere/".to_owned())];
-    for (reply, expected) in [
-        (Reply::Document(document.to_owned()), Ok("Whole.")),
-        (
-            Reply::Document("{\"a\":".to_owned()),
-            Err(FaultKind::Unreadable),
-        ),
-        (
-            Reply::Document(format!("\"{}\"", "x".repeat(70 * 1024))),
-            Err(FaultKind::Unreadable),
-        ),
-        (Reply::Stream(huge), Err(FaultKind::Unreadable)),
-        (
-            Reply::Status(307, redirect, String::new()),
-            Err(FaultKind::InvalidRequest),
-        ),
-    ] {
-        let server = VendorServer::start(vendor, vec![reply]).await;
-        let (turn, _) = ask(&server.model(), &question(), &usual_tools()).await;
-        let found = turn
-            .as_ref()
-            .map(ModelTurn::text)
-            .map_err(|fault| fault.kind);
-        assert_eq!(found, expected.map(str::to_owned));
-        assert_eq!(server.requests().len(), 1);
-    }
-}
-
-#[tokio::test]
-async fn a_missing_key_names_the_variable_and_no_key_prints() {
-    let vendor = ModelVendor::Anthropic;
-    let server = VendorServer::start(vendor, Vec::new()).await;
-    let model = server.model();
-    assert!(!format!("{model:?} {}", model.description()).contains(KEY));
-    let mut settings: ModelSettings = model.settings().clone();
-    settings.api_key = None;
-    let model = HttpModel::new(settings).expect("a model");
-    let (turn, _) = ask(&model, &question(), &usual_tools()).await;
-    let fault = turn.expect_err("a fault");
-    assert_eq!(
-        (fault.kind, fault.exit_status()),
-        (FaultKind::Authentication, 4)
-    );
-    assert!(fault.to_string().contains("ANTHROPIC_API_KEY"), "{fault}");
 }

@@ -3,12 +3,13 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::block::AnthropicBlockBuilder;
 use crate::conversation::{
     CallArguments, FinishReason, ModelTurn, ToolCall, TurnOrigin, TurnPart, VendorItem,
 };
 use crate::fault::ModelFault;
 use crate::fault::read::read_stream_error;
-use crate::json::{JsonText, ObjectWriter, array};
+use crate::json::JsonText;
 use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
@@ -21,23 +22,6 @@ pub(super) struct AnthropicReader {
     usage: TokenUsage,
     stop_reason: Option<String>,
     has_ended: bool,
-}
-
-/// A content block that is being received.
-#[derive(Debug, Clone)]
-struct AnthropicBlockBuilder {
-    index: u64,
-    kind: String,
-    /// The block as it was announced: for kinds that this reader does not assemble.
-    start: JsonText,
-    id: String,
-    name: String,
-    text: String,
-    signature: String,
-    /// The text of `input`, piece by piece.
-    input: String,
-    citations: Vec<String>,
-    is_complete: bool,
 }
 
 #[derive(Deserialize)]
@@ -267,52 +251,6 @@ impl TurnReader for AnthropicReader {
 
     fn finish(&self) -> Result<ModelTurn, ModelFault> {
         self.clone().into_turn()
-    }
-}
-
-impl AnthropicBlockBuilder {
-    /// The block as an item, and in the neutral view.
-    fn end(self, items: &mut Vec<VendorItem>, parts: &mut Vec<TurnPart>) {
-        let item = ObjectWriter::new().text("type", &self.kind);
-        let item = match self.kind.as_str() {
-            "text" => {
-                push_text(parts, &self.text, false);
-                let item = item.text("text", &self.text);
-                match self.citations.is_empty() {
-                    true => item.end(),
-                    false => item.raw("citations", &array(&self.citations)).end(),
-                }
-            }
-            // A thought without its signature is refused when it comes back.
-            "thinking" if !self.is_complete => return,
-            "thinking" => {
-                push_text(parts, &self.text, true);
-                item.text("thinking", &self.text)
-                    .text("signature", &self.signature)
-                    .end()
-            }
-            "tool_use" | "server_tool_use" => {
-                let arguments = match self.is_complete {
-                    true => CallArguments::read(&self.input),
-                    false => CallArguments::cut_off(&self.input),
-                };
-                let item = item
-                    .text("id", &self.id)
-                    .text("name", &self.name)
-                    .raw("input", arguments.object_or_empty())
-                    .end();
-                if self.kind == "tool_use" {
-                    parts.push(TurnPart::Call(ToolCall {
-                        id: self.id,
-                        name: self.name,
-                        arguments,
-                    }));
-                }
-                item
-            }
-            _ => self.start.as_str().to_owned(),
-        };
-        items.push(JsonText::from_written(item));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::conversation::{
 };
 use crate::json::{ObjectWriter, array};
 use crate::model::{ModelSettings, TurnContext};
-use crate::tools::{ToolList, ToolSpec};
+use crate::tools::ToolSpec;
 use crate::wire::{
     NeutralTurn, call_ids, message, note_text, sendable_parts, tools_loaded_by_calls,
 };
@@ -125,7 +125,7 @@ fn messages(
             HistoryEntry::Model(answered) => {
                 add("assistant", assistant_content(answered, index, &target));
                 let results = results(answered, index, &target, takes_images, |name| {
-                    referenced.contains(name) && is_declared_late(context.tools, name)
+                    referenced.contains(name) && context.tools.is_late(name)
                 });
                 add("user", results);
             }
@@ -137,10 +137,6 @@ fn messages(
         }
     }
     messages
-}
-
-fn is_declared_late(tools: &ToolList, name: &str) -> bool {
-    tools.is_late(name)
 }
 
 fn assistant_content(answered: &AnsweredTurn, entry: usize, target: &TurnOrigin) -> Vec<String> {
@@ -164,27 +160,34 @@ fn assistant_content(answered: &AnsweredTurn, entry: usize, target: &TurnOrigin)
     content
 }
 
-/// The blocks as they came, without blank texts, which are refused, and with calls at the end: the
-/// vendor refuses text after a call although a model may write it.
+/// The blocks as they came, but for what the vendor refuses although its models write it: blank
+/// texts, text after a call, and a thought at the end.
 fn replayed_content(items: &[VendorItem]) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Block {
+    #[derive(Deserialize, Default)]
+    struct ContentBlock {
         r#type: String,
         #[serde(default)]
         text: String,
     }
     let mut content = Vec::new();
     let mut calls = Vec::new();
+    // How many blocks there are up to the last one that is no thought.
+    let mut end = 0;
     for item in items {
-        let Ok(block) = serde_json::from_str::<Block>(item.as_str()) else {
-            content.push(item.as_str().to_owned());
-            continue;
-        };
+        let item = item.as_str();
+        let block: ContentBlock = serde_json::from_str(item).unwrap_or_default();
         match block.r#type.as_str() {
+            "tool_use" => calls.push(item.to_owned()),
             "text" if block.text.trim().is_empty() => {}
-            "tool_use" => calls.push(item.as_str().to_owned()),
-            _ => content.push(item.as_str().to_owned()),
+            "thinking" | "redacted_thinking" => content.push(item.to_owned()),
+            _ => {
+                content.push(item.to_owned());
+                end = content.len();
+            }
         }
+    }
+    if calls.is_empty() {
+        content.truncate(end);
     }
     content.append(&mut calls);
     content

@@ -6,6 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::calls::{ChatCallDelta, ChatCalls};
+use super::content::{add_detail, read_content};
 use crate::conversation::{FinishReason, ModelTurn, TurnOrigin, TurnPart};
 use crate::fault::read::read_stream_error;
 use crate::fault::{FaultKind, ModelFault};
@@ -64,16 +65,6 @@ struct ChatDelta<'a> {
     reasoning_details: Option<Vec<IndexMap<String, Value>>>,
     #[serde(borrow)]
     tool_calls: Option<Vec<ChatCallDelta<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct ChatContentPart<'a> {
-    #[serde(default)]
-    r#type: String,
-    #[serde(default)]
-    text: String,
-    #[serde(borrow)]
-    thinking: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -298,54 +289,4 @@ pub(super) fn read_document(origin: TurnOrigin, body: &str) -> Result<ModelTurn,
     let mut reader = ChatReader::new(origin);
     reader.read_chunk(body, &mut Vec::new())?;
     reader.finish()
-}
-
-/// The content of a message: each text, and whether it is a thought.
-fn read_content(raw: Option<&RawValue>) -> Result<Vec<(String, bool)>, ModelFault> {
-    let Some(json) = raw.map(RawValue::get) else {
-        return Ok(Vec::new());
-    };
-    if !json.starts_with('[') {
-        let text = serde_json::from_str(json).map_err(ModelFault::unreadable)?;
-        return Ok(vec![(text, false)]);
-    }
-    let parts: Vec<ChatContentPart<'_>> =
-        serde_json::from_str(json).map_err(ModelFault::unreadable)?;
-    let mut texts = Vec::new();
-    for part in parts {
-        match part.r#type.as_str() {
-            "thinking" => {
-                let thoughts = read_content(part.thinking)?.into_iter();
-                texts.extend(thoughts.map(|(text, _)| (text, true)));
-            }
-            _ => texts.push((part.text, false)),
-        }
-    }
-    Ok(texts)
-}
-
-/// Adds a piece of a thought's details: pieces of the same thought are joined.
-fn add_detail(details: &mut Vec<IndexMap<String, Value>>, detail: IndexMap<String, Value>) {
-    let last = details.last_mut().filter(|last| {
-        let is_same = |key: &str| last.get(key) == detail.get(key);
-        let is_text = detail.contains_key("text") || detail.contains_key("summary");
-        is_text && is_same("type") && is_same("index")
-    });
-    let Some(last) = last else {
-        details.push(detail);
-        return;
-    };
-    for (key, value) in detail {
-        match (last.get_mut(&key), value) {
-            (_, Value::Null) => {}
-            (Some(Value::String(text)), Value::String(more))
-                if matches!(key.as_str(), "text" | "summary") =>
-            {
-                text.push_str(&more);
-            }
-            (_, value) => {
-                last.insert(key, value);
-            }
-        }
-    }
 }

@@ -143,23 +143,26 @@ fn user_message(parts: &[ContentPart], takes_images: bool) -> Option<String> {
 }
 
 /// The items as they came. Reasoning that is not encrypted cannot be sent back; then the ids of
-/// the other items go too, since they refer to it.
+/// the other items go too, since they refer to it. Reasoning that nothing follows is refused.
 fn replayed_items(items: &[VendorItem]) -> Vec<String> {
     #[derive(Deserialize)]
-    struct OutputItem<'a> {
+    struct ReasoningItem<'a> {
         #[serde(default)]
         r#type: String,
         #[serde(borrow)]
         encrypted_content: Option<&'a RawValue>,
     }
-    let is_plain_reasoning = |item: &VendorItem| {
-        let read = serde_json::from_str::<OutputItem<'_>>(item.as_str());
-        read.is_ok_and(|read| read.r#type == "reasoning" && read.encrypted_content.is_none())
-    };
-    if !items.iter().any(is_plain_reasoning) {
+    /// `None` for other items, else whether the reasoning is encrypted.
+    fn reasoning(item: &VendorItem) -> Option<bool> {
+        let read: ReasoningItem<'_> = serde_json::from_str(item.as_str()).ok()?;
+        (read.r#type == "reasoning").then_some(read.encrypted_content.is_some())
+    }
+    let followed = items.iter().rposition(|item| reasoning(item).is_none());
+    let items = &items[..followed.map_or(0, |last| last + 1)];
+    if !items.iter().any(|item| reasoning(item) == Some(false)) {
         return items.iter().map(|item| item.as_str().to_owned()).collect();
     }
-    let kept = items.iter().filter(|item| !is_plain_reasoning(item));
+    let kept = items.iter().filter(|item| reasoning(item).is_none());
     kept.map(without_id).collect()
 }
 
