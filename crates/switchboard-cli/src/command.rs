@@ -120,7 +120,7 @@ fn report_unavailable_servers(host: &Host) {
                 ));
             }
             State::Connecting { step, .. } => {
-                let doing = progress::connecting_step(handle, step);
+                let doing = progress::connecting_step(handle, *step);
                 output::notice(&format!(
                     "server \"{name}\": still connecting ({doing}); wait longer with --wait SECS"
                 ));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use switchboard::Host;
 use switchboard::caller::Progress;
-use switchboard::server::{ServerHandle, State};
+use switchboard::server::{ConnectStep, ServerHandle, State};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -250,7 +250,7 @@ fn connecting_message(host: &Host) -> String {
             State::Connecting { step, .. } => Some(format!(
                 "{} ({})",
                 server.config.name,
-                connecting_step(server, step)
+                connecting_step(server, *step)
             )),
             _ => None,
         })
@@ -267,7 +267,7 @@ fn connecting_message(host: &Host) -> String {
 }
 
 /// The current step of a connecting server.
-pub(crate) fn connecting_step(server: &ServerHandle, step: &str) -> String {
+pub(crate) fn connecting_step(server: &ServerHandle, step: ConnectStep) -> String {
     match server
         .config
         .endpoint
@@ -275,7 +275,7 @@ pub(crate) fn connecting_step(server: &ServerHandle, step: &str) -> String {
         .filter(|_| may_be_installing(server))
     {
         Some(runner) => format!("first start, {runner} may be installing it"),
-        None => step.to_owned(),
+        None => step.to_string(),
     }
 }
 

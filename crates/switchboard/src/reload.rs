@@ -19,7 +19,7 @@ use crate::config::{Config, ConfigErrors, ServerConfig};
 use crate::event::Event;
 use crate::host::{Host, HostState, Roster, initial_state};
 use crate::name::ServerName;
-use crate::server::{ServerHandle, State};
+use crate::server::{ConnectStep, ServerHandle, State};
 use crate::sync::lock;
 use crate::trust::{self, AcceptError, Disclosure};
 
@@ -301,7 +301,7 @@ impl HostState {
             (State::Connecting { .. }, false) => (
                 State::Connecting {
                     since: SystemTime::now(),
-                    step: "drain",
+                    step: ConnectStep::Drain,
                 },
                 Some(wait_ended(after)),
             ),

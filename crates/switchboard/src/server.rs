@@ -27,7 +27,7 @@ pub use dialect_status::DialectStatus;
 #[cfg(feature = "http")]
 pub use endpoint::SharedStack;
 pub use launch_store::remembered_offerings;
-pub use state::{Snapshot, State, Wire};
+pub use state::{ConnectStep, Snapshot, State, Wire};
 pub use stderr::ServerStderr;
 
 pub(crate) use era::EraEvidence;
@@ -600,7 +600,7 @@ impl TaskSetup {
 fn connecting_now() -> State {
     State::Connecting {
         since: std::time::SystemTime::now(),
-        step: "starting",
+        step: ConnectStep::Starting,
     }
 }
 

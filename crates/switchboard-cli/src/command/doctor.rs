@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use switchboard::Host;
 use switchboard::config::{Endpoint, Scope, ServerConfig, Sharing, StdioEndpoint};
-use switchboard::server::{ServerHandle, State};
+use switchboard::server::{ConnectStep, ServerHandle, State};
 use tokio::task::JoinSet;
 
 use crate::arguments::{Options, server_names};
@@ -314,7 +314,7 @@ fn push_offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, h
     }
 }
 
-fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
+fn headline(state: &State, steps: &[(ConnectStep, Duration)]) -> String {
     match state {
         State::Ready { era, version } => {
             let took: Duration = steps.iter().map(|(_, took)| *took).sum();

@@ -198,7 +198,7 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
                 .collect();
             (!faults_text.is_empty()).then(|| ("Error", faults_text.join("; ")))
         }
-        State::Connecting { step, .. } => Some(("Step", (*step).to_owned())),
+        State::Connecting { step, .. } => Some(("Step", step.to_string())),
         State::Disabled => Some((
             "Reason",
             format!(

@@ -26,7 +26,7 @@ use crate::launch::Launcher;
 use crate::name::ServerName;
 use crate::reload::ReloadState;
 use crate::schema::Validators;
-use crate::server::{Connectors, ServerHandle, ServerResources, State};
+use crate::server::{ConnectStep, Connectors, ServerHandle, ServerResources, State};
 use crate::session::Roots;
 use crate::store::{MemoryStore, Store, StoreTable};
 use crate::transport::Connector;
@@ -399,12 +399,12 @@ pub(crate) fn initial_state(
     match (server.start, only) {
         (Start::Eager, None) => State::Connecting {
             since: SystemTime::now(),
-            step: "starting",
+            step: ConnectStep::Starting,
         },
         (_, Some(wanted)) if wanted.iter().any(|wanted| wanted.as_str() == name) => {
             State::Connecting {
                 since: SystemTime::now(),
-                step: "starting",
+                step: ConnectStep::Starting,
             }
         }
         _ => State::Idle,

@@ -15,7 +15,7 @@ use super::endpoint::{Failure, LiveSession, OpenedSession, ServerEndpoint, Serve
 use super::keep_policy::check_offerings;
 use super::launch_store::{LaunchProfile, LaunchStore};
 use super::messages;
-use super::state::Wire;
+use super::state::{ConnectStep, Wire};
 use super::status_publisher::StatusPublisher;
 use crate::auth::NeedsLogin;
 use crate::caller::BoxFuture;
@@ -39,7 +39,7 @@ pub(super) struct ConnectAttempt {
     launch_store: LaunchStore,
     /// What every session of this server is opened with.
     options: OpenOptions,
-    step: &'static str,
+    step: ConnectStep,
     step_began: Instant,
     process: Option<Box<dyn ServerProcess>>,
     /// Open from the handshake on; closed if the attempt fails after it.
@@ -168,7 +168,7 @@ impl ConnectAttempt {
     async fn connect(&mut self, deadline: Instant) -> Result<Connected, ConnectError> {
         let link = self.open(deadline).await?;
         self.link = Some(link.clone());
-        self.enter("list");
+        self.enter(ConnectStep::List);
         let listed = unless_it_exits(&mut self.process, link.offerings()).await;
         let offerings = match listed {
             Ok(Ok(offerings)) => without_secrets(self.redactor.as_ref(), offerings),
@@ -218,7 +218,7 @@ impl ConnectAttempt {
             };
             self.started(started.process, started.unset);
             self.redactor = started.redactor;
-            self.enter("handshake");
+            self.enter(ConnectStep::Handshake);
             let options = self.options_for(approach, deadline);
             self.status
                 .update_quietly(|snapshot| snapshot.oddities = options.oddities.clone());
@@ -254,7 +254,7 @@ impl ConnectAttempt {
         });
     }
 
-    fn enter(&mut self, step: &'static str) {
+    fn enter(&mut self, step: ConnectStep) {
         let now = Instant::now();
         self.status
             .record_step_time(self.step, now - self.step_began);
@@ -335,7 +335,8 @@ impl ConnectAttempt {
         };
         let fact = messages::with_stderr(&redacted(self.redactor.as_ref(), fact), &last_stderr);
         let is_free = self.options.protocol == Protocol::Auto;
-        let forget_era = is_free && self.step == "handshake" && self.profile.first_era().is_some();
+        let forget_era =
+            is_free && self.step == ConnectStep::Handshake && self.profile.first_era().is_some();
         ConnectError::Failed {
             failure: Failure { fact, retry },
             forget_era,

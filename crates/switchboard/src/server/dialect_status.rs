@@ -88,6 +88,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
+    use crate::server::ConnectStep;
     use crate::session::Era;
 
     fn states() -> [State; 10] {
@@ -100,7 +101,7 @@ mod tests {
             },
             State::Connecting {
                 since: now,
-                step: "handshake",
+                step: ConnectStep::Handshake,
             },
             State::Failed { error: error() },
             State::Backoff {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::backoff::Retry;
 use super::connect::Approach;
-use super::state::Wire;
+use super::state::{ConnectStep, Wire};
 use super::stderr::ServerStderr;
 use super::{ServerConfig, ServerResources};
 use crate::caller::BoxFuture;
@@ -76,9 +76,9 @@ pub(super) trait ServerEndpoint: Send + Sync {
     /// Starts what must run before anything can be said.
     fn start(&self) -> BoxFuture<'_, Result<StartedServer, Failure>>;
 
-    /// What connecting begins with, in one word for people.
-    fn first_step(&self) -> &'static str {
-        "spawn"
+    /// The first step of connecting.
+    fn first_step(&self) -> ConnectStep {
+        ConnectStep::Spawn
     }
 
     /// How to open on a fresh start after `fault`, if there is another way.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::State;
+use super::state::{ConnectStep, State};
 use super::switching::EraOutcome;
 use crate::advice::Advice;
 use crate::config::ServerConfig;
@@ -33,9 +33,9 @@ pub(super) fn connection_end(reason: &str, exit: Option<Exit>, last_stderr: &[St
 }
 
 /// What happened in a step of connecting that ended with the channel.
-pub(super) fn ended_during(step: &str, reason: &str, exit: Option<Exit>) -> String {
+pub(super) fn ended_during(step: ConnectStep, reason: &str, exit: Option<Exit>) -> String {
     let when = match step {
-        "list" => "while it was asked what it offers",
+        ConnectStep::List => "while it was asked what it offers",
         _ => "before the handshake",
     };
     match exit {
@@ -48,7 +48,7 @@ pub(super) fn ended_during(step: &str, reason: &str, exit: Option<Exit>) -> Stri
 pub(super) fn handshake_fault(fault: &WireFault) -> String {
     match fault {
         WireFault::NotSent(fact) => fact.clone(),
-        WireFault::Lost(reason) => ended_during("handshake", reason, None),
+        WireFault::Lost(reason) => ended_during(ConnectStep::Handshake, reason, None),
         // A good status with a body that is no answer: what is wrong with it says it all.
         WireFault::Status {
             status: 200..=299,
@@ -61,11 +61,13 @@ pub(super) fn handshake_fault(fault: &WireFault) -> String {
 }
 
 /// A step of connecting that took too long.
-pub(super) fn timed_out(step: &str, limit: Duration) -> String {
+pub(super) fn timed_out(step: ConnectStep, limit: Duration) -> String {
     let limit = duration(limit);
     match step {
-        "spawn" => format!("its process did not start within {limit}"),
-        "list" => format!("connected, but gave no answer within {limit} when asked what it offers"),
+        ConnectStep::Spawn => format!("its process did not start within {limit}"),
+        ConnectStep::List => {
+            format!("connected, but gave no answer within {limit} when asked what it offers")
+        }
         _ => format!("no answer to the handshake within {limit}"),
     }
 }
@@ -257,32 +259,39 @@ mod tests {
         let token = ["GITHUB_TOKEN not set".to_owned()];
         check(
             &with_stderr(
-                &ended_during("handshake", "end of output", Some(Exit::Status(1))),
+                &ended_during(
+                    ConnectStep::Handshake,
+                    "end of output",
+                    Some(Exit::Status(1)),
+                ),
                 &token,
             ),
             "exited with status 1 before the handshake (last stderr: \"GITHUB_TOKEN not set\")",
         );
         check(
             &with_stderr(
-                &ended_during("list", "end of output", Some(Exit::Signal(9))),
+                &ended_during(ConnectStep::List, "end of output", Some(Exit::Signal(9))),
                 &[],
             ),
             "was killed by SIGKILL while it was asked what it offers",
         );
         check(
-            &with_stderr(&ended_during("handshake", "end of output", None), &[]),
+            &with_stderr(
+                &ended_during(ConnectStep::Handshake, "end of output", None),
+                &[],
+            ),
             "the connection ended before the handshake: end of output",
         );
         check(
-            &timed_out("handshake", Duration::from_secs(30)),
+            &timed_out(ConnectStep::Handshake, Duration::from_secs(30)),
             "no answer to the handshake within 30 s",
         );
         check(
-            &timed_out("list", Duration::from_millis(1500)),
+            &timed_out(ConnectStep::List, Duration::from_millis(1500)),
             "connected, but gave no answer within 1.5 s when asked what it offers",
         );
         check(
-            &timed_out("spawn", Duration::from_millis(200)),
+            &timed_out(ConnectStep::Spawn, Duration::from_millis(200)),
             "its process did not start within 200 ms",
         );
     }

@@ -30,8 +30,8 @@ pub enum State {
     Connecting {
         /// Since when.
         since: SystemTime,
-        /// What is being done.
-        step: &'static str,
+        /// The current step.
+        step: ConnectStep,
     },
     /// Usable.
     Ready {
@@ -65,7 +65,41 @@ pub enum State {
     Stopped,
 }
 
-/// What was found to lead to a server that is given by its URL.
+/// The steps of connecting to a server. Displayed as one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectStep {
+    /// Nothing has been done yet.
+    Starting,
+    /// The connection before this one is being ended.
+    Stop,
+    /// The server that this one replaces is finishing its calls.
+    Drain,
+    /// Its process is being started.
+    Spawn,
+    /// Its URL is being resolved.
+    Resolve,
+    /// The protocol handshake.
+    Handshake,
+    /// Its tools, prompts and resources are being listed.
+    List,
+}
+
+impl fmt::Display for ConnectStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "starting",
+            Self::Stop => "stop",
+            Self::Drain => "drain",
+            Self::Spawn => "spawn",
+            Self::Resolve => "resolve",
+            Self::Handshake => "handshake",
+            Self::List => "list",
+        })
+    }
+}
+
+/// The transport that was found to work for a server with a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wire {
@@ -97,7 +131,7 @@ pub struct Snapshot {
     /// Variables referred to and not set: (variable, field).
     pub unset: Vec<(String, String)>,
     /// How long each step of the last start took.
-    pub steps: Vec<(&'static str, Duration)>,
+    pub steps: Vec<(ConnectStep, Duration)>,
     /// The last state changes with their reasons, newest last, at most 50 (P9).
     pub history: Vec<(SystemTime, String)>,
     /// What was odd about the present connection, or the last one: it tells why a server failed

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, broadcast, watch};
 
-use super::{Snapshot, State};
+use super::{ConnectStep, Snapshot, State};
 use crate::event::Event;
 use crate::name::ServerName;
 use crate::store::{LogFile, LogStream};
@@ -103,7 +103,7 @@ impl StatusPublisher {
     }
 
     /// Connecting goes on to `step`. Whoever shows progress is told.
-    pub(super) fn set_step(&self, step: &'static str) {
+    pub(super) fn set_step(&self, step: ConnectStep) {
         let mut told = None;
         self.update_quietly(|snapshot| {
             if let State::Connecting { step: current, .. } = &mut snapshot.state
@@ -122,7 +122,7 @@ impl StatusPublisher {
     }
 
     /// A step of connecting is over.
-    pub(super) fn record_step_time(&self, step: &'static str, took: Duration) {
+    pub(super) fn record_step_time(&self, step: ConnectStep, took: Duration) {
         tracing::debug!(
             "server \"{}\": step {step} took {} ms",
             self.server,

@@ -20,7 +20,7 @@ use super::list_refresh::{self, ListUpdate};
 use super::status_publisher::StatusPublisher;
 use super::store_writes::StoreWrites;
 use super::switching::{EraOutcome, EraRefusal};
-use super::{Snapshot, State, messages};
+use super::{ConnectStep, Snapshot, State, messages};
 use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{Protocol, ServerConfig};
@@ -194,7 +194,7 @@ impl ServerTask {
         let step = if matches!(self.phase, Phase::Idle | Phase::Waiting(_)) {
             self.endpoint.first_step()
         } else {
-            "stop"
+            ConnectStep::Stop
         };
         self.phase = match std::mem::take(&mut self.phase) {
             Phase::Idle | Phase::Waiting(_) => Phase::Waiting(now),
@@ -230,7 +230,7 @@ impl ServerTask {
     /// The connection is being left for another one.
     pub(super) fn set_reconnecting(&self, because: &str) {
         self.status
-            .set_state(connecting("stop"), because, disconnected);
+            .set_state(connecting(ConnectStep::Stop), because, disconnected);
     }
 
     fn handle_event(&mut self, event: PhaseEvent) {
@@ -591,7 +591,7 @@ impl Phase {
     }
 }
 
-fn connecting(step: &'static str) -> State {
+fn connecting(step: ConnectStep) -> State {
     State::Connecting {
         since: SystemTime::now(),
         step,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance, sleep, timeout};
 
-use super::State;
 use super::backoff::Retry;
+use super::{ConnectStep, State};
 use crate::auth::NeedsLogin;
 use crate::config::{Asks, Protocol, ServerConfig};
 use crate::launch::Exit;
@@ -104,7 +104,15 @@ async fn p9_every_change_of_state_is_told_and_recorded() {
     let steps: Vec<_> = snapshot.steps.iter().map(|(step, _)| *step).collect();
     assert_eq!(
         (steps, snapshot.pid, snapshot.restarts),
-        (vec!["spawn", "handshake", "list"], Some(42), 1)
+        (
+            vec![
+                ConnectStep::Spawn,
+                ConnectStep::Handshake,
+                ConnectStep::List
+            ],
+            Some(42),
+            1
+        )
     );
     assert_eq!(
         snapshot.unset,

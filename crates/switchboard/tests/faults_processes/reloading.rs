@@ -10,7 +10,7 @@ use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::event::{Event, Events, NextEvent};
 use switchboard::name::ServerName;
 use switchboard::reload::ReloadReport;
-use switchboard::server::State;
+use switchboard::server::{ConnectStep, State};
 use switchboard::store::{MemoryStore, Store, StoreError, StoreTable};
 use switchboard_testkit::{Chaos, Entry, Step, is_alive};
 use tokio::task::JoinSet;
@@ -154,7 +154,13 @@ async fn c20_an_edit_while_fifty_calls_run_loses_none_and_the_changed_server_res
     );
     let draining = snapshot(&host, "changed").state.clone();
     assert!(
-        matches!(draining, State::Connecting { step: "drain", .. }),
+        matches!(
+            draining,
+            State::Connecting {
+                step: ConnectStep::Drain,
+                ..
+            }
+        ),
         "{draining:?}"
     );
     // This one is the successor's.

@@ -16,7 +16,7 @@ use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
 use crate::secret::Redactor;
 use crate::server::backoff::Retry;
 use crate::server::connect::Approach;
-use crate::server::state::Wire;
+use crate::server::state::{ConnectStep, Wire};
 use crate::server::stderr::ServerStderr;
 use crate::server::{ServerConfig, ServerResources};
 use crate::session::{OpenFault, OpenOptions, Session};
@@ -137,8 +137,8 @@ impl ServerEndpoint for UrlEndpoint {
         Box::pin(async move { started })
     }
 
-    fn first_step(&self) -> &'static str {
-        "resolve"
+    fn first_step(&self) -> ConnectStep {
+        ConnectStep::Resolve
     }
 
     /// All approaches are tried in one opening: there is nothing to start afresh.

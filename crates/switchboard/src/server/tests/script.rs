@@ -16,7 +16,7 @@ use super::super::endpoint::{
 };
 use super::super::launch_store::LaunchStore;
 use super::super::stderr::ServerStderr;
-use super::super::{ServerHandle, State, TaskSetup};
+use super::super::{ConnectStep, ServerHandle, State, TaskSetup};
 use crate::caller::{BoxFuture, Offers};
 use crate::catalog::{Offerings, ToolDefinition};
 use crate::config::{
@@ -459,7 +459,7 @@ pub(super) const LAUNCH: Fingerprint = Fingerprint([3; 32]);
 pub(super) fn connecting() -> State {
     State::Connecting {
         since: std::time::SystemTime::now(),
-        step: "spawn",
+        step: ConnectStep::Spawn,
     }
 }
 
