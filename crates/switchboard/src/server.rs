@@ -71,8 +71,9 @@ mod tests;
 /// How many commands wait for a task that is busy; more wait outside.
 const COMMANDS: usize = 16;
 
-/// How long a call that was cut off waits to learn how its server ended.
-const END_REASON_TIMEOUT: Duration = Duration::from_millis(150);
+/// How long a call that was cut off waits to learn how its server ended. The server's task knows it
+/// within a tenth of that, unless the machine is busy.
+const END_REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a server task works with.
 #[derive(Debug, Clone)]
@@ -347,7 +348,10 @@ impl ServerHandle {
     /// A live session, waking an idle or failed server and waiting up to `wait` for it. A server
     /// that is connecting, or will again soon, is waited for until that one attempt has ended.
     pub async fn ready(&self, wait: Duration) -> Result<Arc<Session>, NotReady> {
-        if let Some(session) = &self.snapshot.borrow().session {
+        // Between the end of a session and the task's notice of it, the snapshot still has it.
+        if let Some(session) = &self.snapshot.borrow().session
+            && !session.is_closed()
+        {
             return Ok(session.clone());
         }
         let snapshot = Box::pin(self.usable(wait)).await?;
@@ -364,7 +368,7 @@ impl ServerHandle {
         let waited = timeout(wait, async {
             self.send(TaskCommand::Wake).await;
             let decided = seen.wait_for(|now| match now.state {
-                State::Ready { .. } => true,
+                State::Ready { .. } => !now.has_lost_session(),
                 State::Connecting { .. } => false,
                 State::Backoff { .. } => now.attempts_ended > attempts_before,
                 _ => true,
@@ -448,12 +452,15 @@ impl ServerHandle {
     }
 
     /// How the connection that a call just lost has ended: exit status and last stderr. Answers
-    /// within 150 ms.
+    /// within a second.
     pub async fn connection_end(&self) -> Option<String> {
         let mut seen = self.snapshot.clone();
-        let ended = seen.wait_for(|now| !matches!(now.state, State::Ready { .. }));
-        match timeout(END_REASON_TIMEOUT, ended).await {
-            Ok(Ok(now)) => now.last_exit.clone(),
+        let is_ready = |now: &Snapshot| matches!(now.state, State::Ready { .. });
+        // A server with a live session has another one by now.
+        let is_again = |now: &Snapshot| now.session.is_some() && !now.has_lost_session();
+        let known = seen.wait_for(|now| !is_ready(now) || is_again(now));
+        match timeout(END_REASON_TIMEOUT, known).await {
+            Ok(Ok(now)) if !is_ready(&now) => now.last_exit.clone(),
             _ => None,
         }
     }

@@ -157,6 +157,11 @@ impl Session {
         }
     }
 
+    /// Whether it has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.peer.receiver.ended.borrow().is_some()
+    }
+
     /// Makes the call that the permit is for, and consumes it; there is no other way to send a
     /// `tools/call`.
     pub async fn call(

@@ -175,6 +175,13 @@ impl Snapshot {
             || !matches!(self.state, State::Connecting { .. }) && !self.loading_cached
     }
 
+    /// Its session has ended, and the task has not said so yet.
+    pub(super) fn has_lost_session(&self) -> bool {
+        self.session
+            .as_ref()
+            .is_some_and(|session| session.is_closed())
+    }
+
     pub(super) fn empty(state: State) -> Self {
         Self {
             state,

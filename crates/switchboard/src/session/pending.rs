@@ -181,21 +181,16 @@ impl PendingRequests {
         }
     }
 
-    /// The connection has ended: every waiter fails now, later ones at once. False if it had ended
-    /// before.
-    pub(super) fn end(&self, reason: &str) -> bool {
+    /// The connection has ended: every waiter fails now, later ones at once.
+    pub(super) fn end(&self, reason: &str) {
         let waiting = {
             let mut table = self.table();
-            if table.ended.is_some() {
-                return false;
-            }
-            table.ended = Some(reason.to_owned());
+            table.ended.get_or_insert_with(|| reason.to_owned());
             std::mem::take(&mut table.waiting)
         };
         for request in waiting.into_values() {
             send(request, Err(RequestFault::Closed(reason.to_owned())));
         }
-        true
     }
 
     /// The timer checks the deadlines by then.

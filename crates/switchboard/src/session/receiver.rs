@@ -195,9 +195,15 @@ impl Receiver {
     }
 
     pub(super) fn end(&self, reason: &str) {
-        if self.pending.end(reason) {
+        // Whoever sees a call fail sees that the session has ended.
+        let is_first = self.ended.send_if_modified(|ended| {
+            let is_first = ended.is_none();
+            ended.get_or_insert_with(|| reason.to_owned());
+            is_first
+        });
+        if is_first {
+            self.pending.end(reason);
             self.server_requests.withdraw_all();
-            self.ended.send_replace(Some(reason.to_owned()));
         }
     }
 

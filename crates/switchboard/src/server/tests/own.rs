@@ -143,7 +143,12 @@ async fn s1_24_a_transport_of_ones_own_connects_lists_reconnects_and_stops() {
     assert!(!Arc::ptr_eq(&session, &second));
     assert_eq!(handle.snapshot().state, ready);
 
+    // Whoever comes before the task has noticed the end waits for the next one, too.
+    server.hang_up("again");
+    let third = handle.ready(Duration::from_secs(10)).await.unwrap();
+    assert!(!Arc::ptr_eq(&second, &third));
+
     handle.stop().await;
     assert_eq!(handle.snapshot().state, State::Stopped);
-    second.closed().await;
+    third.closed().await;
 }
