@@ -72,6 +72,8 @@ fn parent_of(pid: Pid) -> Option<Pid> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -81,13 +83,18 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
-        // Other tests of this binary may have children too.
-        assert!(
-            children_from_kernel_list(Pid::this())
-                .unwrap()
-                .contains(&pid)
-        );
-        assert!(children_from_scan(Pid::this()).contains(&pid));
+        // Other tests of this binary may have children too. Their threads and children end while
+        // the lists are read: then there is none from the kernel, or it lacks an entry.
+        let lists: [fn(Pid) -> Option<Vec<Pid>>; 2] = [children_from_kernel_list, |parent| {
+            Some(children_from_scan(parent))
+        }];
+        for list in lists {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !list(Pid::this()).is_some_and(|children| children.contains(&pid)) {
+                assert!(Instant::now() < deadline, "the child is never listed");
+                std::thread::yield_now();
+            }
+        }
         assert_eq!((children(pid), parent_of(pid)), (vec![], Some(Pid::this())));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -136,7 +136,7 @@ impl LogFile {
         let now = Instant::now();
         let gained = now.duration_since(state.counted_at).as_secs_f64() * RATE_BYTES_PER_SECOND;
         state.allowance = (state.allowance + gained).min(BURST_BYTES);
-        state.counted_at = now;
+        state.counted_at = now.max(state.counted_at);
         state.allowance > 0.0
     }
 

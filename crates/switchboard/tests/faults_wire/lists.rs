@@ -149,7 +149,10 @@ async fn f16_what_cannot_be_used_is_withheld_one_by_one_and_the_rest_is_on_offer
         .extra_tool(r#""a text""#)
         .extra_tool(&deep)
         .extra_tool(r#"{"name":"last","inputSchema":{"type":"object"}}"#);
-    let entry = chaos(&scratch, &server).set("call_timeout", "20s");
+    // Ten thousand tools take their time on a busy machine.
+    let entry = chaos(&scratch, &server)
+        .set("connect_timeout", "110s")
+        .set("call_timeout", "110s");
     let stage = Stage::open(scratch, &[entry]).await;
 
     let catalog = stage.host.catalog();
