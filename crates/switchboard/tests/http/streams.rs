@@ -350,7 +350,7 @@ async fn a_session_that_is_dropped_leaves_no_stream_behind() {
     drop(session);
     assert_eq!(
         outcome(reading).await,
-        Err(RequestFault::Closed("closed by the server".to_owned()))
+        Err(RequestFault::Closed("it was closed".to_owned()))
     );
     asked.gone().await;
     shared.gone().await;
