@@ -122,8 +122,8 @@ impl Conversation {
         self.entries.push(HistoryEntry::User(message));
     }
 
-    /// Notes that tools were loaded at this point, so that a vendor that can be told so in the
-    /// middle of a conversation is told here.
+    /// Notes that tools were loaded at this point: a vendor that takes definitions in the middle of
+    /// a conversation gets them here.
     pub fn add_loaded_tools(&mut self, names: Vec<String>) {
         if !names.is_empty() {
             self.entries.push(HistoryEntry::ToolsLoaded(names));

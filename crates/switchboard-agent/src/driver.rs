@@ -90,11 +90,15 @@ impl HttpModel {
     ) -> Result<Self, ModelSetupError> {
         settings.check()?;
         let wire = wire_of(settings.vendor).ok_or(ModelSetupError::Demo)?;
-        let http = reqwest::Client::builder()
+        let mut http = reqwest::Client::builder()
             .connect_timeout(limits.connect_timeout)
             // A key must not travel to another address.
             .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("switchboard/", env!("CARGO_PKG_VERSION")))
+            .user_agent(concat!("switchboard/", env!("CARGO_PKG_VERSION")));
+        if settings.is_on_this_machine() {
+            http = http.no_proxy();
+        }
+        let http = http
             .build()
             .map_err(|error| ModelSetupError::Http(error.to_string()))?;
         let refusals = Mutex::new(RefusalMemory::default());

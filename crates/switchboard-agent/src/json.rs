@@ -111,6 +111,15 @@ impl ObjectWriter {
     }
 }
 
+/// Reads `null` as the default: servers that imitate a vendor's API send it for what is absent.
+pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
 /// An array of JSON texts.
 pub(crate) fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
     let mut json = "[".to_owned();

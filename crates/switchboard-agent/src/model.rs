@@ -70,6 +70,9 @@ pub enum TurnEvent {
 }
 
 /// A piece of an answer, for display. Nothing acts on it: calls run when the turn is complete.
+///
+/// The texts are the model's, with whatever characters it wrote: they must be escaped before they
+/// reach a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TurnDelta {

@@ -28,8 +28,9 @@ pub struct TokenUsage {
 impl TokenUsage {
     /// All input together: what fills the context, without the answer.
     pub fn total_input(&self) -> Option<u64> {
-        let cached = self.cache_read.unwrap_or(0) + self.cache_write.unwrap_or(0);
-        self.input.map(|input| input + cached)
+        let read = self.cache_read.unwrap_or(0);
+        let cached = read.saturating_add(self.cache_write.unwrap_or(0));
+        self.input.map(|input| input.saturating_add(cached))
     }
 
     /// Whether the vendor told nothing.

@@ -226,7 +226,7 @@ fn delay_in_text(message: &str) -> Option<Duration> {
             _ if unit.starts_with('h') => (number * 3600.0, 1),
             _ => break,
         };
-        total += Duration::try_from_secs_f64(seconds).ok()?;
+        total = total.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?;
         is_found = true;
         rest = &unit[unit_length..];
     }

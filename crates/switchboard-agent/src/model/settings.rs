@@ -4,7 +4,7 @@ use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
-use url::Url;
+use url::{Host, Url};
 
 use crate::conversation::TurnOrigin;
 use crate::price::ModelPrice;
@@ -154,6 +154,17 @@ impl ModelSettings {
         host.unwrap_or_else(|| self.endpoint().to_owned())
     }
 
+    /// Whether it is a server on this machine, which no proxy can reach.
+    pub(crate) fn is_on_this_machine(&self) -> bool {
+        let url = Url::parse(self.endpoint()).ok();
+        match url.as_ref().and_then(Url::host) {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        }
+    }
+
     /// What turns of this model are marked with.
     pub fn origin(&self) -> TurnOrigin {
         TurnOrigin {
@@ -227,7 +238,7 @@ mod tests {
         assert_eq!(settings.check(), Ok(()));
         assert_eq!(settings.endpoint(), "http://127.0.0.1:8080");
         assert_eq!(settings.host(), "127.0.0.1");
-        assert!(!settings.is_vendors_own());
+        assert!(!settings.is_vendors_own() && settings.is_on_this_machine());
         assert!(!format!("{settings:?}").contains("sk-hidden"));
         assert_eq!(settings.api_key.expect("a key").expose(), "sk-hidden");
     }

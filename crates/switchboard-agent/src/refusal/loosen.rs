@@ -1,4 +1,4 @@
-//! A schema without what vendors and local servers stumble over.
+//! A schema without the keywords that vendors and local servers refuse.
 //!
 //! Only limits are lost: the server's own schema still checks the arguments of a call.
 

@@ -86,3 +86,36 @@ fn a_fixture_that_is_cut_at_any_byte_is_a_fault_or_complete() {
         }
     }
 }
+
+/// Events with wrong bytes, missing members and other types in them are faults or turns, never a
+/// panic.
+#[test]
+fn damaged_streams_never_panic() {
+    let mut random = Rng::with_seed(34);
+    let replacements = [
+        "null",
+        "0",
+        "-1",
+        "1e999",
+        "\"\"",
+        "[]",
+        "{}",
+        "18446744073709551615",
+        ",",
+    ];
+    for (_, vendor, body) in STREAMS {
+        for _ in 0..1500 {
+            let mut damaged = (*body).to_owned();
+            for _ in 0..random.usize(1..4) {
+                // The value after a colon, or any one character.
+                let colons: Vec<usize> = damaged.match_indices(':').map(|(at, _)| at + 1).collect();
+                let start = colons[random.usize(..colons.len())];
+                let end = damaged[start..]
+                    .find([',', '}', '\n'])
+                    .map_or(damaged.len(), |at| start + at);
+                damaged.replace_range(start..end, random.choice(replacements).expect("one"));
+            }
+            let _ = read_stream(*vendor, "m", damaged.as_bytes(), 1024);
+        }
+    }
+}

@@ -239,3 +239,43 @@ fn late_tools_are_added_in_the_vendors_own_way() {
         }
     }
 }
+
+fn tools_of(vendor: ModelVendor, body: &Value) -> Vec<Value> {
+    let tools = match vendor {
+        ModelVendor::Gemini => &body["tools"][0]["functionDeclarations"],
+        _ => &body["tools"],
+    };
+    tools.as_array().cloned().expect("tools")
+}
+
+/// Servers connect late, change their lists and go: what stands in the request stays in its place.
+#[test]
+fn tools_that_come_and_go_leave_the_beginning_of_the_request() {
+    for vendor in VENDORS {
+        let mut tools = ToolList::new(None);
+        let names = |names: &[&str]| names.iter().map(|name| spec(name)).collect::<Vec<_>>();
+        tools.update(names(&["weather", "now", "b"]), |_| false);
+        tools.start();
+        let mut conversation = answered(vendor, "gemini-3-x", [outcome(0), outcome(1)]);
+        let (mut before, mut value) = request_with(vendor, &conversation, &tools);
+        for offered in [
+            &["now", "weather"][..],
+            &["a", "now", "weather", "b"],
+            &["a"],
+            &["weather", "now", "b", "a", "c"],
+        ] {
+            let change = tools.update(names(offered), |_| false);
+            let new = change.added.into_iter().filter(|name| tools.is_late(name));
+            conversation.add_loaded_tools(new.collect());
+            conversation.add_user_message(UserMessage::text("Go on."));
+            let (after, new_value) = request_with(vendor, &conversation, &tools);
+            let (old, new) = (tools_of(vendor, &value), tools_of(vendor, &new_value));
+            assert!(new.starts_with(&old), "{vendor:?}\n{before}\n{after}");
+            if vendor == ModelVendor::OpenAi {
+                let prefix = before.strip_suffix("]}").expect("the list stands last");
+                assert!(after.starts_with(prefix), "{before}\n{after}");
+            }
+            (before, value) = (after, new_value);
+        }
+    }
+}

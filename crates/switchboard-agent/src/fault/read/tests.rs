@@ -108,11 +108,10 @@ fn delays_in_messages_are_read() {
         ("try again in 6 seconds", Some(6000)),
         ("Try again in 1m30s", Some(90_000)),
         ("try again in a while", None),
-        ("try again in 9e99s", Some(9000)),
+        ("try again in 99999999999999999999999s", None),
+        ("try again in 18446744073709551000s9999s", None),
     ] {
         let found = delay_in_text(message).map(|delay| delay.as_millis());
-        if !message.contains("9e99") {
-            assert_eq!(found, expected, "{message}");
-        }
+        assert_eq!(found, expected, "{message}");
     }
 }

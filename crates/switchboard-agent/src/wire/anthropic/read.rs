@@ -9,7 +9,7 @@ use crate::conversation::{
 };
 use crate::fault::ModelFault;
 use crate::fault::read::read_stream_error;
-use crate::json::JsonText;
+use crate::json::{JsonText, null_as_default};
 use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
@@ -27,7 +27,7 @@ pub(super) struct AnthropicReader {
 #[derive(Deserialize)]
 struct AnthropicEvent<'a> {
     r#type: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     index: u64,
     #[serde(borrow)]
     content_block: Option<&'a RawValue>,
@@ -40,15 +40,15 @@ struct AnthropicEvent<'a> {
 
 #[derive(Deserialize, Default)]
 struct AnthropicDelta<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     r#type: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     text: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     thinking: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     signature: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     partial_json: String,
     #[serde(borrow)]
     citation: Option<&'a RawValue>,
@@ -59,15 +59,15 @@ struct AnthropicDelta<'a> {
 #[derive(Deserialize)]
 struct AnthropicBlock<'a> {
     r#type: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     text: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     thinking: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     signature: String,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
@@ -75,7 +75,7 @@ struct AnthropicBlock<'a> {
 
 #[derive(Deserialize)]
 struct AnthropicMessage<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "null_as_default")]
     content: Vec<&'a RawValue>,
     stop_reason: Option<String>,
     usage: Option<AnthropicUsage>,

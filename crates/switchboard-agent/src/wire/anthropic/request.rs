@@ -62,7 +62,11 @@ fn max_tokens(settings: &ModelSettings) -> u32 {
         name if name.starts_with("claude-3-5") => 8192,
         _ => 32_000,
     };
-    settings.max_output_tokens.unwrap_or(default)
+    // The answer must have room beside the thoughts.
+    let least = settings
+        .thinking_tokens
+        .map_or(0, |tokens| tokens.saturating_add(4096));
+    settings.max_output_tokens.unwrap_or(default).max(least)
 }
 
 fn with_thinking(body: ObjectWriter, settings: &ModelSettings) -> ObjectWriter {

@@ -6,12 +6,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::fault::ModelFault;
+use crate::json::null_as_default;
 
 #[derive(Deserialize)]
 struct ChatContentPart<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     r#type: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     text: String,
     #[serde(borrow)]
     thinking: Option<&'a RawValue>,

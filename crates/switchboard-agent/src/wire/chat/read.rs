@@ -10,7 +10,7 @@ use super::content::{add_detail, read_content};
 use crate::conversation::{FinishReason, ModelTurn, TurnOrigin, TurnPart};
 use crate::fault::read::read_stream_error;
 use crate::fault::{FaultKind, ModelFault};
-use crate::json::{JsonText, ObjectWriter, array};
+use crate::json::{JsonText, ObjectWriter, array, null_as_default};
 use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
@@ -35,7 +35,7 @@ pub(super) struct ChatReader {
 
 #[derive(Deserialize)]
 struct ChatChunk<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "null_as_default")]
     choices: Vec<ChatChoice<'a>>,
     usage: Option<ChatUsage>,
     #[serde(borrow)]
@@ -44,7 +44,7 @@ struct ChatChunk<'a> {
 
 #[derive(Deserialize)]
 struct ChatChoice<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     index: u64,
     #[serde(borrow)]
     delta: Option<ChatDelta<'a>>,

@@ -8,7 +8,7 @@ use crate::conversation::{
 };
 use crate::fault::read::read_stream_error;
 use crate::fault::{FaultKind, ModelFault};
-use crate::json::JsonText;
+use crate::json::{JsonText, null_as_default};
 use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
@@ -29,7 +29,7 @@ pub(super) struct GeminiReader {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct GenerateContentResponse<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "null_as_default")]
     candidates: Vec<GeminiCandidate<'a>>,
     prompt_feedback: Option<PromptFeedback>,
     usage_metadata: Option<UsageMetadata>,
@@ -40,7 +40,7 @@ struct GenerateContentResponse<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct GeminiCandidate<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     index: u64,
     #[serde(borrow)]
     content: Option<GeminiContent<'a>>,
@@ -50,7 +50,7 @@ struct GeminiCandidate<'a> {
 
 #[derive(Deserialize)]
 struct GeminiContent<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "null_as_default")]
     parts: Vec<&'a RawValue>,
 }
 
@@ -58,7 +58,7 @@ struct GeminiContent<'a> {
 #[serde(rename_all = "camelCase")]
 struct GeminiPart<'a> {
     text: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     thought: bool,
     #[serde(borrow)]
     function_call: Option<GeminiCall<'a>>,
@@ -67,13 +67,13 @@ struct GeminiPart<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct GeminiCall<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     name: String,
     #[serde(borrow)]
     args: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     will_continue: bool,
 }
 
@@ -98,10 +98,10 @@ impl UsageMetadata {
     fn read(&self) -> TokenUsage {
         let prompt = self
             .prompt_token_count
-            .map(|count| count + self.tool_use_prompt_token_count.unwrap_or(0));
+            .map(|count| count.saturating_add(self.tool_use_prompt_token_count.unwrap_or(0)));
         let output = match (self.candidates_token_count, self.thoughts_token_count) {
             (None, None) => None,
-            (answer, thoughts) => Some(answer.unwrap_or(0) + thoughts.unwrap_or(0)),
+            (answer, thoughts) => Some(answer.unwrap_or(0).saturating_add(thoughts.unwrap_or(0))),
         };
         TokenUsage {
             output,

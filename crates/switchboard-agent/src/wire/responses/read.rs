@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::conversation::{CallArguments, FinishReason, ModelTurn, ToolCall, TurnOrigin, TurnPart};
 use crate::fault::ModelFault;
 use crate::fault::read::read_stream_error;
-use crate::json::JsonText;
+use crate::json::{JsonText, null_as_default};
 use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
@@ -26,7 +26,7 @@ pub(super) struct ResponsesReader {
 #[derive(Deserialize)]
 struct ResponsesEvent<'a> {
     r#type: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     output_index: u64,
     #[serde(borrow)]
     item: Option<&'a RawValue>,
@@ -38,9 +38,9 @@ struct ResponsesEvent<'a> {
 
 #[derive(Deserialize)]
 struct ResponseObject<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     status: String,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "null_as_default")]
     output: Vec<&'a RawValue>,
     incomplete_details: Option<IncompleteDetails>,
     usage: Option<ResponsesUsage>,
@@ -68,13 +68,13 @@ struct TokenDetails {
 
 #[derive(Deserialize)]
 struct OutputItem<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     r#type: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     call_id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     arguments: String,
     status: Option<String>,
     #[serde(borrow)]
@@ -85,11 +85,11 @@ struct OutputItem<'a> {
 
 #[derive(Deserialize)]
 struct OutputPart {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     r#type: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     text: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     refusal: String,
 }
 

@@ -60,7 +60,7 @@ fn reasons(settings: &ModelSettings) -> bool {
     settings.effort.is_some() || is_later_gpt || is_o || name.contains("codex")
 }
 
-/// Late tools that are told in the middle of the conversation, where the vendor takes that: the
+/// Late tools that are sent in the middle of the conversation, where the vendor takes that: the
 /// beginning of the request stays the same.
 fn tools_in_input<'a>(settings: &ModelSettings, context: &TurnContext<'a>) -> HashSet<&'a str> {
     if !settings.is_vendors_own() {
@@ -93,8 +93,8 @@ fn input(
     let target = settings.origin();
     let takes_images = settings.takes_images();
     let mut input = Vec::new();
-    // A tool is told once, where it first appears.
-    let mut told: HashSet<&str> = HashSet::new();
+    // A tool is sent once, where it first appears.
+    let mut sent: HashSet<&str> = HashSet::new();
     for (index, entry) in context.conversation.entries().iter().enumerate() {
         match entry {
             HistoryEntry::User(user) => input.extend(user_message(&user.parts, takes_images)),
@@ -110,7 +110,7 @@ fn input(
             HistoryEntry::ToolsLoaded(names) => {
                 let names = names.iter().map(String::as_str);
                 let names: Vec<&str> = names
-                    .filter(|name| in_input.contains(name) && told.insert(name))
+                    .filter(|name| in_input.contains(name) && sent.insert(name))
                     .collect();
                 input.extend(additional_tools(context, &names));
             }
