@@ -7,29 +7,30 @@
 //! | file | what it does |
 //! |---|---|
 //! | `options`, `fault` | what a session is opened and called with, and how it fails |
-//! | `handshake` | finds the era |
-//! | `era` | the one dispatch on the era |
-//! | `legacy`, `modern` | what each era does its own way |
+//! | `handshake`, `capabilities` | finds the era; what we declare |
+//! | `legacy`, `modern` | what each era does its own way; `EraSession` here is the one dispatch |
 //! | `in_flight` | a caller's request while it is in flight, and its deadlines |
 //! | `peer` | sends requests and waits for their responses |
-//! | `request` | requests as bytes |
 //! | `pending` | requests that wait for a response, and the timer that ends the late ones |
 //! | `receiver`, `notifications` | what arrives |
 //! | `retry` | when a request is sent a second time |
 //! | `lists`, `cache` | lists page by page; lists and resources that may be cached |
-//! | `operations`, `subscriptions` | completions, subscriptions, the log level |
+//! | `operations`, `subscriptions` | completions, subscriptions, the log level, how it is doing |
 //! | `elicitation`, `sampling`, `roots` | what a server may ask, in either era |
 //! | `tasks` | calls that become tasks, in either era |
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use self::era::EraSession;
+use self::cache::CacheHint;
 use self::fault::RequestResult;
 use self::in_flight::InFlightCall;
-use self::peer::Peer;
+use self::legacy::LegacySession;
+use self::modern::ModernSession;
+use self::peer::{OutboundRequest, ParamField, Peer};
 use self::receiver::{Receiver, TaskGuard};
-use self::request::{OutboundRequest, ParamField};
+use self::roots::RootChanges;
 use crate::caller::{BoxFuture, Caller};
 use crate::catalog::Offerings;
 use crate::config::Timeouts;
@@ -38,8 +39,8 @@ use crate::transport::Connector;
 use crate::wire::RawJson;
 
 mod cache;
+mod capabilities;
 mod elicitation;
-mod era;
 mod fault;
 mod handshake;
 mod in_flight;
@@ -52,7 +53,6 @@ mod options;
 mod peer;
 mod pending;
 mod receiver;
-mod request;
 mod retry;
 mod roots;
 mod sampling;
@@ -189,7 +189,7 @@ impl Session {
         {
             return Ok(cached);
         }
-        let uri_json = request::string(uri);
+        let uri_json = peer::json_string(uri);
         let fields: [ParamField<'_>; 1] = [("uri", &uri_json)];
         let result = self.send(&call, "resources/read", uri, &fields).await?;
         // Another read would give another result where this one depends on the caller's input.
@@ -209,7 +209,7 @@ impl Session {
     ) -> Result<RawJson, RequestFault> {
         let server = &self.peer.receiver.options.server;
         let call = InFlightCall::of_other(server, caller, timeouts);
-        let name_json = request::string(name);
+        let name_json = peer::json_string(name);
         let fields: [ParamField<'_>; 2] =
             [("name", &name_json), ("arguments", arguments.as_bytes())];
         self.send(&call, "prompts/get", name, &fields).await
@@ -230,35 +230,6 @@ impl Session {
         self.era.send_request(&self.peer, call, &request).await
     }
 
-    /// Whether the server was seen to ask where nothing says for which call.
-    pub fn asks(&self) -> bool {
-        self.peer
-            .receiver
-            .asked_on_shared_stream
-            .load(Ordering::Relaxed)
-    }
-
-    /// What was odd so far.
-    pub fn oddities(&self) -> Oddities {
-        self.peer.receiver.options.oddities.oddities()
-    }
-
-    /// Whether the server has asked something while a call was in flight.
-    pub(crate) fn was_questioned(&self) -> bool {
-        let receiver = &self.peer.receiver;
-        receiver.asked_during_call.load(Ordering::Relaxed)
-    }
-
-    /// Whether no caller's request is in flight.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.peer.receiver.in_flight.is_idle()
-    }
-
-    /// Waits until no caller's request is in flight. Cancel-safe.
-    pub(crate) async fn idle(&self) {
-        self.peer.receiver.in_flight.idle().await;
-    }
-
     /// Ends the session: pending requests fail, the server sees the end of its input.
     pub fn close(&self) {
         drop(self.close_gracefully());
@@ -274,5 +245,84 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// The half of a session that depends on its era.
+enum EraSession {
+    Legacy(LegacySession),
+    Modern(ModernSession),
+}
+
+impl EraSession {
+    /// Starts what a session of this era runs beside requests.
+    fn start(peer: &Peer, hello: &Hello, roots: Option<RootChanges>) -> Self {
+        match hello.era() {
+            Era::Legacy => Self::Legacy(legacy::start(peer, hello, roots)),
+            Era::Modern => Self::Modern(modern::start(peer, hello)),
+        }
+    }
+
+    /// A request that belongs to no caller.
+    fn request<'a>(&self, method: &'a str, fields: &'a [ParamField<'a>]) -> OutboundRequest<'a> {
+        match self {
+            Self::Legacy(_) => legacy::request(method, fields),
+            Self::Modern(session) => modern::request(session.revision, method, fields),
+        }
+    }
+
+    /// Calls the tool that the permit is for.
+    async fn call_tool(
+        &self,
+        peer: &Peer,
+        permit: &Permit,
+        call: &Arc<InFlightCall>,
+    ) -> RequestResult {
+        match self {
+            Self::Legacy(session) => session.call_tool(peer, permit, call).await,
+            Self::Modern(session) => session.call_tool(peer, permit, call).await,
+        }
+    }
+
+    /// Sends a caller's request, with all that its era requires until the final result.
+    async fn send_request(
+        &self,
+        peer: &Peer,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+    ) -> RequestResult {
+        match self {
+            Self::Legacy(session) => session.send_request(peer, call, request).await,
+            Self::Modern(session) => session.send_request(peer, call, request).await,
+        }
+    }
+
+    /// Whether results may be cached: only modern servers say for how long.
+    fn caches_results(&self) -> bool {
+        matches!(self, Self::Modern(_))
+    }
+
+    /// Whether tool arguments are repeated in headers.
+    fn sends_headers(&self, peer: &Peer) -> bool {
+        matches!(self, Self::Modern(_)) && peer.transport.properties().sends_headers
+    }
+
+    /// For how long a page of a list is fresh.
+    fn list_lifetime(&self, page: &RawJson) -> Duration {
+        match self {
+            Self::Legacy(_) => Duration::ZERO,
+            Self::Modern(_) => CacheHint::of(page).ttl,
+        }
+    }
+
+    /// Whether the server reports every change of a list that it declares to change. A modern one
+    /// does so only while a stream stands.
+    fn reports_every_change(&self) -> bool {
+        matches!(self, Self::Legacy(_))
+    }
+
+    /// Whether the server confirms the log level. A modern one gets it with each request.
+    fn confirms_log_level(&self) -> bool {
+        matches!(self, Self::Legacy(_))
     }
 }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 use crate::transport::WireFault;
+use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
 /// The code of [`RequestFault::HeaderMismatch`].
@@ -179,5 +183,28 @@ impl RequestFault {
             Self::Task(fault) => Self::Task(fault.redacted(redact)),
             other => other,
         }
+    }
+}
+
+/// Reads a JSON-RPC error object.
+pub(super) fn read_error(error: &RawJson) -> RequestFault {
+    #[derive(Deserialize)]
+    struct ErrorObject<'a> {
+        #[serde(default)]
+        code: serde_json::Value,
+        #[serde(default)]
+        message: String,
+        #[serde(borrow, default)]
+        data: Option<&'a RawValue>,
+    }
+    match error.decode::<ErrorObject<'_>>() {
+        Ok(read) => RequestFault::Answered {
+            code: read.code.as_i64().unwrap_or_default(),
+            message: Untrusted::new(read.message)
+                .for_terminal_indented()
+                .to_string(),
+            data: read.data.map(|data| error.part(data)),
+        },
+        Err(fault) => RequestFault::Invalid(format!("an invalid error object: {fault}")),
     }
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::fault::read_error;
 use super::legacy::initialize;
 use super::modern::{discover, discover_once, read_discovery, start_discover};
 use super::peer::{Peer, PendingResponse};
-use super::receiver::read_error;
 use super::{Era, Hello, OpenFault, RequestFault, RequestResult, Revision, retry};
 use crate::config::Protocol;
 use crate::secret::Redactor;

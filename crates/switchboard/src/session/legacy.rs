@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `initialize` | the handshake |
 //! | `server_requests` | answers what the server asks, on behalf of the call that caused it |
+//! | `caller_question` | one question: asked, declined or withdrawn |
 //! | `caller_queue` | serialises callers where nothing says which call a question belongs to |
 //! | `url_elicitation` | pages that callers are sent to, also as a condition of a request |
 //! | `tasks` | calls that become tasks |
@@ -19,9 +20,8 @@ use tokio::time::timeout_at;
 use self::caller_queue::{CallerQueue, CallerTurn};
 use self::tasks::TaskCapabilities;
 use super::in_flight::InFlightCall;
-use super::peer::Peer;
+use super::peer::{OutboundRequest, ParamField, Peer};
 use super::receiver::{EraInbound, Receiver, TaskGuard};
-use super::request::{OutboundRequest, ParamField};
 use super::roots::RootChanges;
 use super::{Hello, RequestFault, RequestResult, TOOLS_CALL};
 use crate::config::Asks;
@@ -29,6 +29,7 @@ use crate::gate::Permit;
 use crate::transport::MessageOrigin;
 use crate::wire::{RawJson, RequestId};
 
+mod caller_question;
 mod caller_queue;
 mod initialize;
 mod keep_alive;

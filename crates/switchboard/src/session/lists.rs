@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::request::{ParamField, string};
+use super::peer::{ParamField, json_string};
 use super::{RequestFault, Session};
 use crate::catalog::{
     Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition,
@@ -160,7 +160,7 @@ impl Lister<'_> {
         let mut cursor: Option<String> = None;
         let mut seen = HashSet::new();
         for _ in 0..MAX_PAGES {
-            let text = cursor.as_deref().map(string);
+            let text = cursor.as_deref().map(json_string);
             let fields: &[ParamField<'_>] = match &text {
                 Some(text) => &[("cursor", text)],
                 None => &[],

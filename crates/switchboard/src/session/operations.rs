@@ -1,12 +1,13 @@
-//! What a server offers besides calls, reads and prompts: completions, subscriptions, the log level.
+//! Completions, subscriptions and the log level; and how a session is doing.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::subscriptions::SubscriptionOutcomes;
-use super::{RequestFault, Revision, Session};
+use super::{Oddities, RequestFault, Revision, Session};
 use crate::event::LogLevel;
 use crate::wire::RawJson;
 
@@ -116,5 +117,34 @@ impl Session {
             }
             reason = self.closed() => Err(RequestFault::Closed(reason)),
         }
+    }
+
+    /// Whether the server was seen to ask where nothing says for which call.
+    pub fn asks(&self) -> bool {
+        self.peer
+            .receiver
+            .asked_on_shared_stream
+            .load(Ordering::Relaxed)
+    }
+
+    /// What was odd so far.
+    pub fn oddities(&self) -> Oddities {
+        self.peer.receiver.options.oddities.oddities()
+    }
+
+    /// Whether the server has asked something while a call was in flight.
+    pub(crate) fn was_questioned(&self) -> bool {
+        let receiver = &self.peer.receiver;
+        receiver.asked_during_call.load(Ordering::Relaxed)
+    }
+
+    /// Whether no caller's request is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.peer.receiver.in_flight.is_idle()
+    }
+
+    /// Waits until no caller's request is in flight. Cancel-safe.
+    pub(crate) async fn idle(&self) {
+        self.peer.receiver.in_flight.idle().await;
     }
 }

@@ -7,16 +7,79 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::in_flight::{DeadlineCheck, InFlightCall};
 use super::receiver::Receiver;
-use super::request::{OutboundRequest, notification};
 use super::{RequestFault, RequestResult, TOOLS_CALL, retry};
+use crate::revision::Revision;
 use crate::transport::{Closed, Delivery, MessageKind, Transport};
 use crate::wire::{Outgoing, RequestMetadata};
+
+/// One member of `params`: its key, and its value as JSON text.
+pub(super) type ParamField<'a> = (&'a str, &'a [u8]);
+
+/// A request to the server. [`legacy::request`](super::legacy::request) and
+/// [`modern::request`](super::modern::request) make one.
+#[derive(Clone, Copy)]
+pub(super) struct OutboundRequest<'a> {
+    pub(super) method: &'a str,
+    pub(super) fields: &'a [ParamField<'a>],
+    /// Members of `_meta` as JSON text, or empty. Every modern request has some.
+    pub(super) meta: &'a str,
+    /// The revision that a modern request names in a header.
+    pub(super) revision: Option<Revision>,
+    /// The header `Mcp-Name`.
+    pub(super) name: Option<&'a str>,
+    /// The headers `Mcp-Param-*`.
+    pub(super) parameters: &'a [(String, String)],
+    /// Whether it does no harm to send it twice.
+    pub(super) is_idempotent: bool,
+}
+
+impl OutboundRequest<'_> {
+    /// The message. `reports_progress` asks for progress under the request's own id.
+    pub(super) fn encode(&self, id: u64, reports_progress: bool) -> Vec<u8> {
+        let fields = self.fields.iter();
+        let fields_len: usize = fields.map(|(key, value)| key.len() + value.len() + 4).sum();
+        let mut out = Vec::with_capacity(160 + fields_len);
+        let mut number = itoa::Buffer::new();
+        let id = number.format(id).as_bytes();
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        out.extend_from_slice(id);
+        out.extend_from_slice(br#","method":""#);
+        out.extend_from_slice(self.method.as_bytes());
+        out.extend_from_slice(br#"","params":{"#);
+        let mut is_first = true;
+        if !self.meta.is_empty() || reports_progress {
+            out.extend_from_slice(br#""_meta":{"#);
+            out.extend_from_slice(self.meta.as_bytes());
+            if reports_progress {
+                if !self.meta.is_empty() {
+                    out.push(b',');
+                }
+                out.extend_from_slice(br#""progressToken":"#);
+                out.extend_from_slice(id);
+            }
+            out.push(b'}');
+            is_first = false;
+        }
+        for (key, value) in self.fields {
+            if !std::mem::take(&mut is_first) {
+                out.push(b',');
+            }
+            out.push(b'"');
+            out.extend_from_slice(key.as_bytes());
+            out.extend_from_slice(br#"":"#);
+            out.extend_from_slice(value);
+        }
+        out.extend_from_slice(b"}}");
+        out
+    }
+}
 
 /// Both halves of the connection.
 #[derive(Clone)]
@@ -225,7 +288,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn notify(&self, method: &str, params: &serde_json::Value) {
+    pub(super) fn notify(&self, method: &str, params: &Value) {
         self.receiver
             .send(&notification(method, params), Some(method));
     }
@@ -268,4 +331,20 @@ impl Drop for PendingResponse<'_> {
         }
         receiver.request_ended(self.id);
     }
+}
+
+/// A notification.
+pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
+    let mut message = Map::new();
+    message.insert("jsonrpc".into(), "2.0".into());
+    message.insert("method".into(), method.into());
+    if !params.is_null() {
+        message.insert("params".into(), params.clone());
+    }
+    Value::from(message).to_string().into_bytes()
+}
+
+/// A JSON string.
+pub(super) fn json_string(text: &str) -> Vec<u8> {
+    serde_json::to_vec(text).expect("text serialises")
 }

@@ -6,22 +6,22 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
-use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
+use super::fault::read_error;
 use super::in_flight::{InFlightCall, InFlightCount};
 use super::legacy::{self, ServerRequests, UrlElicitations};
+use super::peer::notification;
 use super::pending::PendingRequests;
-use super::request::notification;
 use super::subscriptions::SubscriptionStatus;
 use super::tasks::TaskTable;
 use super::{Oddities, OpenOptions, RequestFault, RequestResult};
 use crate::event::Event;
 use crate::panics::catch_panic;
 use crate::transport::{Inbound, MessageKind, MessageOrigin, Transport, WireFault};
-use crate::untrusted::{Untrusted, quoted};
+use crate::untrusted::quoted;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId, RequestMetadata};
 
 /// After this many lines in a row that are not messages, the session ends.
@@ -362,27 +362,5 @@ impl Inbound for Receiver {
 
     fn closed(&self, reason: String) {
         self.end(&reason);
-    }
-}
-
-pub(super) fn read_error(error: &RawJson) -> RequestFault {
-    #[derive(Deserialize)]
-    struct ErrorObject<'a> {
-        #[serde(default)]
-        code: serde_json::Value,
-        #[serde(default)]
-        message: String,
-        #[serde(borrow, default)]
-        data: Option<&'a serde_json::value::RawValue>,
-    }
-    match error.decode::<ErrorObject<'_>>() {
-        Ok(read) => RequestFault::Answered {
-            code: read.code.as_i64().unwrap_or_default(),
-            message: Untrusted::new(read.message)
-                .for_terminal_indented()
-                .to_string(),
-            data: read.data.map(|data| error.part(data)),
-        },
-        Err(fault) => RequestFault::Invalid(format!("an invalid error object: {fault}")),
     }
 }

@@ -11,8 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::in_flight::{DeadlineCheck, InFlightCall};
-use super::peer::Peer;
-use super::request::{OutboundRequest, ParamField, string};
+use super::peer::{OutboundRequest, ParamField, Peer, json_string};
 use super::{RequestFault, RequestResult, TaskFault};
 use crate::transport::WireFault;
 
@@ -75,7 +74,7 @@ impl<'a> TaskFollower<'a> {
             can_cancel,
             followed,
             id: task.id.clone(),
-            id_json: string(&task.id),
+            id_json: json_string(&task.id),
             reported: None,
             report_count: 0,
             is_over: false,
@@ -191,7 +190,7 @@ impl Drop for TaskFollower<'_> {
 
 /// Tells the server that nobody waits for the task any more.
 pub(super) fn cancel(peer: &Peer, template: OutboundRequest<'_>, id: &str) {
-    let id_json = string(id);
+    let id_json = json_string(id);
     let fields: [ParamField<'_>; 1] = [("taskId", &id_json)];
     peer.send_and_forget(
         OutboundRequest {

@@ -1,5 +1,5 @@
-//! Messages over a child's standard streams, one JSON line each: non-blocking pipes, one writer
-//! that coalesces, one reader.
+//! Messages over a child's standard streams, one JSON line each: one task writes whatever is queued
+//! at once, one task reads.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::sync::lock;
 use crate::wire::lines::{Frame, LineFrames};
 use crate::wire::{Outgoing, RawJson, parse};
 
-/// Requests wait while this much is queued and not yet taken by the server.
-const OUTBOX_BYTES: usize = 1024 * 1024;
+/// Requests wait while this much is queued and not yet written.
+const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 
-/// How long what is queued when the channel closes may take to leave: a server that does not read
-/// must still see the end of its input.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long the rest of the queue may take to be written when the channel closes: a server that does
+/// not read must still see the end of its input.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a server is read from after the session has gone: as long as stopping it takes, so that
-/// it meets no broken pipe before.
-const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
+/// How long the server's output is read after the session has ended: as long as stopping it takes, so
+/// that it gets no broken pipe before.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Each read asks for this much.
+/// How much each read asks for.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Connects over the two pipes of one child, once.
@@ -58,19 +58,19 @@ impl Connector for StdioConnector {
             let pipes = lock(&self.pipes).take();
             let (stdin, stdout) =
                 pipes.ok_or_else(|| ConnectFault("these pipes are in use already".into()))?;
-            let outbox = Arc::new(Outbox::default());
-            // Both are owned by the transport. The writer ends soon after that closes, once what
-            // was queued has left; the reader ends with the server, or soon after the
-            // transport was dropped.
-            tokio::spawn(supervised(inbound.clone(), write(stdin, outbox.clone())));
+            let queue = Arc::new(StdinQueue::default());
+            // The transport owns both tasks. The writer ends soon after the transport closes, once
+            // the queue is written; the reader ends with the server, or soon after the transport is
+            // dropped.
+            tokio::spawn(supervised(inbound.clone(), write(stdin, queue.clone())));
             let reading = read(
                 stdout,
                 self.max_message_bytes,
                 inbound.clone(),
-                outbox.clone(),
+                queue.clone(),
             );
             tokio::spawn(supervised(inbound, reading));
-            Ok(Arc::new(StdioTransport { outbox }) as Arc<dyn Transport>)
+            Ok(Arc::new(StdioTransport { queue }) as Arc<dyn Transport>)
         })
     }
 }
@@ -78,69 +78,68 @@ impl Connector for StdioConnector {
 /// The sending half, and the owner of both tasks.
 #[derive(Debug)]
 struct StdioTransport {
-    outbox: Arc<Outbox>,
+    queue: Arc<StdinQueue>,
 }
 
 impl Drop for StdioTransport {
     fn drop(&mut self) {
-        // A cancelled call says so just before its session goes: that must still reach the server.
-        self.outbox.close();
-        self.outbox.dropped.notify_one();
+        // A cancellation is sent just before a session is dropped: it must still be written.
+        self.queue.close();
+        self.queue.dropped.notify_one();
     }
 }
 
-/// Bytes on their way to the server.
+/// Bytes to be written to the server.
 #[derive(Debug, Default)]
-struct Outbox {
-    queue: Mutex<Queue>,
-    /// Rung when the queue is no longer empty, or closes. The writer holds the other end.
+struct StdinQueue {
+    pending: Mutex<PendingBytes>,
+    /// Notified when the queue is no longer empty, or closes. The writer waits on it.
     filled: Notify,
-    /// Rung when the writer has taken the queue. Requests that wait for room hold the other end.
+    /// Notified when the writer has taken the queue. Requests that wait for room wait on it.
     taken: Notify,
-    /// Rung when the channel closes. The writer holds the other end.
+    /// Notified when the channel closes. The writer waits on it.
     closing: Notify,
-    /// Rung when the transport is dropped. The reader holds the other end.
+    /// Notified when the transport is dropped. The reader waits on it.
     dropped: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct PendingBytes {
     bytes: Vec<u8>,
     closed: bool,
 }
 
 impl Transport for StdioTransport {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
-        let mut queue = lock(&self.outbox.queue);
-        if queue.closed {
+        let mut pending = lock(&self.queue.pending);
+        if pending.closed {
             return Err(Closed);
         }
-        let was_empty = queue.bytes.is_empty();
-        queue.bytes.reserve(message.body.len() + 1);
-        queue.bytes.extend_from_slice(message.body);
-        queue.bytes.push(b'\n');
-        drop(queue);
+        let was_empty = pending.bytes.is_empty();
+        pending.bytes.reserve(message.body.len() + 1);
+        pending.bytes.extend_from_slice(message.body);
+        pending.bytes.push(b'\n');
+        drop(pending);
         if was_empty {
-            self.outbox.filled.notify_one();
+            self.queue.filled.notify_one();
         }
         Ok(())
     }
 
     fn wait_for_room(&self, _: MessageKind) -> Option<BoxFuture<'_, ()>> {
-        (!self.outbox.has_room())
-            .then(|| Box::pin(self.outbox.wait_for_room()) as BoxFuture<'_, ()>)
+        (!self.queue.has_room()).then(|| Box::pin(self.queue.wait_for_room()) as BoxFuture<'_, ()>)
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.outbox.close();
+        self.queue.close();
         Box::pin(async {})
     }
 }
 
-impl Outbox {
+impl StdinQueue {
     fn has_room(&self) -> bool {
-        let queue = lock(&self.queue);
-        queue.closed || queue.bytes.len() < OUTBOX_BYTES
+        let pending = lock(&self.pending);
+        pending.closed || pending.bytes.len() < MAX_QUEUED_BYTES
     }
 
     async fn wait_for_room(&self) {
@@ -156,73 +155,72 @@ impl Outbox {
     }
 
     fn close(&self) {
-        lock(&self.queue).closed = true;
+        lock(&self.pending).closed = true;
         self.filled.notify_one();
         self.closing.notify_one();
     }
 }
 
-/// Writes until the channel is closed and empty, or overdue.
-async fn write(mut stdin: pipe::Sender, outbox: Arc<Outbox>) {
-    let overdue = async {
-        outbox.closing.notified().await;
-        tokio::time::sleep(LAST_WORDS).await;
+/// Writes until the channel is closed and the queue is empty, or the timeout has passed.
+async fn write(mut stdin: pipe::Sender, queue: Arc<StdinQueue>) {
+    let timed_out = async {
+        queue.closing.notified().await;
+        tokio::time::sleep(FLUSH_TIMEOUT).await;
     };
     tokio::select! {
-        () = empty(&mut stdin, &outbox) => {}
-        () = overdue => {}
+        () = write_queue(&mut stdin, &queue) => {}
+        () = timed_out => {}
     }
 }
 
-/// Takes the whole queue, writes it in one go, and again: what calls queue meanwhile leaves
+/// Takes the whole queue and writes it at once, again and again: what is queued meanwhile is written
 /// together.
-async fn empty(stdin: &mut pipe::Sender, outbox: &Outbox) {
+async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
     let mut taken = Vec::new();
     loop {
         let closed = {
-            let mut queue = lock(&outbox.queue);
-            std::mem::swap(&mut queue.bytes, &mut taken);
-            queue.closed
+            let mut pending = lock(&queue.pending);
+            std::mem::swap(&mut pending.bytes, &mut taken);
+            pending.closed
         };
         if taken.is_empty() {
             if closed {
                 return;
             }
-            outbox.filled.notified().await;
+            queue.filled.notified().await;
             continue;
         }
-        outbox.taken.notify_waiters();
+        queue.taken.notify_waiters();
         if stdin.write_all(&taken).await.is_err() {
-            // The reader sees the end of stdout and tells why; here only the queue must stop
-            // growing.
-            let mut queue = lock(&outbox.queue);
-            queue.closed = true;
-            queue.bytes = Vec::new();
-            drop(queue);
-            outbox.taken.notify_waiters();
+            // The reader reports why; here only the queue must stop growing.
+            let mut pending = lock(&queue.pending);
+            pending.closed = true;
+            pending.bytes = Vec::new();
+            drop(pending);
+            queue.taken.notify_waiters();
             return;
         }
         taken.clear();
-        taken.shrink_to(OUTBOX_BYTES);
+        taken.shrink_to(MAX_QUEUED_BYTES);
     }
 }
 
-/// Reads until the end: first for the session, and once that has gone for nobody.
+/// Reads until the end: for the session, and after its end to discard the rest.
 async fn read(
     mut stdout: pipe::Receiver,
     max_message_bytes: usize,
     inbound: Arc<dyn Inbound>,
-    outbox: Arc<Outbox>,
+    queue: Arc<StdinQueue>,
 ) {
     tokio::select! {
         () = read_messages(&mut stdout, max_message_bytes, inbound) => return,
-        () = outbox.dropped.notified() => {}
+        () = queue.dropped.notified() => {}
     }
-    let _ = timeout(DISCARD_DEADLINE, discard(stdout)).await;
+    let _ = timeout(DISCARD_TIMEOUT, discard(stdout)).await;
 }
 
-/// Reads what a server writes while it is being stopped: closing its stdout together with its stdin
-/// would end it with a broken pipe.
+/// Discards what a server writes while it is being stopped: closing its stdout together with its
+/// stdin would end it with a broken pipe.
 async fn discard(mut stdout: pipe::Receiver) {
     let limit = ReadLimit::default();
     let (mut pacer, mut buffer) = (Pacer::new(&limit), vec![0; READ_BYTES]);
@@ -303,9 +301,9 @@ mod tests {
     use crate::transport::WireFault;
     use crate::wire::{Incoming, RequestId, RequestMetadata};
 
-    struct Deaf;
+    struct Ignore;
 
-    impl Inbound for Deaf {
+    impl Inbound for Ignore {
         fn message(&self, _: Incoming, _: MessageOrigin) {}
         fn failed(&self, _: u64, _: WireFault) {}
         fn renewed(&self) {}
@@ -320,7 +318,7 @@ mod tests {
         let (stdin, mut input) = pipe::pipe().unwrap();
         let (_output, stdout) = pipe::pipe().unwrap();
         let transport = StdioConnector::new(stdin, stdout, 1024)
-            .connect(Arc::new(Deaf))
+            .connect(Arc::new(Ignore))
             .await
             .unwrap();
         transport
@@ -351,7 +349,7 @@ mod tests {
         let (stdin, mut input) = pipe::pipe().unwrap();
         let (mut output, stdout) = pipe::pipe().unwrap();
         let transport = StdioConnector::new(stdin, stdout, 1024)
-            .connect(Arc::new(Deaf))
+            .connect(Arc::new(Ignore))
             .await
             .unwrap();
         drop(transport);

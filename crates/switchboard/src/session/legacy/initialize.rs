@@ -5,8 +5,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::secret::Redactor;
+use crate::session::capabilities::{client_capabilities, client_info};
 use crate::session::peer::Peer;
-use crate::session::request::{client_capabilities, client_info};
 use crate::session::{Era, Hello, RequestFault, Revision};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;

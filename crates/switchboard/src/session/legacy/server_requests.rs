@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-use super::url_elicitation::UrlElicitations;
+use super::caller_question::{CallerQuestion, CallerQuestionKind, ReplyBody};
 use crate::caller::{ElicitAnswer, ElicitationKind};
 use crate::panics::catch_panic;
 use crate::session::elicitation::{elicit_result, read_elicitation};
 use crate::session::in_flight::InFlightCall;
 use crate::session::pending::CandidateCalls;
 use crate::session::receiver::Receiver;
-use crate::session::sampling::{self, Overseer, REJECTED};
+use crate::session::sampling;
 use crate::session::tasks;
 use crate::sync::lock;
 use crate::transport::{MessageKind, MessageOrigin};
@@ -54,26 +54,6 @@ struct OpenServerRequest {
     is_answered: Arc<AtomicBool>,
     /// The response when nobody needs the answer any more.
     withdrawn: ReplyBody,
-}
-
-/// A question for a caller.
-struct CallerQuestion {
-    kind: CallerQuestionKind,
-    params: RawJson,
-}
-
-enum CallerQuestionKind {
-    Elicitation(ElicitationKind),
-    Sampling,
-}
-
-/// The body of a response to the server.
-#[derive(Debug)]
-struct ReplyBody {
-    /// `result` or `error`.
-    key: &'static str,
-    /// JSON.
-    text: String,
 }
 
 impl ServerRequests {
@@ -334,108 +314,4 @@ fn ask_caller(
         .into_iter()
         .filter(|request| receiver.call(*request).is_none())
         .for_each(|request| receiver.request_ended(request));
-}
-
-impl CallerQuestion {
-    /// Puts it to the caller.
-    async fn ask(
-        self,
-        call: &InFlightCall,
-        is_certain: bool,
-        url_elicitations: &UrlElicitations,
-        overseer: Option<&Arc<dyn Overseer>>,
-    ) -> ReplyBody {
-        let tool = if is_certain { call.tool_id() } else { None };
-        let params = self.params;
-        match self.kind {
-            CallerQuestionKind::Sampling => {
-                match call.sample(params.clone(), tool, overseer).await {
-                    Ok(answer) => ReplyBody {
-                        key: "result",
-                        text: tasks::in_raw_answer(&params, answer).as_str().to_owned(),
-                    },
-                    Err(refusal) => {
-                        let (server, reason) = (&call.server, refusal.to_caller);
-                        call.caller.notice(&format!(
-                            "server \"{server}\" wanted an answer of a model and got none: {reason}"
-                        ));
-                        ReplyBody::error(REJECTED, &refusal.to_server)
-                    }
-                }
-            }
-            CallerQuestionKind::Elicitation(kind) => {
-                let page = match &kind {
-                    ElicitationKind::Url { id, .. } => id.clone(),
-                    ElicitationKind::Form { .. } => None,
-                };
-                let is_form = matches!(kind, ElicitationKind::Form { .. });
-                if let Some(page) = &page {
-                    drop(url_elicitations.begin(page, &call.caller));
-                }
-                let answer = call.elicit(kind, tool).await;
-                if let (Some(page), ElicitAnswer::Decline | ElicitAnswer::Cancel) = (&page, &answer)
-                {
-                    url_elicitations.forget(page, &call.caller);
-                }
-                ReplyBody::result(&tasks::in_answer(
-                    Some(&params),
-                    elicit_result(answer, is_form),
-                ))
-            }
-        }
-    }
-
-    /// Whether the caller answers such questions. Sampling is refused later, with a reason.
-    fn is_offered_by(&self, call: &InFlightCall) -> bool {
-        match &self.kind {
-            CallerQuestionKind::Elicitation(kind) => call.caller.offers().answers(kind),
-            CallerQuestionKind::Sampling => true,
-        }
-    }
-
-    /// The response where nobody can be asked.
-    fn declined(&self, reason: &str) -> ReplyBody {
-        match self.kind {
-            CallerQuestionKind::Elicitation(_) => ReplyBody::result(&tasks::in_answer(
-                Some(&self.params),
-                elicit_result(ElicitAnswer::Decline, true),
-            )),
-            CallerQuestionKind::Sampling => ReplyBody::error(REJECTED, reason),
-        }
-    }
-
-    /// The response where the call ended first.
-    fn withdrawn(&self) -> ReplyBody {
-        match self.kind {
-            CallerQuestionKind::Elicitation(_) => {
-                ReplyBody::result(&elicit_result(ElicitAnswer::Cancel, true))
-            }
-            CallerQuestionKind::Sampling => {
-                ReplyBody::error(REJECTED, "the call that wanted it is over")
-            }
-        }
-    }
-}
-
-impl ReplyBody {
-    fn result(result: &Value) -> Self {
-        Self {
-            key: "result",
-            text: result.to_string(),
-        }
-    }
-
-    fn error(code: i64, message: &str) -> Self {
-        Self {
-            key: "error",
-            text: json!({"code": code, "message": message}).to_string(),
-        }
-    }
-
-    fn message(&self, id: &RequestId) -> Vec<u8> {
-        let mut body = br#"{"jsonrpc":"2.0","id":"#.to_vec();
-        id.write(&mut body);
-        body.extend_from_slice(format!(r#","{}":{}}}"#, self.key, self.text).as_bytes());
-        body
-    }
 }

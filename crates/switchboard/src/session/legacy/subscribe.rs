@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use crate::session::peer::Peer;
-use crate::session::request::{ParamField, string};
+use crate::session::peer::{ParamField, Peer, json_string};
 use crate::session::subscriptions::{DesiredSubscriptions, SubscriptionOutcomes};
 use crate::session::{Hello, RequestFault};
 
@@ -136,7 +135,7 @@ async fn send(
 }
 
 async fn request(peer: &Peer, method: &str, key: &str, value: &str) -> Result<(), RequestFault> {
-    let value = string(value);
+    let value = json_string(value);
     let fields: [ParamField<'_>; 1] = [(key, &value)];
     peer.request(super::request(method, &fields), UPDATE_TIMEOUT)
         .await

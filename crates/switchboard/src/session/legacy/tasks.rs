@@ -12,8 +12,7 @@ use tokio::time::timeout;
 
 use crate::session::elicitation::ANSWER_TIMEOUT;
 use crate::session::in_flight::InFlightCall;
-use crate::session::peer::Peer;
-use crate::session::request::{OutboundRequest, ParamField};
+use crate::session::peer::{OutboundRequest, ParamField, Peer};
 use crate::session::tasks::{
     CANCEL_TIMEOUT, FollowedTask, MAX_LOST, TaskFollower, TaskState, TaskStatus, cancel, cancelled,
     is_lost,

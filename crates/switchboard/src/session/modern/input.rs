@@ -12,8 +12,7 @@ use serde_json::value::RawValue;
 use crate::caller::{ElicitAnswer, ElicitationKind, Offers, Root};
 use crate::session::elicitation::{elicit_result, read_elicitation};
 use crate::session::in_flight::InFlightCall;
-use crate::session::peer::Peer;
-use crate::session::request::string;
+use crate::session::peer::{Peer, json_string};
 use crate::session::{RequestFault, sampling};
 use crate::wire::RawJson;
 
@@ -128,7 +127,7 @@ impl<'a> InputResponder<'a> {
             if responses.len() > 1 {
                 responses.push(b',');
             }
-            responses.extend_from_slice(&string(key));
+            responses.extend_from_slice(&json_string(key));
             responses.push(b':');
             responses.extend_from_slice(response.as_bytes());
         }

@@ -9,7 +9,7 @@ use super::tasks;
 use crate::caller::Offers;
 use crate::event::LogLevel;
 use crate::revision::Revision;
-use crate::session::request::{client_capabilities, client_info};
+use crate::session::capabilities::{client_capabilities, client_info};
 
 /// How many combinations of offers there are.
 const OFFERS: usize = 32;

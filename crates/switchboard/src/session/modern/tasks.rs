@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::input::InputResponder;
+use crate::session::fault::read_error;
 use crate::session::in_flight::InFlightCall;
-use crate::session::peer::{Peer, PendingResponse};
-use crate::session::receiver::read_error;
-use crate::session::request::{OutboundRequest, ParamField};
+use crate::session::peer::{OutboundRequest, ParamField, Peer, PendingResponse};
 use crate::session::tasks::{
     MAX_LOST, SHORTEST_INTERVAL, TaskFollower, TaskState, TaskStatus, cancelled, is_lost,
 };

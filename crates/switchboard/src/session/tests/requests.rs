@@ -292,3 +292,44 @@ async fn f7_the_end_fails_every_waiting_request_at_once() {
     assert_eq!(reading.await.unwrap(), closed);
     assert_eq!(read(&session, "a:b", "me").await.unwrap(), closed);
 }
+
+#[track_caller]
+fn check_bytes(meta: &str, fields: &[ParamField<'_>], reports_progress: bool, expected: &str) {
+    let request = OutboundRequest {
+        meta,
+        ..legacy::request("tools/call", fields)
+    };
+    let message = request.encode(7, reports_progress);
+    assert_eq!(String::from_utf8(message), Ok(expected.to_owned()));
+}
+
+/// S4-23: `tools/call` carries name and arguments, the arguments byte for byte.
+#[test]
+fn s4_23_requests_of_both_eras_are_spelled_as_the_specification_says() {
+    let fields: &[ParamField<'_>] = &[("name", b"\"a\""), ("arguments", br#"{"b": 1.0 }"#)];
+    let modern = r#""v":1"#;
+    check_bytes(
+        "",
+        &[],
+        false,
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#,
+    );
+    check_bytes(
+        "",
+        fields,
+        true,
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"a","arguments":{"b": 1.0 }}}"#,
+    );
+    check_bytes(
+        modern,
+        fields,
+        true,
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"v":1,"progressToken":7},"name":"a","arguments":{"b": 1.0 }}}"#,
+    );
+    check_bytes(
+        modern,
+        &[],
+        false,
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"v":1}}}"#,
+    );
+}

@@ -1,0 +1,137 @@
+//! A legacy server's question for a caller: how it is asked, and what the server gets as response.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::url_elicitation::UrlElicitations;
+use crate::caller::{ElicitAnswer, ElicitationKind};
+use crate::session::elicitation::elicit_result;
+use crate::session::in_flight::InFlightCall;
+use crate::session::sampling::{Overseer, REJECTED};
+use crate::session::tasks;
+use crate::wire::{RawJson, RequestId};
+
+/// A question for a caller.
+pub(super) struct CallerQuestion {
+    pub(super) kind: CallerQuestionKind,
+    pub(super) params: RawJson,
+}
+
+pub(super) enum CallerQuestionKind {
+    Elicitation(ElicitationKind),
+    Sampling,
+}
+
+/// The body of a response to the server.
+#[derive(Debug)]
+pub(super) struct ReplyBody {
+    /// `result` or `error`.
+    key: &'static str,
+    /// JSON.
+    text: String,
+}
+
+impl CallerQuestion {
+    /// Puts it to the caller.
+    pub(super) async fn ask(
+        self,
+        call: &InFlightCall,
+        is_certain: bool,
+        url_elicitations: &UrlElicitations,
+        overseer: Option<&Arc<dyn Overseer>>,
+    ) -> ReplyBody {
+        let tool = if is_certain { call.tool_id() } else { None };
+        let params = self.params;
+        match self.kind {
+            CallerQuestionKind::Sampling => {
+                match call.sample(params.clone(), tool, overseer).await {
+                    Ok(answer) => ReplyBody {
+                        key: "result",
+                        text: tasks::in_raw_answer(&params, answer).as_str().to_owned(),
+                    },
+                    Err(refusal) => {
+                        let (server, reason) = (&call.server, refusal.to_caller);
+                        call.caller.notice(&format!(
+                            "server \"{server}\" wanted an answer of a model and got none: {reason}"
+                        ));
+                        ReplyBody::error(REJECTED, &refusal.to_server)
+                    }
+                }
+            }
+            CallerQuestionKind::Elicitation(kind) => {
+                let page = match &kind {
+                    ElicitationKind::Url { id, .. } => id.clone(),
+                    ElicitationKind::Form { .. } => None,
+                };
+                let is_form = matches!(kind, ElicitationKind::Form { .. });
+                if let Some(page) = &page {
+                    drop(url_elicitations.begin(page, &call.caller));
+                }
+                let answer = call.elicit(kind, tool).await;
+                if let (Some(page), ElicitAnswer::Decline | ElicitAnswer::Cancel) = (&page, &answer)
+                {
+                    url_elicitations.forget(page, &call.caller);
+                }
+                ReplyBody::result(&tasks::in_answer(
+                    Some(&params),
+                    elicit_result(answer, is_form),
+                ))
+            }
+        }
+    }
+
+    /// Whether the caller answers such questions. Sampling is refused later, with a reason.
+    pub(super) fn is_offered_by(&self, call: &InFlightCall) -> bool {
+        match &self.kind {
+            CallerQuestionKind::Elicitation(kind) => call.caller.offers().answers(kind),
+            CallerQuestionKind::Sampling => true,
+        }
+    }
+
+    /// The response where nobody can be asked.
+    pub(super) fn declined(&self, reason: &str) -> ReplyBody {
+        match self.kind {
+            CallerQuestionKind::Elicitation(_) => ReplyBody::result(&tasks::in_answer(
+                Some(&self.params),
+                elicit_result(ElicitAnswer::Decline, true),
+            )),
+            CallerQuestionKind::Sampling => ReplyBody::error(REJECTED, reason),
+        }
+    }
+
+    /// The response where the call ended first.
+    pub(super) fn withdrawn(&self) -> ReplyBody {
+        match self.kind {
+            CallerQuestionKind::Elicitation(_) => {
+                ReplyBody::result(&elicit_result(ElicitAnswer::Cancel, true))
+            }
+            CallerQuestionKind::Sampling => {
+                ReplyBody::error(REJECTED, "the call that wanted it is over")
+            }
+        }
+    }
+}
+
+impl ReplyBody {
+    pub(super) fn result(result: &Value) -> Self {
+        Self {
+            key: "result",
+            text: result.to_string(),
+        }
+    }
+
+    pub(super) fn error(code: i64, message: &str) -> Self {
+        Self {
+            key: "error",
+            text: json!({"code": code, "message": message}).to_string(),
+        }
+    }
+
+    pub(super) fn message(&self, id: &RequestId) -> Vec<u8> {
+        let mut body = br#"{"jsonrpc":"2.0","id":"#.to_vec();
+        id.write(&mut body);
+        body.extend_from_slice(format!(r#","{}":{}}}"#, self.key, self.text).as_bytes());
+        body
+    }
+}
