@@ -1,8 +1,8 @@
 //! The story of one call: resolve, validate, decide, approve, call, return. Each station is a leaf
 //! that returns.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -18,6 +18,7 @@ use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::server::{EraRefusal, ServerHandle};
 use crate::session::{CallOptions, RequestFault};
+use crate::sync;
 use crate::transport::WireFault;
 use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
@@ -295,7 +296,7 @@ impl HostState {
 
     /// What rules and remembered answers say.
     fn decide(&self, tool: &Tool, pre_approved: bool) -> Decision {
-        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        let grants = sync::read(&self.grants);
         self.roster()
             .gate
             .decide(DecisionRequest { tool, pre_approved }, &grants)
@@ -332,7 +333,7 @@ impl HostState {
                 self.remember(std::slice::from_ref(tool), Keep::Run).await
             }
             (Approval::AlwaysServer(_), ApprovalChoices::InMemory) => {
-                let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+                let mut grants = sync::write(&self.grants);
                 grants.add_whole_server(tool, offered.iter().map(|tool| &**tool));
             }
             _ => {}
@@ -354,21 +355,11 @@ impl HostState {
 
     /// C19: a changed definition of a trusted server is shown, once, and not asked about.
     fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
-        let is_known = || {
-            !self
-                .grants
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_unlike_its_pin(tool)
-        };
+        let is_known = || !sync::read(&self.grants).is_unlike_its_pin(tool);
         if !self.roster().gate.only_shows_changes(tool) || is_known() {
             return;
         }
-        let changed = self
-            .grants
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pin_anew(tool);
+        let changed = sync::write(&self.grants).pin_anew(tool);
         let Some((lines, pin)) = changed else { return };
         caller.notice(&format!(
             "server \"{}\", tool {}: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
@@ -398,7 +389,7 @@ impl HostState {
     /// Remembers a yes for these tools, all of one server, as they are now.
     async fn remember(&self, tools: &[Arc<Tool>], keep: Keep) {
         let new: Vec<_> = {
-            let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+            let mut grants = sync::write(&self.grants);
             tools.iter().map(|tool| grants.add(tool)).collect()
         };
         if let (Keep::ForGood, Some(tool)) = (keep, tools.first()) {

@@ -26,6 +26,7 @@ use crate::schema::Validators;
 use crate::server::State;
 use crate::server::{ServerHandle, ServerResources};
 use crate::store::Store;
+use crate::sync::{self, lock};
 use remember::{PinWriter, Writes};
 
 /// How long token refreshes that are under way may keep a stop from ending.
@@ -283,10 +284,7 @@ impl HostState {
         if is_new(&self.roster.load(), &self.catalog.load()) {
             return;
         }
-        let _one_at_a_time = self
-            .rebuilding
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.rebuilding);
         let (roster, old) = (self.roster.load_full(), self.catalog.load());
         if is_new(&roster, &old) {
             return;
@@ -315,7 +313,7 @@ impl HostState {
         if wanted.peek().is_none() {
             return;
         }
-        let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+        let mut grants = sync::write(&self.grants);
         let new: Vec<_> = wanted.filter_map(|tool| grants.pin(tool)).collect();
         drop(grants);
         if !new.is_empty() {
@@ -338,10 +336,7 @@ impl HostState {
                 }
             }
         });
-        *self
-            .rebuilder
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+        *lock(&self.rebuilder) = Some(task.abort_handle());
     }
 }
 

@@ -4,9 +4,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use crate::catalog::DefinitionHash;
+use crate::sync;
 use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
 
@@ -232,19 +233,13 @@ impl Validators {
         root: RootType,
     ) -> Arc<Result<CompiledSchema, SchemaFault>> {
         // A poisoned lock is safe to use: each change is one insertion.
-        if let Some(compiled) = self
-            .cache
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .compiled
-            .get(&hash)
-        {
+        if let Some(compiled) = sync::read(&self.cache).compiled.get(&hash) {
             return Arc::clone(compiled);
         }
         // Compiled outside the lock: a large schema delays no other tool. If two callers compile the
         // same schema at once, the first result is cached.
         let fresh = Arc::new(CompiledSchema::new(schema, root));
-        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = sync::write(&self.cache);
         if let Some(compiled) = cache.compiled.get(&hash) {
             return Arc::clone(compiled);
         }
@@ -262,12 +257,7 @@ impl Validators {
 
 impl fmt::Debug for Validators {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cache = self
-            .cache
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .compiled
-            .len();
+        let cache = sync::read(&self.cache).compiled.len();
         write!(f, "Validators({cache} compiled)")
     }
 }

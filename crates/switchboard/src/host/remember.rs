@@ -2,7 +2,7 @@
 //! the lock of a file.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::gate::Grant;
 use crate::name::ServerName;
 use crate::store::{Store, StoreTable};
+use crate::sync::lock;
 
 /// How long a call waits for its answer to be stored. A store gives up earlier; a file system that
 /// hangs does not.
@@ -51,7 +52,7 @@ impl HostState {
         let Ok(runtime) = Handle::try_current() else {
             return writer.write();
         };
-        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writes = lock(&self.writes);
         while writes.try_join_next().is_some() {}
         writes.spawn_blocking_on(move || writer.write(), &runtime);
     }
@@ -74,8 +75,7 @@ impl HostState {
 
     /// Waits until what is to be stored is, or cannot be.
     pub(crate) async fn finish_writes(&self) {
-        let mut writes =
-            std::mem::take(&mut *self.writes.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut writes = std::mem::take(&mut *lock(&self.writes));
         // What takes longer is not waited for; it goes on as long as the program does.
         let _ = timeout(STORE_TIMEOUT, async {
             while writes.join_next().await.is_some() {}
@@ -110,11 +110,11 @@ impl PinWriter {
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending)
     }
 
     fn write(&self) {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.writing);
         let items: Vec<_> = std::mem::take(&mut *self.pending()).into_iter().collect();
         if items.is_empty() {
             return;

@@ -19,6 +19,7 @@ use crate::caller::CallerId;
 use crate::catalog::ToolDefinition;
 use crate::config::Sharing;
 use crate::session::{Era, Session};
+use crate::sync::lock;
 
 /// So many callers may have a session of their own with one server.
 const MAX_CALLER_SESSIONS: usize = 32;
@@ -124,10 +125,7 @@ impl CallerSession {
 impl Drop for CallerSession {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection {
-            *connection
-                .used
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            *lock(&connection.used) = Instant::now();
         }
     }
 }
@@ -229,9 +227,7 @@ impl CallerSessions {
     }
 
     fn connections(&self) -> MutexGuard<'_, CallerConnections> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.connections)
     }
 
     /// The caller's connection, begun if it has none. The error is a fact, and what to try.
@@ -346,10 +342,7 @@ fn is_used(connection: &Arc<CallerConnection>) -> bool {
 }
 
 fn last_used(connection: &CallerConnection) -> Instant {
-    *connection
-        .used
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    *lock(&connection.used)
 }
 
 /// Ends what is idle, until nothing is left.

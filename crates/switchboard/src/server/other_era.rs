@@ -4,7 +4,7 @@
 //! The shared connection lists, and its list is what is approved; a call goes to the other one only
 //! if the tool is the same there.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::ServerHandle;
 use super::caller_sessions::CallerSessions;
@@ -12,6 +12,7 @@ use super::connection_factory::ConnectionFactory;
 use crate::caller::BoxFuture;
 use crate::config::{Endpoint, Protocol};
 use crate::session::Era;
+use crate::sync::lock;
 
 /// Which of a server's connections a request went over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl OtherEra {
 
     /// The connection of this era, begun if there is none. `None` once the server is stopped.
     pub(super) fn connection(&self, era: Era) -> Option<ServerHandle> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if state.stopped {
             return None;
         }
@@ -86,14 +87,14 @@ impl OtherEra {
 
     /// Ends it; who needs it again begins it anew.
     pub(super) fn end(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.connection = None;
     }
 
     /// Ends it for good, within the stop timing.
     pub(super) fn stop(&self) -> BoxFuture<'static, ()> {
         let connection = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&self.state);
             // From here on nobody can begin another.
             state.stopped = true;
             state.connection.take()

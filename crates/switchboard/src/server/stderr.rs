@@ -1,13 +1,14 @@
 //! A server's stderr: its last lines in memory, all of it in the server's log, secrets redacted in
 //! both.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::net::unix::pipe;
 
 use crate::launch::StderrTail;
 use crate::secret::Redactor;
 use crate::store::{LogFile, LogStream};
+use crate::sync::lock;
 use crate::untrusted::Untrusted;
 
 mod info;
@@ -92,10 +93,7 @@ impl ServerStderr {
     }
 
     fn redactor(&self) -> MutexGuard<'_, Redactor> {
-        self.0
-            .redactor
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.redactor)
     }
 }
 

@@ -10,13 +10,14 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
 use nix::libc;
 
 use crate::name::ServerName;
 use crate::secret::Redactor;
+use crate::sync::lock;
 use crate::untrusted::Untrusted;
 
 pub use lines::LineWriter;
@@ -171,7 +172,7 @@ impl LogFile {
     }
 
     fn state(&self) -> MutexGuard<'_, LogState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

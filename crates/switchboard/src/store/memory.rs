@@ -5,15 +5,15 @@ use std::sync::Mutex;
 
 use super::{Store, StoreError, StoreTable};
 
+use crate::sync::lock;
+
 /// Remembers until it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryStore(Mutex<BTreeMap<(u8, String), String>>);
 
 impl MemoryStore {
     fn tables(&self) -> std::sync::MutexGuard<'_, BTreeMap<(u8, String), String>> {
-        self.0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
