@@ -8,7 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use sources::{root, rust_files};
+
+mod sources;
 
 /// How many behaviours each of the five documents states; all of them need a row.
 const SEEDS: [(&str, usize); 5] = [("S0", 46), ("S1", 31), ("S2", 71), ("S3", 24), ("S4", 28)];
@@ -286,24 +290,9 @@ fn with_tests(text: &str, carriers: &BTreeMap<Id, BTreeSet<&str>>) -> String {
 
 /// The source files of the workspace that belong to some module. This file's ids are examples.
 fn sources() -> Vec<String> {
-    let mut files = Vec::new();
-    let mut folders: Vec<_> = ["crates", "bench", "fuzz"]
-        .iter()
-        .map(|name| root().join(name))
-        .collect();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs")
-                && !path.ends_with(file!())
-            {
-                let text = std::fs::read_to_string(&path).unwrap();
-                files.push((path, text));
-            }
-        }
-    }
+    let folders = ["crates", "bench", "fuzz"].map(|name| root().join(name));
+    let mut files = rust_files(folders);
+    files.retain(|(path, _)| !path.ends_with(file!()));
     let declared: BTreeSet<String> = files
         .iter()
         .flat_map(|(_, text)| text.lines().filter_map(declared_file))
@@ -340,11 +329,4 @@ fn module_name(path: &Path) -> String {
         _ => stem,
     };
     name.to_string_lossy().into_owned()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap()
 }

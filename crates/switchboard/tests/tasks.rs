@@ -3,19 +3,17 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
-    Progress,
-};
+use switchboard::caller::{Caller, Offers};
 use switchboard::config::{ConfigFile, Environment, Scope, load};
 use switchboard::launch::Launcher;
 use switchboard::session::RequestFault;
 use switchboard::{Host, HostBuilder};
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Entry, Launch, Passed, Scratch, program, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,7 +38,7 @@ impl World {
         Self { host, scratch }
     }
 
-    fn errand(era: &str, arguments: Value, caller: &Arc<Person>) -> Call {
+    fn errand(era: &str, arguments: Value, caller: &Arc<TestCaller>) -> Call {
         Call::new(format!("{era}/errand"), arguments).caller(caller.clone() as Arc<dyn Caller>)
     }
 
@@ -76,62 +74,21 @@ async fn start(path: PathBuf) -> Host {
     host
 }
 
-/// Answers every question with its name, and keeps what it is told.
-#[derive(Default)]
-struct Person {
-    name: &'static str,
-    told: Mutex<Vec<String>>,
-    asked: Mutex<u32>,
-}
-
-impl Person {
-    fn named(name: &'static str) -> Arc<Self> {
-        Arc::new(Self {
-            name,
-            ..Self::default()
-        })
-    }
-
-    fn asked(&self) -> u32 {
-        *self.asked.lock().unwrap()
-    }
-}
-
-impl Caller for Person {
-    fn id(&self) -> CallerId {
-        CallerId::new(self.name)
-    }
-
-    fn offers(&self) -> Offers {
-        Offers {
-            elicit_form: true,
-            ..Offers::default()
-        }
-    }
-
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        Box::pin(async { Approval::Once })
-    }
-
-    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
-        *self.asked.lock().unwrap() += 1;
-        let fields = json!({"name": self.name}).as_object().unwrap().clone();
-        Box::pin(async { ElicitAnswer::Accept(fields) })
-    }
-
-    fn progress(&self, progress: &Progress) {
-        self.told
-            .lock()
-            .unwrap()
-            .push(progress.message.as_ref().unwrap().raw().to_owned());
-    }
+/// A caller that answers every form with its name.
+fn person(name: &str) -> Arc<TestCaller> {
+    let offers = Offers {
+        elicit_form: true,
+        ..Offers::default()
+    };
+    let caller = TestCaller::new(name).offers(offers);
+    caller.fills_in(json!({"name": name})).arc()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_followed_to_its_end_and_told_of_in_both_eras() {
     let world = World::new().await;
     for era in ERAS {
-        let anna = Person::named("anna");
+        let anna = person("anna");
         let result = world
             .host
             .call_with(World::errand(
@@ -157,7 +114,7 @@ async fn a_task_is_followed_to_its_end_and_told_of_in_both_eras() {
             "{}",
             result.raw.as_str()
         );
-        let told = anna.told.lock().unwrap().clone();
+        let told = anna.seen().progress_messages;
         assert_eq!(told[..2], ["on its way", "step 1 of 2"], "{told:?}");
         assert_eq!(
             world
@@ -176,14 +133,14 @@ async fn a_task_is_followed_to_its_end_and_told_of_in_both_eras() {
 async fn s3_16_what_parallel_tasks_ask_reaches_the_caller_of_each() {
     let world = World::new().await;
     for era in ERAS {
-        let people = ["anna", "bert"].map(Person::named);
+        let people = ["anna", "bert"].map(person);
         let calls: Vec<_> = (0..20)
             .map(|number| {
                 let (host, person) = (world.host.clone(), people[number % 2].clone());
                 let arguments = json!({"seconds": 0.2, "steps": 2, "ask": true});
                 tokio::spawn(async move {
                     (
-                        person.name,
+                        person.id().as_str().to_owned(),
                         host.call_with(World::errand(era, arguments, &person))
                             .await
                             .unwrap(),
@@ -200,7 +157,11 @@ async fn s3_16_what_parallel_tasks_ask_reaches_the_caller_of_each() {
                 result.raw.as_str()
             );
         }
-        assert_eq!(people.map(|person| person.asked()), [10, 10], "{era}");
+        assert_eq!(
+            people.map(|person| person.seen().questions.len()),
+            [10, 10],
+            "{era}"
+        );
     }
     world.host.stop().await;
 }
@@ -210,7 +171,7 @@ async fn s3_16_what_parallel_tasks_ask_reaches_the_caller_of_each() {
 async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
     let world = World::new().await;
     for era in ERAS {
-        let anna = Person::named("anna");
+        let anna = person("anna");
         let call = World::errand(era, json!({"seconds": 3000}), &anna);
         let late = world
             .host
@@ -291,7 +252,7 @@ async fn a_task_without_a_result_says_why_in_both_eras() {
         let call = World::errand(
             era,
             json!({"seconds": 0.1, "steps": 1, "end": end}),
-            &Person::named("anna"),
+            &person("anna"),
         );
         let fault = world.host.call_with(call).await.unwrap_err().to_string();
         assert!(
@@ -356,7 +317,7 @@ async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
     ))
     .await;
     for (name, ..) in entries {
-        let anna = Person::named("anna");
+        let anna = person("anna");
         let asking = World::errand(
             name,
             json!({"seconds": 0.2, "steps": 2, "ask": true}),
@@ -374,7 +335,7 @@ async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
             "{name}: {}",
             result.raw.as_str()
         );
-        assert_eq!(anna.asked(), 1, "{name}");
+        assert_eq!(anna.seen().questions.len(), 1, "{name}");
 
         let long = World::errand(name, json!({"seconds": 3000}), &anna)
             .timeout(Duration::from_millis(500));

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use switchboard::call::{Call, CallError};
@@ -17,6 +17,7 @@ use switchboard::launch::Launcher;
 use switchboard::store::MemoryStore;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
 use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
@@ -60,34 +61,20 @@ fn calls(record: &Path) -> usize {
     Record::read(record).count("tools/call")
 }
 
-/// Says the same to every question, and counts them. While the first is open, the world may change.
-struct Person {
-    says: Approval,
-    asked: AtomicUsize,
-    /// The host, and the file whose appearance changes the server's tools: touched during the
-    /// first question.
-    meanwhile: OnceLock<(Host, PathBuf)>,
+/// A caller that gives the same answer to every request for approval.
+fn person_who_says(says: Approval) -> Arc<TestCaller> {
+    TestCaller::new("person").approves(says).arc()
 }
 
-impl Person {
-    fn who_says(says: Approval) -> Arc<Self> {
-        Arc::new(Self {
-            says,
-            asked: AtomicUsize::new(0),
-            meanwhile: OnceLock::new(),
-        })
-    }
-}
-
-impl Caller for Person {
-    fn id(&self) -> CallerId {
-        CallerId::new("person")
-    }
-
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+/// The same, but during the first request the file appears that changes the server's tools, and the
+/// host sees the change before the answer.
+fn person_during_change(says: Approval, host: Host, file: PathBuf) -> Arc<TestCaller> {
+    let is_first = AtomicBool::new(true);
+    let answer = move || -> BoxFuture<'static, Approval> {
+        let first = is_first.swap(false, Ordering::Relaxed);
+        let (says, host, file) = (says.clone(), host.clone(), file.clone());
         Box::pin(async move {
-            let first = self.asked.fetch_add(1, Ordering::Relaxed) == 0;
-            if let Some((host, file)) = self.meanwhile.get().filter(|_| first) {
+            if first {
                 let mut events = host.events();
                 std::fs::write(file, "").unwrap();
                 let changed = async {
@@ -100,9 +87,10 @@ impl Caller for Person {
                     .await
                     .expect("the change was not seen");
             }
-            self.says.clone()
+            says
         })
-    }
+    };
+    TestCaller::new("person").on_approval(answer).arc()
 }
 
 /// A server whose tool `t` tells another story once the file is there, and says so.
@@ -133,8 +121,7 @@ async fn t9_p6_a_yes_to_a_definition_that_has_changed_meanwhile_calls_nothing() 
         let scratch = Scratch::new();
         let turned = scratch.path("turned");
         let (host, record) = host(&scratch, "", turning(&turned)).await;
-        let person = Person::who_says(says.clone());
-        assert!(person.meanwhile.set((host.clone(), turned)).is_ok());
+        let person = person_during_change(says.clone(), host.clone(), turned);
         let caller: Arc<dyn Caller> = person.clone();
 
         let refused = host.call_with(call("s/t", &caller)).await.unwrap_err();
@@ -146,7 +133,7 @@ async fn t9_p6_a_yes_to_a_definition_that_has_changed_meanwhile_calls_nothing() 
         // What the tool has become was never shown, so no *always* covers it.
         host.call_with(call("s/t", &caller)).await.unwrap();
         assert_eq!(
-            person.asked.load(Ordering::Relaxed),
+            person.seen().approvals.len(),
             2,
             "{says:?}: the new definition was not asked about"
         );
@@ -158,7 +145,7 @@ async fn t9_p6_a_yes_to_a_definition_that_has_changed_meanwhile_calls_nothing() 
             3
         };
         assert_eq!(
-            (person.asked.load(Ordering::Relaxed), calls(&record)),
+            (person.seen().approvals.len(), calls(&record)),
             (asked, 2),
             "{says:?}"
         );
@@ -176,12 +163,12 @@ async fn t9_a_changed_definition_is_asked_about_again_under_every_always() {
         let scratch = Scratch::new();
         let turned = scratch.path("turned");
         let (host, record) = host(&scratch, "", turning(&turned)).await;
-        let person = Person::who_says(says.clone());
+        let person = person_who_says(says.clone());
         let caller: Arc<dyn Caller> = person.clone();
         for _ in 0..2 {
             host.call_with(call("s/t", &caller)).await.unwrap();
         }
-        assert_eq!(person.asked.load(Ordering::Relaxed), 1, "{says:?}");
+        assert_eq!(person.seen().approvals.len(), 1, "{says:?}");
         let mut events = host.events();
         std::fs::write(&turned, "").unwrap();
         let changed = async {
@@ -195,7 +182,7 @@ async fn t9_a_changed_definition_is_asked_about_again_under_every_always() {
             .expect("the change was not seen");
         host.call_with(call("s/t", &caller)).await.unwrap();
         assert_eq!(
-            (person.asked.load(Ordering::Relaxed), calls(&record)),
+            (person.seen().approvals.len(), calls(&record)),
             (2, 3),
             "{says:?}"
         );
@@ -221,7 +208,7 @@ async fn t33_no_way_in_leads_around_the_gate() {
             .on("resources/read", [Step::result(r#"{"contents":[]}"#)])
             .on("prompts/get", [Step::result(r#"{"messages":[]}"#)]);
         let (host, record) = host(&scratch, tables, chaos).await;
-        let caller: Arc<dyn Caller> = Person::who_says(says.clone());
+        let caller: Arc<dyn Caller> = person_who_says(says.clone());
         let catalog = host.catalog();
         let exposed = catalog.tools()[0].exposed.to_string();
         let yes = says != Approval::No { reason: None } && says != Approval::Unavailable;

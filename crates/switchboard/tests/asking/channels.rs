@@ -15,7 +15,7 @@ use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
 use tokio::sync::Notify;
 
-use crate::support::{PATIENCE, Person, YOLO, call, open, open_file, server};
+use crate::support::{PATIENCE, YOLO, call, open, open_file, person, server};
 use crate::ways;
 
 /// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody at the terminal
@@ -29,7 +29,7 @@ async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
             &format!("{YOLO}[servers.demo]\n{}asks = \"yes\"\n", reached.entry),
         )
         .await;
-        let (mail, terminal) = (Person::new("mail").arc(), Person::new("terminal").arc());
+        let (mail, terminal) = (person("mail").arc(), person("terminal").arc());
         let (letter, lamp) = (
             json!({"subject": "the letter"}),
             json!({"subject": "the lamp"}),
@@ -48,7 +48,7 @@ async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
         );
         let asked = |what: &str| vec![format!("Really erase {what}?")];
         assert_eq!(
-            (mail.came(), terminal.came()),
+            (mail.lines(), terminal.lines()),
             (asked("the letter"), asked("the lamp")),
             "{}",
             way.name
@@ -74,7 +74,7 @@ async fn s3_20_concurrent_calls_from_two_channels_of_an_agent_apps_file_do_not_c
     })
     .await;
     let channel = async |name: &str| {
-        let person = Person::new(name).arc();
+        let person = person(name).arc();
         for turn in 0..20 {
             let what = format!("{name} {turn}");
             let said = call(&host, "demo/confirm", &json!({"subject": what}), &person)
@@ -83,7 +83,7 @@ async fn s3_20_concurrent_calls_from_two_channels_of_an_agent_apps_file_do_not_c
             assert_eq!(said, format!("accepted: {what} would be erased now"));
         }
         let asked = person
-            .came()
+            .lines()
             .into_iter()
             .filter(|line| line.starts_with("Really"));
         assert_eq!(
@@ -200,7 +200,7 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
     assert_eq!(told, (Some("chaos".to_owned()), line.to_owned()));
     assert_eq!(server(&host).snapshot().oddities.oddities().unattributed, 1);
     // It goes on only with its answer, and so does this call.
-    let person = Person::new("later").arc();
+    let person = person("later").arc();
     assert_eq!(
         call(&host, "chaos/ok", &json!({}), &person).await.unwrap(),
         "hi"
@@ -211,7 +211,7 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
         .filter_map(|message| message.result);
     let answers: Vec<_> = answers.map(|answer| answer.get().to_owned()).collect();
     assert_eq!(
-        (answers, person.came()),
+        (answers, person.lines()),
         (vec![r#"{"action":"decline"}"#.to_owned()], vec![])
     );
     host.stop().await;

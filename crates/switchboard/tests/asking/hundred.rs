@@ -8,10 +8,11 @@ use switchboard::call::Call;
 use switchboard::caller::Caller;
 use switchboard::event::{Event, NextEvent};
 use switchboard::wire::RawJson;
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::Scratch;
 use tokio::task::JoinSet;
 
-use crate::support::{PATIENCE, Person, YOLO, call, open, server};
+use crate::support::{PATIENCE, YOLO, call, open, person, server};
 use crate::ways::{
     HTTP_LEGACY, HTTP_LEGACY_GET, HTTP_MODERN, HTTP_SSE, Reached, STDIO_LEGACY, STDIO_MODERN, Way,
 };
@@ -51,7 +52,7 @@ async fn host(scratch: &Scratch, reached: &Reached, asks: &str) -> Host {
 /// caller.
 async fn hundred(host: &Host) -> Outcome {
     let before = server(host).snapshot().oddities.oddities().unattributed;
-    let people: Vec<Arc<Person>> = ["ada", "bob"].map(|name| Person::new(name).arc()).into();
+    let people: Vec<Arc<TestCaller>> = ["ada", "bob"].map(|name| person(name).arc()).into();
     let mut calls = JoinSet::new();
     for number in 0..CALLS {
         let (host, name) = (host.clone(), ["ada", "bob"][number % 2]);
@@ -83,12 +84,12 @@ async fn hundred(host: &Host) -> Outcome {
         let own = format!("Really erase {name}-");
         outcome.crossed.extend(
             person
-                .came()
+                .lines()
                 .into_iter()
                 .filter(|question| !question.starts_with(&own)),
         );
     }
-    let asked: usize = people.iter().map(|person| person.came().len()).sum();
+    let asked: usize = people.iter().map(|person| person.lines().len()).sum();
     assert_eq!(asked, outcome.reached, "each was asked once");
     outcome.counted = server(host).snapshot().oddities.oddities().unattributed - before;
     outcome
@@ -133,7 +134,7 @@ async fn cannot_tell(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
     let host = host(&scratch, &reached, "auto").await;
     let mut events = host.events();
-    let eve = Person::new("eve").arc();
+    let eve = person("eve").arc();
     let (calling, who) = (host.clone(), eve.clone());
     let under_way = tokio::spawn(async move {
         let arguments = RawJson::from_value(&json!({"seconds": 600, "steps": 60000}));
@@ -142,7 +143,7 @@ async fn cannot_tell(way: &Way) {
             .await
             .map(|_| ())
     });
-    tokio::time::timeout(PATIENCE, eve.until_progress())
+    tokio::time::timeout(PATIENCE, eve.until(|seen| !seen.progress.is_empty()))
         .await
         .expect("it is under way");
 
@@ -154,7 +155,7 @@ async fn cannot_tell(way: &Way) {
     };
     assert_eq!(hundred(&host).await, nobodys, "{}", way.name);
     assert_eq!(
-        eve.came(),
+        eve.lines(),
         [""; 0],
         "{}: nor was it guessed that they were hers",
         way.name
@@ -272,11 +273,11 @@ async fn keeps_states_apart(way: &Way) {
     for number in 0..CALLS {
         let host = host.clone();
         calls.spawn(async move {
-            let who = Person::new(&format!("caller-{number}")).arc();
+            let who = person(&format!("caller-{number}")).arc();
             let text = call(&host, "demo/ask_twice", &json!({}), &who)
                 .await
                 .unwrap();
-            let came = who.came();
+            let came = who.lines();
             assert_eq!(text, format!("pleased to meet you, caller-{number}"));
             assert_eq!(
                 came,

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use switchboard::Host;
 use switchboard::event::{Event, LogLevel, NextEvent};
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
 use switchboard_testkit::{Chaos, Scratch, Step, is_alive};
 
-use crate::support::{PATIENCE, Person, YOLO, call, open, server};
+use crate::support::{PATIENCE, YOLO, call, open, person, server};
 use crate::ways::{STDIO_LEGACY, STDIO_MODERN};
 
 const OWN: &str = "session = \"per-caller\"\n";
 
 /// The process that answers this caller.
-async fn process_of(host: &Host, who: &Arc<Person>) -> u32 {
+async fn process_of(host: &Host, who: &Arc<TestCaller>) -> u32 {
     let text = call(host, "chaos/inspect", &json!({}), who).await.unwrap();
     let seen: Value = serde_json::from_str(&text).unwrap();
     u32::try_from(seen["pid"].as_u64().unwrap()).unwrap()
@@ -48,7 +49,7 @@ async fn s3_20_each_caller_has_a_process_of_its_own_and_all_end_with_the_server(
     let scratch = Scratch::new();
     let host = open(&scratch, &inspecting(&scratch)).await;
     let shared = server(&host).snapshot().pid.unwrap();
-    let (ada, bob) = (Person::new("ada").arc(), Person::new("bob").arc());
+    let (ada, bob) = (person("ada").arc(), person("bob").arc());
     let pids = [process_of(&host, &ada).await, process_of(&host, &bob).await];
     assert_eq!(
         [process_of(&host, &ada).await, process_of(&host, &bob).await],
@@ -77,10 +78,10 @@ async fn s3_20_each_caller_has_a_process_of_its_own_and_all_end_with_the_server(
 async fn p1_callers_beyond_the_bound_take_the_place_of_the_idlest() {
     let scratch = Scratch::new();
     let host = open(&scratch, &inspecting(&scratch)).await;
-    let first = Person::new("first").arc();
+    let first = person("first").arc();
     let pid = process_of(&host, &first).await;
     for number in 0..32 {
-        process_of(&host, &Person::new(&format!("caller-{number}")).arc()).await;
+        process_of(&host, &person(&format!("caller-{number}")).arc()).await;
     }
     assert_eq!(server(&host).own_sessions(), 32);
     until("the first one's process ends", || !is_alive(pid as i32)).await;
@@ -120,15 +121,10 @@ async fn t33_a_tool_that_is_another_one_in_the_callers_own_session_is_not_called
     )
     .await;
     std::fs::write(&flipped, "").unwrap();
-    let refused = call(
-        &host,
-        "chaos/inspect",
-        &json!({}),
-        &Person::new("ada").arc(),
-    )
-    .await
-    .unwrap_err()
-    .to_string();
+    let refused = call(&host, "chaos/inspect", &json!({}), &person("ada").arc())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("changed"), "{refused}");
     assert_eq!(
         switchboard_testkit::Record::read(&scratch.path("seen")).count("tools/call"),
@@ -150,7 +146,7 @@ async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
     let demo = server(&host).config.name.clone();
     host.set_log_level(&demo, LogLevel::Alert).await.unwrap();
     host.subscribe(&demo, "demo://counter").await.unwrap();
-    let ada = Person::new("ada").arc();
+    let ada = person("ada").arc();
     let mut events = host.events();
     let mut told = async || {
         let told = async {
@@ -205,7 +201,7 @@ async fn modern_callers_share_one_session() {
         &host,
         "demo/confirm",
         &json!({"subject": "x"}),
-        &Person::new("ada").arc(),
+        &person("ada").arc(),
     )
     .await
     .unwrap();

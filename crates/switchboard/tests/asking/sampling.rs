@@ -5,7 +5,7 @@ use switchboard::caller::{Approval, Keep};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{Person, call, open};
+use crate::support::{call, open, person};
 
 const PARAMS: &str = r#"{"messages":[],"maxTokens":1}"#;
 
@@ -38,7 +38,7 @@ async fn check(chaos: &Chaos, permissions: &str, approval: Approval, came: &[&st
         chaos.entry("chaos").render()
     );
     let host = open(&scratch, &tables).await;
-    let ada = Person::new("ada").approves(approval).arc();
+    let ada = person("ada").approves(approval).arc();
     let mut last = String::new();
     for _ in 0..2 {
         last = call(&host, "chaos/sample", &json!({}), &ada)
@@ -47,7 +47,7 @@ async fn check(chaos: &Chaos, permissions: &str, approval: Approval, came: &[&st
     }
     let folder = format!("{}/", scratch.folder().display());
     let seen: Vec<String> = ada
-        .came()
+        .lines()
         .iter()
         .map(|line| line.replace(&folder, ""))
         .collect();
@@ -145,11 +145,11 @@ async fn t32_a_yes_for_a_servers_tools_is_none_for_its_sampling() {
     let scratch = Scratch::new();
     let chaos = legacy().extra_tool(r#"{"name":"@sampling","inputSchema":{"type":"object"}}"#);
     let host = open(&scratch, &chaos.entry("chaos").render()).await;
-    let ada = Person::new("ada")
+    let ada = person("ada")
         .approves(Approval::AlwaysServer(Keep::Run))
         .arc();
     call(&host, "chaos/sample", &json!({}), &ada).await.unwrap();
-    assert_eq!(ada.came(), ["approve chaos/sample {}", ASKED, SAMPLED]);
+    assert_eq!(ada.lines(), ["approve chaos/sample {}", ASKED, SAMPLED]);
     let withheld = call(&host, "chaos/@sampling", &json!({}), &ada)
         .await
         .unwrap_err()

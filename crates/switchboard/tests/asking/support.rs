@@ -1,21 +1,18 @@
 //! A host for one test, and the people who call through it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
-    ElicitationKind, Offers, Progress, SampleAnswer, Sampling,
-};
+use switchboard::caller::{Caller, Offers};
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
 use switchboard::server::ServerHandle;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::Scratch;
-use tokio::sync::Notify;
 
 /// The longest that anything here may take, on a machine that is busy with other things.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,7 +57,7 @@ pub(crate) async fn call(
     host: &Host,
     tool: &str,
     arguments: &Value,
-    who: &Arc<Person>,
+    who: &Arc<TestCaller>,
 ) -> Result<String, CallError> {
     let call =
         Call::new(tool, RawJson::from_value(arguments)).caller(who.clone() as Arc<dyn Caller>);
@@ -70,101 +67,7 @@ pub(crate) async fn call(
     Ok(result.untrusted_text().unwrap().raw().to_owned())
 }
 
-/// Somebody who calls through a channel of their own, and remembers what came through it.
-pub(crate) struct Person {
-    name: String,
-    /// What they fill into every form.
-    fields: Map<String, Value>,
-    approval: Approval,
-    came: Mutex<Vec<String>>,
-    /// Rung at each progress of a call of theirs.
-    progressed: Notify,
-}
-
-impl Person {
-    pub(crate) fn new(name: &str) -> Self {
-        let fields = json!({"answer": name, "name": name, "yes": true})
-            .as_object()
-            .unwrap()
-            .clone();
-        Self {
-            name: name.to_owned(),
-            fields,
-            approval: Approval::Once,
-            came: Mutex::default(),
-            progressed: Notify::new(),
-        }
-    }
-
-    pub(crate) fn approves(mut self, approval: Approval) -> Self {
-        self.approval = approval;
-        self
-    }
-
-    pub(crate) fn arc(self) -> Arc<Self> {
-        Arc::new(self)
-    }
-
-    /// What came through their channel so far.
-    pub(crate) fn came(&self) -> Vec<String> {
-        self.came.lock().unwrap().clone()
-    }
-
-    /// Waits until a call of theirs says how far it is.
-    pub(crate) async fn until_progress(&self) {
-        self.progressed.notified().await;
-    }
-
-    fn note(&self, line: String) {
-        self.came.lock().unwrap().push(line);
-    }
-}
-
-impl Caller for Person {
-    fn id(&self) -> CallerId {
-        CallerId::new(&self.name)
-    }
-
-    fn offers(&self) -> Offers {
-        ALL
-    }
-
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        self.note(format!(
-            "approve {} {}",
-            request.id.shown(),
-            request.arguments.as_str()
-        ));
-        let answer = self.approval.clone();
-        Box::pin(async move { answer })
-    }
-
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
-        let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
-            &question.kind;
-        self.note(message.raw().to_owned());
-        let fields = self.fields.clone();
-        // Others get a chance to come in between.
-        Box::pin(async {
-            tokio::task::yield_now().await;
-            ElicitAnswer::Accept(fields)
-        })
-    }
-
-    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
-        self.note(format!("sample {}", request.params.as_str()));
-        let answer = format!(
-            r#"{{"role":"assistant","model":"{}","content":{{"type":"text","text":"hi"}}}}"#,
-            self.name
-        );
-        Box::pin(async move { SampleAnswer::Answer(RawJson::parse(answer).unwrap()) })
-    }
-
-    fn progress(&self, _: &Progress) {
-        self.progressed.notify_one();
-    }
-
-    fn notice(&self, line: &str) {
-        self.note(format!("notice {line}"));
-    }
+/// A caller of this name that can answer everything.
+pub(crate) fn person(name: &str) -> TestCaller {
+    TestCaller::new(name).offers(ALL)
 }

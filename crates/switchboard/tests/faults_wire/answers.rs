@@ -6,7 +6,7 @@ use switchboard::event::{Event, NextEvent};
 use switchboard_testkit::script::{Era, IdForm, Steps};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{self, DEADLINE, PATIENCE, Person, Stage, assert_on_time, chaos, until};
+use crate::support::{self, DEADLINE, PATIENCE, Stage, assert_on_time, chaos, person, until};
 
 const NO_ANSWER: &str = r#"server "chaos": no answer within 300ms"#;
 
@@ -158,7 +158,7 @@ async fn f5_a_result_of_any_depth_is_carried_and_only_its_projection_fails() {
         .call_with(support::call_with(
             "chaos/ok",
             &arguments,
-            &Person::new("somebody").arc(),
+            &(person("somebody").arc() as _),
         ))
         .await;
     let refused = refused.unwrap_err().to_string();
@@ -204,7 +204,7 @@ async fn f6_t30_answers_under_other_ids_reach_no_call() {
     for tool in misplaced {
         let host = stage.host.clone();
         failures.spawn(async move {
-            host.call_with(support::call(tool, &Person::new("somebody").arc()))
+            host.call_with(support::call(tool, &(person("somebody").arc() as _)))
                 .await
                 .unwrap_err()
                 .to_string()
@@ -263,7 +263,7 @@ async fn f7_p5_a_death_fails_the_calls_in_flight_with_its_cause_and_sends_none_a
             let host = stage.host.clone();
             calls.spawn(async move {
                 let error = host
-                    .call_with(support::call("chaos/die", &Person::new("somebody").arc()))
+                    .call_with(support::call("chaos/die", &(person("somebody").arc() as _)))
                     .await
                     .unwrap_err();
                 (error.to_string(), Instant::now())

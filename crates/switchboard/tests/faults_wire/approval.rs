@@ -5,9 +5,10 @@ use std::sync::Arc;
 use switchboard::Host;
 use switchboard::caller::{Approval, Caller};
 use switchboard::catalog::DefinitionHash;
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{self, Person, Stage, chaos, until};
+use crate::support::{self, Stage, chaos, person, until};
 
 const MOVED: &str = r#"server "chaos", tool ok: its definition changed after it was approved; look at it again and repeat the call"#;
 
@@ -38,7 +39,7 @@ async fn p6_t9_a_definition_that_changes_between_approval_and_call_is_not_called
     let entry = chaos(&scratch, &turncoat(&scratch)).set("call_timeout", "20s");
     let stage = Stage::open_with(scratch, "", &[entry]).await;
     let (host, flip) = (stage.host.clone(), stage.scratch.path("flip"));
-    let slow_reader = Person::new("ada").approves(move || {
+    let slow_reader = person("ada").on_approval(move || {
         let (host, flip) = (host.clone(), flip.clone());
         Box::pin(async move {
             change(&host, &flip).await;
@@ -48,7 +49,7 @@ async fn p6_t9_a_definition_that_changes_between_approval_and_call_is_not_called
 
     let refused = stage
         .host
-        .call_with(support::call("chaos/ok", &slow_reader.arc()))
+        .call_with(support::call("chaos/ok", &(slow_reader.arc() as _)))
         .await;
     assert_eq!(refused.unwrap_err().to_string(), MOVED);
     assert_eq!(stage.record("seen").count("tools/call"), 0);
@@ -67,14 +68,10 @@ async fn p6_a_definition_that_changes_while_a_call_waits_in_line_is_not_called()
         .set("asks", "yes");
     let stage = Stage::open_with(scratch, "", &[entry]).await;
 
-    let ada = Arc::new(
-        Person::new("ada")
-            .approves(|| Box::pin(async { Approval::Once }))
-            .never_fills_in(),
-    );
+    let ada = Arc::new(person("ada").approves(Approval::Once).never_fills_in());
     let first = tokio::spawn(call(&stage, "chaos/ask", &ada));
     ada.until(|asked| asked.questions.len() == 1).await;
-    let bob = Arc::new(Person::new("bob"));
+    let bob = Arc::new(person("bob"));
     let second = tokio::spawn(call(&stage, "chaos/ok", &bob));
     bob.until(|asked| asked.approvals.len() == 1).await;
     change(&stage.host, &stage.scratch.path("flip")).await;
@@ -97,7 +94,7 @@ async fn f28_a_call_that_is_dropped_is_cancelled_at_the_server() {
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
     let stage = Stage::open(scratch, &[entry]).await;
 
-    let never = tokio::spawn(call(&stage, "chaos/never", &Arc::new(Person::new("ada"))));
+    let never = tokio::spawn(call(&stage, "chaos/never", &Arc::new(person("ada"))));
     until("it is under way", || {
         stage.record("seen").count("tools/call") == 1
     })
@@ -126,7 +123,7 @@ async fn f28_the_questions_of_a_call_that_is_dropped_are_withdrawn() {
     let stage = Stage::open_with(scratch, "", &[entry]).await;
 
     // The approval: nothing has been sent, so there is nothing to cancel.
-    let ada = Arc::new(Person::new("ada").never_answers());
+    let ada = Arc::new(person("ada").never_answers());
     let asked = tokio::spawn(call(&stage, "chaos/ask", &ada));
     ada.until(|asked| asked.approvals.len() == 1).await;
     asked.abort();
@@ -134,7 +131,7 @@ async fn f28_the_questions_of_a_call_that_is_dropped_are_withdrawn() {
     assert_eq!(stage.record("seen").count("tools/call"), 0);
 
     // The server's own question: it is told, and its question is answered for good.
-    let bob = Arc::new(Person::new("bob").never_fills_in());
+    let bob = Arc::new(person("bob").never_fills_in());
     let asked = tokio::spawn(call(&stage, "chaos/ask", &bob));
     bob.until(|asked| asked.questions.len() == 1).await;
     asked.abort();
@@ -157,7 +154,7 @@ async fn f28_the_questions_of_a_call_that_is_dropped_are_withdrawn() {
 fn call(
     stage: &Stage,
     tool: &str,
-    person: &Arc<Person>,
+    person: &Arc<TestCaller>,
 ) -> impl Future<Output = Result<String, String>> + Send + use<> {
     let call = support::call(tool, &(person.clone() as Arc<dyn Caller>));
     let host = stage.host.clone();

@@ -7,7 +7,7 @@ use switchboard_testkit::script::{Cursor, IdPlace};
 use switchboard_testkit::{Chaos, Scratch, Step, peak_rss_bytes, rss_bytes};
 use tokio::task::JoinSet;
 
-use crate::support::{self, Person, Stage, assert_on_time, chaos, until};
+use crate::support::{self, Stage, assert_on_time, chaos, person, until};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -102,7 +102,7 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
     let arguments = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_200_000));
     let mut calls = JoinSet::new();
     for number in 0..4 {
-        let call = support::call_with("chaos/ok", &arguments, &Person::new("somebody").arc());
+        let call = support::call_with("chaos/ok", &arguments, &(person("somebody").arc() as _));
         let host = stage.host.clone();
         calls.spawn(async move {
             let began = Instant::now();
@@ -176,8 +176,11 @@ async fn longest_call_during_flood(stage: &Stage) -> (Duration, Duration) {
     let host = stage.host.clone();
     let flood_began = Instant::now();
     let flood = tokio::spawn(async move {
-        host.call_with(support::call("chaos/flood", &Person::new("somebody").arc()))
-            .await
+        host.call_with(support::call(
+            "chaos/flood",
+            &(person("somebody").arc() as _),
+        ))
+        .await
     });
     let mut longest = Duration::ZERO;
     while !flood.is_finished() {

@@ -12,7 +12,7 @@ use switchboard::event::{Event, NextEvent};
 use switchboard_testkit::script::{Cursor, Era};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{self, PATIENCE, Person, Stage, chaos, until};
+use crate::support::{self, PATIENCE, Stage, chaos, person, until};
 
 #[tokio::test]
 async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_asked_about() {
@@ -31,9 +31,7 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
             .flip(flip);
         let entry = chaos(&scratch, &server).set("call_timeout", "20s");
         let stage = Stage::open_with(scratch, "", &[entry]).await;
-        let person = Arc::new(
-            Person::new("ada").approves(|| Box::pin(async { Approval::AlwaysTool(Keep::Run) })),
-        );
+        let person = Arc::new(person("ada").approves(Approval::AlwaysTool(Keep::Run)));
         let call = async |tool: &str| {
             support::text(
                 &stage
@@ -49,7 +47,7 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
             ["hi", "hi"]
         );
         let known = |changed| ("chaos/ok".to_owned(), changed);
-        assert_eq!(person.asked().approvals, [known(false)]);
+        assert_eq!(person.seen().approvals, [known(false)]);
 
         let mut events = stage.host.events();
         let began = Instant::now();
@@ -73,7 +71,7 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
         // T9: the yes was for what it was.
         assert_eq!(call("chaos/ok").await, "hi");
         assert_eq!(
-            person.asked().approvals,
+            person.seen().approvals,
             [known(false), ("chaos/storm".to_owned(), false), known(true)]
         );
     };

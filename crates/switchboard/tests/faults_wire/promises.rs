@@ -6,7 +6,7 @@ use switchboard_testkit::script::{IdForm, IdPlace, Steps};
 use switchboard_testkit::{Chaos, Entry, Scratch, Step};
 use tokio::task::JoinSet;
 
-use crate::support::{self, ALLOWANCE, DEADLINE, Person, Stage};
+use crate::support::{self, ALLOWANCE, DEADLINE, Stage, person};
 
 /// Servers whose tool `t` goes wrong in the way of their name, with the longest that a call of it
 /// may take.
@@ -73,7 +73,7 @@ async fn p1_every_call_ends_by_its_deadline_whatever_the_server_does() {
     for (server, deadline) in stage.host.servers().iter().zip(deadlines) {
         let call = support::call(
             &format!("{}/t", server.config.name),
-            &Person::new("somebody").arc(),
+            &(person("somebody").arc() as _),
         );
         let host = stage.host.clone();
         calls.spawn(async move {
@@ -110,7 +110,7 @@ async fn p1_a_callers_own_limit_holds_while_the_server_is_connecting() {
     let tables = "[permissions]\nmode = \"yolo\"\n";
     let stage = Stage::start(Scratch::new(), tables, &[lazy, eager]).await;
     for tool in ["lazy/t", "eager/t", "t"] {
-        let mut call = support::call(tool, &Person::new("somebody").arc());
+        let mut call = support::call(tool, &(person("somebody").arc() as _));
         call.timeout = Some(DEADLINE);
         let began = Instant::now();
         let ended = tokio::time::timeout(Duration::from_secs(10), stage.host.call_with(call)).await;
@@ -158,7 +158,7 @@ async fn p2_no_server_slows_another() {
         let (host, tool) = (stage.host.clone(), format!("{}/t", server.config.name));
         calls.spawn(async move {
             loop {
-                host.call_with(support::call(&tool, &Person::new("somebody").arc()))
+                host.call_with(support::call(&tool, &(person("somebody").arc() as _)))
                     .await
                     .unwrap_err();
                 tokio::task::yield_now().await;

@@ -4,14 +4,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use switchboard::caller::Caller;
+use switchboard_host_testkit::{Seen, TestCaller};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{self, ALLOWANCE, Asked, DEADLINE, Person, Stage, chaos, until};
+use crate::support::{self, ALLOWANCE, DEADLINE, Stage, chaos, person, until};
 
 /// Calls the same tool as both at once.
-async fn both(stage: &Stage, tool: &str, ada: &Arc<Person>, bob: &Arc<Person>) -> [String; 2] {
-    let call = async |person: &Arc<Person>| {
+async fn both(
+    stage: &Stage,
+    tool: &str,
+    ada: &Arc<TestCaller>,
+    bob: &Arc<TestCaller>,
+) -> [String; 2] {
+    let call = async |person: &Arc<TestCaller>| {
         let result = stage
             .host
             .call_with(support::call(tool, &(person.clone() as Arc<dyn Caller>)))
@@ -22,14 +28,14 @@ async fn both(stage: &Stage, tool: &str, ada: &Arc<Person>, bob: &Arc<Person>) -
     [ada, bob]
 }
 
-fn people() -> (Arc<Person>, Arc<Person>) {
-    (Arc::new(Person::new("ada")), Arc::new(Person::new("bob")))
+fn people() -> (Arc<TestCaller>, Arc<TestCaller>) {
+    (Arc::new(person("ada")), Arc::new(person("bob")))
 }
 
-fn asked(question: &str) -> Asked {
-    Asked {
+fn asked(question: &str) -> Seen {
+    Seen {
         questions: vec![question.to_owned()],
-        ..Asked::default()
+        ..Seen::default()
     }
 }
 
@@ -51,7 +57,7 @@ async fn legacy_callers_of_a_server_that_asks_take_turns_and_each_gets_their_own
         both(&stage, "chaos/ask", &ada, &bob).await,
         [accepted("ada"), accepted("bob")]
     );
-    assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
+    assert_eq!([ada.seen(), bob.seen()], [asked("who?"), asked("who?")]);
     let after_list: Vec<String> = stage
         .record("seen")
         .messages()
@@ -117,7 +123,7 @@ async fn p1_a_call_that_waits_for_its_turn_ends_at_its_deadline() {
     let entry = chaos(&scratch, &server).set("asks", "yes");
     let stage = Stage::open(scratch, &[entry]).await;
 
-    let ada = Arc::new(Person::new("ada").never_answers());
+    let ada = Arc::new(person("ada").never_answers());
     let first = support::call("chaos/ask", &(ada.clone() as Arc<dyn Caller>));
     let host = stage.host.clone();
     let first = tokio::spawn(async move {
@@ -188,7 +194,7 @@ async fn modern_questions_come_with_their_call_and_calls_of_different_callers_ov
         )
     };
     assert_eq!(texts, [answered("ada"), answered("bob")]);
-    assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
+    assert_eq!([ada.seen(), bob.seen()], [asked("who?"), asked("who?")]);
 
     // A request on the wire is not how this era asks: it is counted, and nobody sees it.
     assert_eq!(
@@ -196,7 +202,7 @@ async fn modern_questions_come_with_their_call_and_calls_of_different_callers_ov
         ["hi", "hi"]
     );
     assert_eq!(stage.oddities("chaos").forbidden_requests, 2);
-    assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
+    assert_eq!([ada.seen(), bob.seen()], [asked("who?"), asked("who?")]);
 }
 
 /// P1: a server that wants its state back again and again, and asks nothing, comes to an end.

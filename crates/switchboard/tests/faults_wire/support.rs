@@ -5,12 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value};
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
-    ElicitationKind, Offers,
-};
+use switchboard::caller::{Caller, Offers};
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
 use switchboard::result::CallResult;
@@ -18,9 +14,9 @@ use switchboard::server::ServerHandle;
 use switchboard::session::Oddities;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
 use switchboard_testkit::{Chaos, Entry, Launch, Record, Scratch, program};
-use tokio::sync::watch;
 
 /// The longest that anything here may take, on a machine that is busy with other things.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -75,7 +71,7 @@ impl Stage {
     /// A call of nobody in particular, without arguments.
     pub(crate) async fn call(&self, tool: &str) -> Result<CallResult, CallError> {
         self.host
-            .call_with(call(tool, &Person::new("somebody").arc()))
+            .call_with(call(tool, &(person("somebody").arc() as _)))
             .await
     }
 
@@ -232,128 +228,13 @@ pub(crate) fn is_alone(test: &str) -> bool {
     false
 }
 
-/// Somebody who makes calls, answers as told, and remembers what they were asked.
-pub(crate) struct Person {
-    id: CallerId,
-    asked: watch::Sender<Asked>,
-    approves: Answers<Approval>,
-    fills_in: Answers<ElicitAnswer>,
-}
-
-/// How a person comes to an answer.
-pub(crate) type Answers<T> = Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>;
-
-/// What a person was asked so far.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Asked {
-    /// `server/tool`, and whether it was shown as changed.
-    pub(crate) approvals: Vec<(String, bool)>,
-    /// The server's words.
-    pub(crate) questions: Vec<String>,
-    /// Questions and approvals that were taken back.
-    pub(crate) withdrawn: usize,
-}
-
-impl Person {
-    /// Says yes once to every call, and answers every form with their own name.
-    pub(crate) fn new(name: &str) -> Self {
-        let answer =
-            ElicitAnswer::Accept(Map::from_iter([("answer".to_owned(), Value::from(name))]));
-        Self {
-            id: CallerId::new(name),
-            asked: watch::Sender::default(),
-            approves: Box::new(|| Box::pin(async { Approval::Once })),
-            fills_in: Box::new(move || {
-                let answer = answer.clone();
-                Box::pin(async { answer })
-            }),
-        }
-    }
-
-    pub(crate) fn approves(
-        mut self,
-        answer: impl Fn() -> BoxFuture<'static, Approval> + Send + Sync + 'static,
-    ) -> Self {
-        self.approves = Box::new(answer);
-        self
-    }
-
-    /// Looks at every form and never sends it.
-    pub(crate) fn never_fills_in(mut self) -> Self {
-        self.fills_in = Box::new(|| Box::pin(std::future::pending()));
-        self
-    }
-
-    /// Looks at every question and never answers.
-    pub(crate) fn never_answers(self) -> Self {
-        self.approves(|| Box::pin(std::future::pending()))
-            .never_fills_in()
-    }
-
-    pub(crate) fn arc(self) -> Arc<dyn Caller> {
-        Arc::new(self)
-    }
-
-    pub(crate) fn asked(&self) -> Asked {
-        self.asked.borrow().clone()
-    }
-
-    /// Waits until what they were asked is so.
-    pub(crate) async fn until(&self, condition: impl FnMut(&Asked) -> bool) {
-        let mut asked = self.asked.subscribe();
-        tokio::time::timeout(PATIENCE, asked.wait_for(condition))
-            .await
-            .expect("they were not asked")
-            .unwrap();
-    }
-}
-
-/// Counts a question as withdrawn, unless it was answered.
-struct Open<'a>(&'a Person, bool);
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        if !self.1 {
-            self.0.asked.send_modify(|asked| asked.withdrawn += 1);
-        }
-    }
-}
-
-impl Caller for Person {
-    fn id(&self) -> CallerId {
-        self.id.clone()
-    }
-
-    fn offers(&self) -> Offers {
-        Offers {
-            elicit_form: true,
-            elicit_url: true,
-            ..Offers::default()
-        }
-    }
-
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        Box::pin(async move {
-            let tool = format!("{}/{}", request.id.server, request.id.tool.as_wire());
-            self.asked
-                .send_modify(|asked| asked.approvals.push((tool, request.changed.is_some())));
-            let mut open = Open(self, false);
-            let answer = (self.approves)().await;
-            open.1 = true;
-            answer
-        })
-    }
-
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
-        Box::pin(async move {
-            let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
-                &question.kind;
-            self.asked
-                .send_modify(|asked| asked.questions.push(message.raw().to_owned()));
-            let mut open = Open(self, false);
-            let answer = (self.fills_in)().await;
-            open.1 = true;
-            answer
-        })
-    }
+/// A caller of this name that can answer forms and pages.
+pub(crate) fn person(name: &str) -> TestCaller {
+    let offers = Offers {
+        elicit_form: true,
+        elicit_url: true,
+        ..Offers::default()
+    };
+    let caller = TestCaller::new(name).offers(offers);
+    caller.fills_in(serde_json::json!({"answer": name}))
 }

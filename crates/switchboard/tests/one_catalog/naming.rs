@@ -8,7 +8,7 @@ use switchboard::caller::Approval;
 use switchboard::config::Dialect;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::support::{PATIENCE, Person, Stage};
+use crate::support::{PATIENCE, Stage, person_who_says};
 
 /// S2-37: a call carries the registered name, prefixed or not, and arguments. S2-43, S4-10: the
 /// server is sent its own name.
@@ -90,7 +90,7 @@ async fn s2_27_s2_28_the_first_in_the_file_has_the_bare_name_though_it_connects_
     // It is there, and works by its pair; the name that it will have is not known yet.
     assert_eq!(stage.names(), [""; 0]);
     assert_eq!(stage.told("quick/search", json!({})).await, "quick's");
-    let person = Person::who_says(Approval::Once);
+    let person = person_who_says(Approval::Once);
     let early = stage.call("search", json!({}), &person);
     let opening = async { std::fs::write(&go, "").unwrap() };
     // A call by the bare name waits for whoever will have it.

@@ -13,7 +13,7 @@ use switchboard::server::State;
 use switchboard::session::RequestFault;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{Own, PATIENCE, Person, Stage, start};
+use crate::support::{Own, PATIENCE, Stage, person_who_says, start};
 
 /// S0-19, S4-11: one base name, three tools, each reached by its own name.
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn s1_17_s2_49_s4_16_one_permission_system_for_own_and_server_tools() {
     let stage = Stage::settled(rules, &[(Dialect::Native, "s", chaos)], own).await;
     let text = json!({"text": "x"});
 
-    let person = Person::who_says(Approval::AlwaysTool(Keep::Run));
+    let person = person_who_says(Approval::AlwaysTool(Keep::Run));
     for denied in ["Bash", "mcp__s__danger"] {
         let error = stage.call(denied, text.clone(), &person).await.unwrap_err();
         assert!(
@@ -86,18 +86,18 @@ async fn s1_17_s2_49_s4_16_one_permission_system_for_own_and_server_tools() {
     for allowed in ["Read", "mcp__s__fine"] {
         stage.call(allowed, text.clone(), &person).await.unwrap();
     }
-    assert_eq!(person.asked(), [""; 0]);
+    assert_eq!(person.exposed(), [""; 0]);
     // Neither rule holds: asked once, and the answer is remembered.
     for _ in 0..2 {
         for asked in ["other", "mcp__s__plain"] {
             stage.call(asked, text.clone(), &person).await.unwrap();
         }
     }
-    assert_eq!(person.asked(), ["other", "mcp__s__plain"]);
-    let nobody = Person::who_says(Approval::Unavailable);
+    assert_eq!(person.exposed(), ["other", "mcp__s__plain"]);
+    let nobody = person_who_says(Approval::Unavailable);
     let (unasked, _) = (
         stage.call("other", text.clone(), &nobody).await.unwrap(),
-        nobody.asked(),
+        nobody.exposed(),
     );
     assert!(!unasked.is_error());
     stage.host.stop().await;
@@ -108,14 +108,14 @@ async fn an_always_for_one_of_the_programs_tools_is_for_that_one_alone() {
     let (one, _) = Own::new("one");
     let (two, _) = Own::new("two");
     let stage = Stage::settled("", &[], |builder| builder.tool(one).tool(two)).await;
-    let person = Person::who_says(Approval::AlwaysServer(Keep::Run));
+    let person = person_who_says(Approval::AlwaysServer(Keep::Run));
     for tool in ["one", "two", "one", "two"] {
         stage
             .call(tool, json!({"text": "x"}), &person)
             .await
             .unwrap();
     }
-    assert_eq!(person.asked(), ["one", "two"]);
+    assert_eq!(person.exposed(), ["one", "two"]);
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn an_own_tools_arguments_are_checked_its_failure_is_a_result_and_its_time
         builder.tool(own)
     })
     .await;
-    let person = Person::who_says(Approval::No { reason: None });
+    let person = person_who_says(Approval::No { reason: None });
     let misfit = stage
         .call("own", json!({"text": 1}), &person)
         .await
@@ -182,12 +182,12 @@ async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeo
     assert!(host.settled(PATIENCE).await);
     let stage = Stage { host, scratch };
     let tool = stage.host.catalog().resolve("list").unwrap().clone();
-    let person = Person::who_says(Approval::Once);
+    let person = person_who_says(Approval::Once);
     let result = stage
         .call(tool.exposed.as_str(), json!({}), &person)
         .await
         .unwrap();
-    assert_eq!(person.asked(), ["list"]);
+    assert_eq!(person.exposed(), ["list"]);
     assert_eq!(
         stage.calls("py"),
         [json!({"name": "list", "arguments": {}})]
@@ -225,14 +225,14 @@ async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeo
         "{late}"
     );
     assert!(late.to_string().ends_with("no answer within 3s"), "{late}");
-    assert_eq!(person.asked(), ["list", "image", "never"]);
+    assert_eq!(person.exposed(), ["list", "image", "never"]);
     // Of a trusted server nobody is asked.
-    let nobody = Person::who_says(Approval::No { reason: None });
+    let nobody = person_who_says(Approval::No { reason: None });
     stage
         .call("trusted__list", json!({}), &nobody)
         .await
         .unwrap();
-    assert_eq!(nobody.asked(), [""; 0]);
+    assert_eq!(nobody.exposed(), [""; 0]);
     stage.host.stop().await;
     assert!(matches!(state(&stage), State::Stopped));
 }

@@ -18,7 +18,7 @@ use switchboard::transport::{
 };
 use switchboard::wire::{Outgoing, RawJson, parse};
 
-use crate::support::{PATIENCE, Person};
+use crate::support::{PATIENCE, person_who_says};
 
 /// A server within this process, with the tools `greet` and `erase`.
 #[derive(Clone, Default)]
@@ -137,7 +137,7 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
         .collect();
     assert_eq!(names, ["mcp__own__greet", "mcp__own__erase"]);
 
-    let person = Person::who_says(Approval::Once);
+    let person = person_who_says(Approval::Once);
     let call = |tool: &str| {
         host.call_with(
             Call::new(tool, json!({"to": "Anna"})).caller(person.clone() as Arc<dyn Caller>),
@@ -146,7 +146,7 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
     let denied = call("own/erase").await.map(|_| ()).unwrap_err();
     assert!(matches!(denied, CallError::Denied { .. }), "{denied}");
     assert_eq!(
-        (person.asked(), server.0.called.lock().unwrap().clone()),
+        (person.exposed(), server.0.called.lock().unwrap().clone()),
         (vec![], vec![]),
         "nothing reached it"
     );
@@ -157,7 +157,7 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
         "greet says hello to \"Anna\""
     );
     assert_eq!(
-        (person.asked(), server.0.called.lock().unwrap().clone()),
+        (person.exposed(), server.0.called.lock().unwrap().clone()),
         (vec!["mcp__own__greet".into()], vec!["greet".into()])
     );
 

@@ -6,7 +6,7 @@ use switchboard::caller::Approval;
 use switchboard::config::Dialect;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::support::{Person, Stage};
+use crate::support::{Stage, person_who_says};
 
 /// A server that offers these addresses, and whose every resource says this.
 fn offering(uris: &[&str], text: &str) -> Chaos {
@@ -82,7 +82,7 @@ async fn s4_01_s4_12_the_resources_of_all_connected_servers_are_listed_beside_th
 #[tokio::test]
 async fn s4_13_one_resource_is_read_by_its_uri_after_the_gate_was_asked() {
     let stage = Stage::settled("", &two(), |builder| builder).await;
-    let person = Person::who_says(Approval::Once);
+    let person = person_who_says(Approval::Once);
     let result = stage
         .call("ReadMcpResource", json!({"uri": "mem://one"}), &person)
         .await
@@ -91,7 +91,7 @@ async fn s4_13_one_resource_is_read_by_its_uri_after_the_gate_was_asked() {
         result.untrusted_text().unwrap().raw(),
         "[resource mem://shared]\none's"
     );
-    assert_eq!(person.asked(), ["ReadMcpResource"]);
+    assert_eq!(person.exposed(), ["ReadMcpResource"]);
     assert_eq!(
         (
             stage.record("one").count("resources/read"),
@@ -99,7 +99,7 @@ async fn s4_13_one_resource_is_read_by_its_uri_after_the_gate_was_asked() {
         ),
         (1, 0)
     );
-    let refusing = Person::who_says(Approval::No { reason: None });
+    let refusing = person_who_says(Approval::No { reason: None });
     let no = stage
         .call("ReadMcpResource", json!({"uri": "mem://one"}), &refusing)
         .await

@@ -1,18 +1,19 @@
 //! A host of scripted servers of any dialect, a tool of the program's own, and whoever calls them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::builtin::{HostTool, HostToolDefinition};
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId};
+use switchboard::caller::{Approval, BoxFuture, Caller};
 use switchboard::config::{self, ConfigFile, Dialect, Environment, Scope};
 use switchboard::launch::Launcher;
 use switchboard::result::CallResult;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Entry, Record, Scratch};
 
 /// The longest that anything here may take, on a machine that is busy with other things.
@@ -97,7 +98,7 @@ impl Stage {
         &self,
         tool: &str,
         arguments: Value,
-        caller: &Arc<Person>,
+        caller: &Arc<TestCaller>,
     ) -> Result<CallResult, CallError> {
         self.host
             .call_with(Call::new(tool, arguments).caller(caller.clone() as Arc<dyn Caller>))
@@ -107,7 +108,7 @@ impl Stage {
     /// What a model is told of a call that nobody objects to.
     pub(crate) async fn told(&self, tool: &str, arguments: Value) -> String {
         let result = self
-            .call(tool, arguments, &Person::who_says(Approval::Once))
+            .call(tool, arguments, &person_who_says(Approval::Once))
             .await
             .unwrap_or_else(CallResult::from);
         let text = result.untrusted_text().unwrap().raw().to_owned();
@@ -143,35 +144,9 @@ pub(crate) async fn start(
     .unwrap()
 }
 
-/// Says the same to every question, and keeps what was asked.
-pub(crate) struct Person {
-    says: Approval,
-    asked: Mutex<Vec<String>>,
-}
-
-impl Person {
-    pub(crate) fn who_says(says: Approval) -> Arc<Self> {
-        Arc::new(Self {
-            says,
-            asked: Mutex::default(),
-        })
-    }
-
-    /// The exposed names that were asked about, in order.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-impl Caller for Person {
-    fn id(&self) -> CallerId {
-        CallerId::new("person")
-    }
-
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        self.asked.lock().unwrap().push(request.exposed.to_string());
-        Box::pin(async { self.says.clone() })
-    }
+/// A caller that gives the same answer to every request for approval.
+pub(crate) fn person_who_says(answer: Approval) -> Arc<TestCaller> {
+    TestCaller::new("person").approves(answer).arc()
 }
 
 /// A tool of the program: says what it was given, and counts.

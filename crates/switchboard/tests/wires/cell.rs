@@ -11,8 +11,9 @@ use switchboard::event::{Event, NextEvent};
 use switchboard::name::ServerName;
 use switchboard::session::CompletionTarget;
 use switchboard::wire::RawJson;
+use switchboard_host_testkit::TestCaller;
 
-use super::person::Person;
+use super::person::person;
 use super::server::Reached;
 
 /// Longer than anything takes on a busy machine; a test that passes never waits for it.
@@ -64,7 +65,11 @@ pub(crate) async fn check(reached: &Reached, feature: Feature) {
 }
 
 /// The words that a call of this tool is answered with.
-pub(crate) async fn words(reached: &Reached, tool: (&str, &str), person: &Arc<Person>) -> String {
+pub(crate) async fn words(
+    reached: &Reached,
+    tool: (&str, &str),
+    person: &Arc<TestCaller>,
+) -> String {
     in_time(tool.0, appears(reached, tool.0)).await;
     let call = in_time("call", reached.host.call_with(request(tool, person))).await;
     let result = call.unwrap_or_else(|error| panic!("{}: {error}", tool.0));
@@ -84,7 +89,7 @@ async fn appears(reached: &Reached, tool: &str) {
     }
 }
 
-fn request((tool, arguments): (&str, &str), person: &Arc<Person>) -> Call {
+fn request((tool, arguments): (&str, &str), person: &Arc<TestCaller>) -> Call {
     let caller: Arc<dyn Caller> = person.clone();
     let arguments = RawJson::parse(arguments.to_owned()).unwrap();
     Call::new(format!("it/{tool}"), arguments)
@@ -132,13 +137,13 @@ fn list(reached: &Reached) {
 
 async fn call(reached: &Reached) {
     let (tool, expected) = reached.traits.call;
-    let said = words(reached, tool, &Person::new("caller")).await;
+    let said = words(reached, tool, &person("caller")).await;
     assert!(said.contains(expected), "{said}");
 }
 
 async fn read(reached: &Reached) {
     let (uri, expected) = reached.traits.read.unwrap();
-    let caller: Arc<dyn Caller> = Person::new("reader");
+    let caller: Arc<dyn Caller> = person("reader");
     let result = in_time("read", reached.host.read(&server(), uri, &caller))
         .await
         .unwrap();
@@ -147,7 +152,7 @@ async fn read(reached: &Reached) {
 
 async fn prompt(reached: &Reached) {
     let (name, arguments, expected) = reached.traits.prompt.unwrap();
-    let caller: Arc<dyn Caller> = Person::new("reader");
+    let caller: Arc<dyn Caller> = person("reader");
     let arguments = RawJson::parse(arguments.to_owned()).unwrap();
     let result = in_time(
         "prompt",
@@ -164,7 +169,7 @@ async fn subscribe(reached: &Reached) {
     in_time("subscribe", reached.host.subscribe(&server(), uri))
         .await
         .unwrap();
-    words(reached, change, &Person::new("changer")).await;
+    words(reached, change, &person("changer")).await;
     in_time("the update", async {
         loop {
             match events.next().await {
@@ -200,10 +205,10 @@ async fn complete(reached: &Reached) {
 
 async fn elicit(reached: &Reached) {
     let (tool, question, expected) = reached.traits.elicit.unwrap();
-    let person = Person::new("asked");
+    let person = person("asked");
     let said = words(reached, tool, &person).await;
     assert!(said.contains(expected), "{said}");
-    let questions = person.heard().questions;
+    let questions = person.seen().questions;
     assert!(
         questions.len() == 1 && questions[0].contains(question),
         "{questions:?}"
@@ -212,10 +217,10 @@ async fn elicit(reached: &Reached) {
 
 async fn sample(reached: &Reached) {
     let (tool, prompt, expected) = reached.traits.sample.unwrap();
-    let person = Person::new("modelled");
+    let person = person("modelled");
     let said = words(reached, tool, &person).await;
     assert!(said.contains(expected), "{said}");
-    let samplings = person.heard().samplings;
+    let samplings = person.seen().samplings;
     assert!(
         samplings.len() == 1 && samplings[0].contains(prompt),
         "{samplings:?}"
@@ -223,22 +228,22 @@ async fn sample(reached: &Reached) {
 }
 
 async fn progress(reached: &Reached) {
-    let person = Person::new("watcher");
+    let person = person("watcher");
     words(reached, reached.traits.progress.unwrap(), &person).await;
-    let steps = person.heard().progress;
+    let steps = person.seen().progress;
     assert!(!steps.is_empty() && steps.is_sorted(), "{steps:?}");
 }
 
 /// The call is dropped while it runs, and the server stops it.
 async fn cancel(reached: &Reached) {
     let (slow, stopped) = reached.traits.cancel.unwrap();
-    let person = Person::new("hurried");
+    let hurried = person("hurried");
     let host = reached.host.clone();
-    let call = request(slow, &person);
+    let call = request(slow, &hurried);
     let calling = tokio::spawn(async move { host.call_with(call).await });
     in_time(
         "the first progress",
-        person.until(|heard| !heard.progress.is_empty()),
+        hurried.until(|seen| !seen.progress.is_empty()),
     )
     .await;
     calling.abort();
@@ -253,7 +258,7 @@ async fn cancel(reached: &Reached) {
         return call_again(reached).await;
     };
     let began = Instant::now();
-    while words(reached, (tool, "{}"), &Person::new("checker")).await != expected {
+    while words(reached, (tool, "{}"), &person("checker")).await != expected {
         assert!(
             began.elapsed() < PATIENCE,
             "the server never stopped the call"

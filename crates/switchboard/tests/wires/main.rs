@@ -6,7 +6,7 @@
 /// What is done in each cell.
 mod cell;
 
-/// Somebody who calls, is asked, and hears of progress.
+/// The caller of every cell.
 mod person;
 
 /// The servers, and how they are reached.

@@ -15,7 +15,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
 
-use person::Person;
+use person::{OFFERS, person};
 use serde_json::{Value, json};
 use server::{Behind, Kind, Place, Served, Traits, reach};
 use switchboard::call::Call;
@@ -241,7 +241,7 @@ async fn undictated(entry: &str) -> (Host, Scratch) {
     (
         HostBuilder::new(config)
             .launcher(launcher)
-            .offers(Person::offers())
+            .offers(OFFERS)
             .start()
             .await
             .unwrap(),
@@ -251,7 +251,7 @@ async fn undictated(entry: &str) -> (Host, Scratch) {
 
 /// What a call brings, or why it brings nothing.
 async fn call(host: &Host, tool: &str) -> String {
-    let caller: Arc<dyn Caller> = Person::new("person");
+    let caller: Arc<dyn Caller> = person("person");
     match host
         .call(Call::new(tool, switchboard::wire::RawJson::from_value(&json!({}))).caller(caller))
         .await

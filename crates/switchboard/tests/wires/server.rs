@@ -9,7 +9,7 @@ use switchboard::{Host, HostBuilder};
 use switchboard_demo::{Demo, HttpEdge, HttpOptions};
 use switchboard_testkit::{Entry, Launch, Scratch, program};
 
-use super::person::Person;
+use super::person::OFFERS;
 use super::table::{Era, Wire};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +209,7 @@ pub(crate) async fn reach(
     let launcher = Launcher::start(program("switchboard-launcher")).unwrap();
     let host = HostBuilder::new(config)
         .launcher(launcher)
-        .offers(Person::offers())
+        .offers(OFFERS)
         .start()
         .await
         .unwrap();

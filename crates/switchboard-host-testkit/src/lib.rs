@@ -1,0 +1,262 @@
+//! For tests only: [`TestCaller`], a caller of the host that answers as scripted and records what it
+//! was asked.
+//!
+//! A crate of its own, because it depends on the host, and `switchboard-testkit` must not: its
+//! programs are servers and network faults, which know nothing of the host they are used against.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use switchboard::caller::{
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
+    ElicitationKind, Offers, Progress, Root, SampleAnswer, Sampling,
+};
+use switchboard::wire::RawJson;
+use tokio::sync::watch;
+
+/// The longest wait for something to be seen, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes the answer to a question.
+type Answer<T> = Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>;
+
+/// A caller that answers as scripted, and records what it was asked.
+///
+/// Unless told otherwise it approves each call once, fills the form fields `answer` and `name` with
+/// its own name and `yes` with true, and offers nothing to servers.
+pub struct TestCaller {
+    name: String,
+    offers: Offers,
+    roots: Option<Vec<Root>>,
+    approval: Answer<Approval>,
+    form: Answer<ElicitAnswer>,
+    /// The name of its model, and the text of its answers.
+    model: (String, String),
+    seen: watch::Sender<Seen>,
+    /// The exposed names of the tools that it was asked to approve.
+    exposed: Mutex<Vec<String>>,
+    /// Approvals, questions, samplings and notices as lines, in their order.
+    lines: Mutex<Vec<String>>,
+}
+
+/// What a caller was asked and told so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seen {
+    /// `server/tool`, and whether its definition was shown as changed.
+    pub approvals: Vec<(String, bool)>,
+    /// The messages of elicitations.
+    pub questions: Vec<String>,
+    /// The parameters of sampling requests.
+    pub samplings: Vec<String>,
+    /// The progress of its calls.
+    pub progress: Vec<f64>,
+    /// The messages of that progress, where there were any.
+    pub progress_messages: Vec<String>,
+    /// How many approvals and elicitations were dropped before they were answered.
+    pub withdrawn: usize,
+}
+
+impl TestCaller {
+    /// A caller of this name.
+    pub fn new(name: &str) -> Self {
+        let fields = json!({"answer": name, "name": name, "yes": true});
+        let caller = Self {
+            name: name.to_owned(),
+            offers: Offers::default(),
+            roots: None,
+            approval: Box::new(|| Box::pin(async { Approval::Once })),
+            form: Box::new(|| Box::pin(std::future::pending())),
+            model: (name.to_owned(), "hi".to_owned()),
+            seen: watch::Sender::default(),
+            exposed: Mutex::default(),
+            lines: Mutex::default(),
+        };
+        caller.fills_in(fields)
+    }
+
+    /// What servers may ask it.
+    pub fn offers(mut self, offers: Offers) -> Self {
+        self.offers = offers;
+        self
+    }
+
+    /// The roots that servers may ask for.
+    pub fn roots(mut self, roots: Vec<Root>) -> Self {
+        self.roots = Some(roots);
+        self
+    }
+
+    /// Gives the same answer to every request for approval.
+    pub fn approves(self, answer: Approval) -> Self {
+        self.on_approval(move || {
+            let answer = answer.clone();
+            Box::pin(async { answer })
+        })
+    }
+
+    /// Does something before each answer to a request for approval.
+    pub fn on_approval(
+        mut self,
+        answer: impl Fn() -> BoxFuture<'static, Approval> + Send + Sync + 'static,
+    ) -> Self {
+        self.approval = Box::new(answer);
+        self
+    }
+
+    /// Accepts every form with these fields.
+    pub fn fills_in(mut self, fields: Value) -> Self {
+        let fields: Map<String, Value> = fields.as_object().unwrap().clone();
+        self.form = Box::new(move || {
+            let fields = fields.clone();
+            Box::pin(async {
+                // Other callers get a chance to run in between.
+                tokio::task::yield_now().await;
+                ElicitAnswer::Accept(fields)
+            })
+        });
+        self
+    }
+
+    /// Reads every form and never answers it.
+    pub fn never_fills_in(mut self) -> Self {
+        self.form = Box::new(|| Box::pin(std::future::pending()));
+        self
+    }
+
+    /// Reads every question and never answers it.
+    pub fn never_answers(self) -> Self {
+        self.on_approval(|| Box::pin(std::future::pending()))
+            .never_fills_in()
+    }
+
+    /// The name of its model, and the text of its answers; by default its own name and `hi`.
+    pub fn model(mut self, name: &str, text: &str) -> Self {
+        self.model = (name.to_owned(), text.to_owned());
+        self
+    }
+
+    /// Shared, as a call takes it.
+    pub fn arc(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+
+    /// What it has seen so far.
+    pub fn seen(&self) -> Seen {
+        self.seen.borrow().clone()
+    }
+
+    /// The exposed names of the tools that it was asked to approve, in order.
+    pub fn exposed(&self) -> Vec<String> {
+        self.exposed.lock().unwrap().clone()
+    }
+
+    /// Approvals, questions, samplings and notices as lines, in their order.
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    /// Waits until what it has seen satisfies the condition.
+    pub async fn until(&self, condition: impl FnMut(&Seen) -> bool) {
+        let mut seen = self.seen.subscribe();
+        tokio::time::timeout(PATIENCE, seen.wait_for(condition))
+            .await
+            .expect("the caller does not see it in time")
+            .unwrap();
+    }
+
+    fn record(&self, line: impl Into<Option<String>>, change: impl FnOnce(&mut Seen)) {
+        self.lines.lock().unwrap().extend(line.into());
+        self.seen.send_modify(change);
+    }
+
+    /// Waits for an answer, and counts the question as withdrawn if the wait is dropped.
+    async fn answered<T>(&self, answer: BoxFuture<'static, T>) -> T {
+        let mut open = OpenQuestion {
+            caller: self,
+            is_answered: false,
+        };
+        let answer = answer.await;
+        open.is_answered = true;
+        answer
+    }
+}
+
+struct OpenQuestion<'a> {
+    caller: &'a TestCaller,
+    is_answered: bool,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.caller.seen.send_modify(|seen| seen.withdrawn += 1);
+        }
+    }
+}
+
+impl Caller for TestCaller {
+    fn id(&self) -> CallerId {
+        CallerId::new(&self.name)
+    }
+
+    fn offers(&self) -> Offers {
+        self.offers
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        Box::pin(async move {
+            let tool = format!("{}/{}", request.id.server, request.id.tool.as_wire());
+            let line = format!(
+                "approve {} {}",
+                request.id.shown(),
+                request.arguments.as_str()
+            );
+            let exposed = request.exposed.to_string();
+            self.exposed.lock().unwrap().push(exposed);
+            self.record(line, |seen| {
+                seen.approvals.push((tool, request.changed.is_some()));
+            });
+            self.answered((self.approval)()).await
+        })
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        Box::pin(async move {
+            let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
+                &question.kind;
+            let message = message.raw().to_owned();
+            self.record(message.clone(), |seen| seen.questions.push(message));
+            self.answered((self.form)()).await
+        })
+    }
+
+    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
+        let params = request.params.as_str().to_owned();
+        self.record(format!("sample {params}"), |seen| {
+            seen.samplings.push(params)
+        });
+        let answer = format!(
+            r#"{{"role":"assistant","model":"{}","content":{{"type":"text","text":"{}"}}}}"#,
+            self.model.0, self.model.1
+        );
+        Box::pin(async move { SampleAnswer::Answer(RawJson::parse(answer).unwrap()) })
+    }
+
+    fn roots(&self) -> Option<Vec<Root>> {
+        self.roots.clone()
+    }
+
+    fn progress(&self, progress: &Progress) {
+        let message = progress.message.as_ref().map(|text| text.raw().to_owned());
+        self.record(None, |seen| {
+            seen.progress.push(progress.progress);
+            seen.progress_messages.extend(message);
+        });
+    }
+
+    fn notice(&self, line: &str) {
+        self.record(format!("notice {line}"), |_| {});
+    }
+}
