@@ -293,7 +293,7 @@ fn a_url_of_the_wrong_kind_is_told_the_field_of_the_other() {
     let ran = home.run(&[&given[..], &["doctor"]].concat());
     assert!(
         ran.stdout
-            .contains("Try: leave out `type` in its entry: the wire is then found out\n"),
+            .contains("Try: remove `type` from its entry: the transport is then detected\n"),
         "{ran:?}"
     );
     std::fs::write(

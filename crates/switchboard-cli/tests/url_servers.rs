@@ -163,8 +163,9 @@ fn f24_doctor_tells_where_the_way_ends() {
     ));
     let ran = named.run(&["doctor", "far"]);
     assert!(
-        ran.stdout
-            .contains("    Try: leave out `transport` in its entry: the wire is then found out\n"),
+        ran.stdout.contains(
+            "    Try: remove `transport` from its entry: the transport is then detected\n"
+        ),
         "{}",
         ran.stdout
     );

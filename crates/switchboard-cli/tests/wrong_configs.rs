@@ -73,12 +73,12 @@ fn bad_toml() {
     check(
         "[servers.a]\ncommand = \"x\nargs = []\n",
         &[
-            "5:13: not valid TOML: the text is not closed; expected the closing quote before the end of the line",
+            "5:13: not valid TOML: the string is not closed; expected the closing quote before the end of the line",
         ],
     );
     check(
         "[servers.canary]\n",
-        &["4:10: not valid TOML: this name is already set above; each may stand once"],
+        &["4:10: not valid TOML: this name is already set above; each may occur once"],
     );
 }
 

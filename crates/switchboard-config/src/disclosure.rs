@@ -113,7 +113,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
     );
     if let Some(shadowed) = &server.source.shadows {
         lines.push(format!(
-            "stands in for the server of the same name in {:?}",
+            "replaces the server of the same name in {:?}",
             visible_path(shadowed)
         ));
     }

@@ -283,7 +283,7 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
             let Some((field, means_enabled)) = spelling.enabled else {
                 let what = if *wanted { "enabled" } else { "disabled" };
                 return Err(format!(
-                    "a file of this kind ({}) has no word for a server that is {what}; try `switchboard remove {}`",
+                    "a file of this kind ({}) has no field for a server that is {what}; try `switchboard remove {}`",
                     dialect.profile().name,
                     shell::argument(name)
                 ));

@@ -64,7 +64,7 @@ impl<'a> Expansion<'a> {
         };
         let expanded = self.expand(role, field, value).map_err(bad)?;
         if expanded.contains('\0') {
-            Err(bad("it holds a zero byte"))
+            Err(bad("it contains a zero byte"))
         } else {
             Ok(expanded)
         }

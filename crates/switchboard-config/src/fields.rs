@@ -116,7 +116,7 @@ pub(super) const SERVERS: Section = Section {
             ValueKind::Text,
             FieldTransport::Http,
             None,
-            "The address of a remote server, http:// or https://. ${NAME} is expanded.",
+            "The URL of a remote server, http:// or https://. ${NAME} is expanded.",
         ),
         field(
             "headers",
@@ -161,7 +161,7 @@ pub(super) const SERVERS: Section = Section {
             ValueKind::Text,
             FieldTransport::Http,
             None,
-            "The id under which Switchboard was registered with the authorization server beforehand. Left out, it registers itself. \
+            "The id under which Switchboard was registered with the authorization server beforehand. If absent, it registers itself. \
              ${NAME} is expanded.",
         ),
         field(
@@ -184,14 +184,14 @@ pub(super) const SERVERS: Section = Section {
             ValueKind::Text,
             FieldTransport::Http,
             None,
-            "The https address of a client ID metadata document: used as the id where the authorization server takes such.",
+            "The https address of a client ID metadata document: used as the id if the authorization server supports it.",
         ),
         field(
             "oauth_scopes",
             ValueKind::Texts,
             FieldTransport::Http,
             None,
-            "The scopes to ask for. Left out, those that the server names.",
+            "The scopes to request. If absent, those that the server names.",
         ),
         field(
             "oauth_callback_port",
@@ -206,16 +206,16 @@ pub(super) const SERVERS: Section = Section {
             ValueKind::Choice(&[
                 ("stdio", "a program that speaks over its standard streams"),
                 ("http", "Streamable HTTP"),
-                ("sse", "HTTP with server-sent events, the older wire"),
+                ("sse", "HTTP with server-sent events, the older transport"),
             ]),
             FieldTransport::Both,
             None,
-            "Which wire to use. Left out, a command means stdio, and a url tries Streamable HTTP first, then HTTP+SSE.",
+            "Which transport to use. If absent, a command means stdio, and a url tries Streamable HTTP first, then HTTP+SSE.",
         ),
         field(
             "protocol",
             ValueKind::Choice(&[
-                ("auto", "find out once, and remember"),
+                ("auto", "detected once, and remembered"),
                 ("legacy", "with the initialize handshake"),
                 ("modern", "without a handshake"),
             ]),
@@ -250,7 +250,7 @@ pub(super) const SERVERS: Section = Section {
         field(
             "asks",
             ValueKind::Choice(&[
-                ("auto", "found out when it first asks, and remembered"),
+                ("auto", "detected at its first question, and remembered"),
                 ("yes", "it asks"),
                 ("no", "it does not ask"),
             ]),
@@ -287,7 +287,7 @@ pub(super) const SERVERS: Section = Section {
             ValueKind::Duration,
             FieldTransport::Both,
             Some("\"10m\""),
-            "How long a call may take in all, progress or not.",
+            "How long a call may take in total, progress or not.",
         ),
         field(
             "include_tools",
@@ -344,7 +344,7 @@ pub(super) const OURS_WITH_ONE_DEADLINE: &[&str] =
 /// `[permissions]`.
 pub(super) const PERMISSIONS: Section = Section {
     name: "permissions",
-    description: "Which calls are allowed, asked about or denied. A rule is \"server\" or \"server/tool\", with globs. What a project's file would let run without asking counts once you have accepted it (`switchboard trust`).",
+    description: "Which calls are allowed, asked about or denied. A rule is \"server\" or \"server/tool\", with globs. What a project's file would allow without asking counts once you have accepted it (`switchboard trust`).",
     fields: &[
         field(
             "mode",
@@ -358,7 +358,7 @@ pub(super) const PERMISSIONS: Section = Section {
             ]),
             FieldTransport::Both,
             Some("\"ask\""),
-            "What holds where no rule does.",
+            "Applies where no rule matches.",
         ),
         field(
             "allow",

@@ -92,7 +92,7 @@ pub(super) fn policy(
         diagnostics.warn(
             at,
             path,
-            "an empty list keeps no server from running; list names, or remove it",
+            "an empty list blocks no server; list names, or remove it",
         );
     }
     if scope == Scope::Project {
@@ -112,8 +112,7 @@ fn drop_user_only_settings(
         security, naming, ..
     } = written;
     if policy.allow_servers.take().is_some() {
-        let message =
-            "ignored: which servers may run is for your own file to say; a project's can only deny";
+        let message = "ignored: only your own file decides which servers may run; a project's file can only deny";
         ignored(security, "security", "allow_servers", message, diagnostics);
     }
     if policy.naming.take().is_some() {
@@ -121,7 +120,7 @@ fn drop_user_only_settings(
             naming,
             "naming",
             "style",
-            "ignored: names are for your own file to decide",
+            "ignored: only your own file decides how tools are named",
             diagnostics,
         );
     }

@@ -345,7 +345,9 @@ impl ServerEntry<'_> {
     ) -> bool {
         let fault = match self.rules.syntax.segments(TextRole::Launch, text) {
             Err(fault) => fault,
-            Ok(_) if text.contains('\0') => "holds a zero byte, which no program can be given",
+            Ok(_) if text.contains('\0') => {
+                "contains a zero byte, which cannot be passed to a program"
+            }
             Ok(_) => return true,
         };
         diagnostics.error(at, self.path_of(field), fault);
@@ -381,7 +383,7 @@ impl ServerEntry<'_> {
     }
 }
 
-const BARE_REFERENCE: &str = "\"$NAME\" is taken as it is; a reference is written \"${NAME}\"";
+const BARE_REFERENCE: &str = "\"$NAME\" is not expanded; a reference is written \"${NAME}\"";
 
 /// `$TOKEN` alone is probably meant as a reference, as in most other programs.
 fn looks_like_a_bare_reference(value: &Secret) -> bool {

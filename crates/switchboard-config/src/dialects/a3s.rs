@@ -174,7 +174,7 @@ fn refuse_repeated(server: &RawServer, diagnostics: &mut Diagnostics<'_>) {
             diagnostics.error(
                 *at,
                 path,
-                format!("set already (line {line}); each may stand once"),
+                format!("already set (line {line}); each name may occur once"),
             );
         }
     }

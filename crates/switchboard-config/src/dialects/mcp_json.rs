@@ -372,7 +372,7 @@ fn wire(
     fields.0.remove("transport");
     fields.0.remove("type");
     let Some(wire) = said? else {
-        let message = "no wire that is known here; expected \"stdio\", \"http\" or \"sse\"";
+        let message = "unknown transport; expected \"stdio\", \"http\" or \"sse\"";
         diagnostics.error(at, format!("{}.{own}", server.path), message);
         return None;
     };

@@ -164,7 +164,7 @@ impl DialectProfile {
         };
         if let (Some((said, _)), true) = (beside(now), beside(*auto).is_none()) {
             return Some(format!(
-                "leave out `{said}` in its entry: the wire is then found out"
+                "remove `{said}` from its entry: the transport is then detected"
             ));
         }
         let (now, other) = (field(now)?, field(other)?);

@@ -59,11 +59,11 @@ impl EntrySpelling {
             }
             (ServerTarget::Command(..), Some(_)) => {
                 return Err(
-                    "a program is reached over stdio; give an address for any other".to_owned(),
+                    "a program is reached over stdio; give a URL for another transport".to_owned(),
                 );
             }
             (ServerTarget::Url(_), Some("stdio")) => {
-                return Err("an address is not reached over stdio; give `-- COMMAND`".to_owned());
+                return Err("a URL is not reached over stdio; give `-- COMMAND`".to_owned());
             }
             (ServerTarget::Url(url), wire) => {
                 let address = match wire {
@@ -73,7 +73,7 @@ impl EntrySpelling {
                 };
                 let Some((field, beside)) = address else {
                     return Err(format!(
-                        "a file of this kind cannot say --transport {}",
+                        "a file of this kind cannot express --transport {}",
                         wire.unwrap_or_default()
                     ));
                 };
@@ -84,7 +84,7 @@ impl EntrySpelling {
         if let Some(cwd) = &addition.cwd {
             let field = self
                 .cwd
-                .ok_or("a file of this kind has no word for --cwd")?;
+                .ok_or("a file of this kind has no field for --cwd")?;
             fields.push((field, NewValue::Text(cwd.clone())));
         }
         if !addition.env.is_empty() {
@@ -93,7 +93,7 @@ impl EntrySpelling {
         if !addition.headers.is_empty() {
             let field = self
                 .headers
-                .ok_or("a file of this kind has no word for --header")?;
+                .ok_or("a file of this kind has no field for --header")?;
             fields.push((field, NewValue::Table(self.texts(&addition.headers)?)));
         }
         Ok(fields)
@@ -139,7 +139,7 @@ impl EntrySpelling {
                         } => text.extend([before, name, after]),
                         Segment::Variable { .. } => {
                             return Err(format!(
-                                "{name}: a file of this kind has no word for a default"
+                                "{name}: a file of this kind has no defaults in references"
                             ));
                         }
                     }
@@ -147,10 +147,10 @@ impl EntrySpelling {
                 Ok(NewText::Plain(text))
             }
             (ReferenceForm::Call, _) => Err(format!(
-                "{name}: a file of this kind takes one ${{NAME}} and nothing beside it"
+                "{name}: in a file of this kind a value is one ${{NAME}} or has none"
             )),
             (ReferenceForm::None, _) => Err(format!(
-                "{name}: a file of this kind has no references; a value is taken as it is"
+                "{name}: a file of this kind has no references; values are literal"
             )),
         }
     }

@@ -116,7 +116,7 @@ fn toml_entries_come_and_go_and_all_else_stays() {
         Dialect::AgentCode,
         "",
         &Change::Enable("a".to_owned(), false),
-        "has no word for a server that is disabled",
+        "has no field for a server that is disabled",
     );
 }
 
@@ -156,7 +156,7 @@ fn json_entries_come_and_go_in_the_files_own_hand() {
         Dialect::CoreAgent,
         "{}",
         &Change::Add(url("new", Some("sse"))),
-        "cannot say --transport sse",
+        "cannot express --transport sse",
     );
     check(
         "x.json",
@@ -211,7 +211,7 @@ fn hcl_blocks_come_and_go_and_all_else_stays() {
         Dialect::A3s,
         "",
         &Change::Add(mixed),
-        "takes one ${NAME} and nothing beside it",
+        "is one ${NAME} or has none",
     );
     refused(
         "x.hcl",

@@ -29,7 +29,7 @@ pub(super) fn edit(
             let entry = find(&lines, entries, indent, entry_path.name).ok_or(super::NOT_FOUND)?;
             Ok(without(&lines, entry.whole))
         }
-        Operation::Set(..) => Err("a file of this kind has no word for it".to_owned()),
+        Operation::Set(..) => Err("a file of this kind cannot express it".to_owned()),
     }
 }
 
@@ -48,7 +48,7 @@ fn head(lines: &[&str]) -> Result<Range<usize>, String> {
         .position(is_rule)
         .filter(|_| lines.first().is_some_and(is_rule));
     end.map(|end| 1..end + 1).ok_or_else(|| {
-        "it has no head between two lines of `---`; edit the file by hand".to_owned()
+        "it has no front matter between two lines of `---`; edit the file by hand".to_owned()
     })
 }
 

@@ -15,12 +15,11 @@ use crate::diagnostic::Diagnostics;
 use crate::reference::{escape, is_name};
 use crate::tree::{Node, TableEntry, Tree};
 
-const COMPUTED: &str = "something to compute; only plain values and env(\"NAME\") are read";
+const COMPUTED: &str = "an expression; only plain values and env(\"NAME\") are read";
 const OTHER_FUNCTION: &str =
     "a function other than env(\"NAME\"), which is the only one that is read";
 const BAD_ENV: &str = "env() without the name of one variable; expected env(\"NAME\")";
-const TEMPLATE: &str =
-    "a template that computes; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
+const TEMPLATE: &str = "a template with other expressions; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
 
 /// The parser searches an object for each key that it adds, which takes quadratic time.
 const MAX_BYTES: usize = 256 * 1024;
@@ -195,7 +194,7 @@ fn syntax(message: &str) -> String {
         return "nested too deeply".to_owned();
     }
     if message.contains("found redefined") {
-        return "this name is already set above; each may stand once".to_owned();
+        return "this name is already set above; each may occur once".to_owned();
     }
     message.replace('\n', ", ")
 }

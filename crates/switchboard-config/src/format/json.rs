@@ -108,7 +108,7 @@ impl JsonReader<'_, '_> {
                 Slot::Occupied(first) => {
                     let line = self.diagnostics.lines.line(*first.get());
                     let message = format!(
-                        "{} is already set in line {line}; each key may stand once",
+                        "{} is already set in line {line}; each key may occur once",
                         visible_key(&key)
                     );
                     self.diagnostics.syntax_error(Some(at), message);
@@ -134,23 +134,23 @@ fn syntax(kind: &ParseErrorKind, rest: &str) -> &'static str {
             "expected `\"key\": value`, with one colon between them"
         }
         Fault::ExpectedObjectValue => "the value is missing after the colon",
-        Fault::ExpectedStringObjectProperty => "a key stands in double quotes: \"…\"",
-        Fault::ExpectedComma => "expected a comma between this and what stands before it",
-        Fault::UnexpectedComma => "a comma too many",
+        Fault::ExpectedStringObjectProperty => "a key must be in double quotes: \"…\"",
+        Fault::ExpectedComma => "expected a comma before this",
+        Fault::UnexpectedComma => "unexpected comma",
         Fault::MultipleRootJsonValues => {
             "more follows after the closing brace; a file is one object, { … }"
         }
         Fault::SingleQuotedStringsNotAllowed => {
-            "a text stands in double quotes, not in single ones"
+            "a string must be in double quotes, not in single quotes"
         }
         Fault::String(ParseStringErrorKind::UnterminatedStringLiteral) => {
-            "the text is not closed; expected the closing double quote before the end of the line"
+            "the string is not closed; expected the closing double quote before the end of the line"
         }
         Fault::String(
             ParseStringErrorKind::ExpectedFourHexDigits
             | ParseStringErrorKind::InvalidUnicodeEscapeSequence(_),
-        ) => "an escape that is no character; expected \\u and four hexadecimal digits",
-        Fault::String(_) => "an escape that JSON does not have; a backslash itself is written \\\\",
+        ) => "invalid Unicode escape; expected \\u and four hexadecimal digits",
+        Fault::String(_) => "invalid escape; a backslash is written \\\\",
         Fault::UnexpectedCloseBrace => "a closing brace without its opening one",
         Fault::UnexpectedCloseBracket => "a closing bracket without its opening one",
         Fault::UnterminatedArray => "the list that begins here is not closed; expected ]",
@@ -162,7 +162,7 @@ fn syntax(kind: &ParseErrorKind, rest: &str) -> &'static str {
         Fault::UnexpectedWord | Fault::UnexpectedToken | Fault::UnexpectedTokenInObject
             if next.is_some_and(|next| next == '[' || next.is_alphabetic()) =>
         {
-            "neither a text in double quotes, a number, true, false, null, a list nor an object"
+            "expected a string in double quotes, a number, true, false, null, a list or an object"
         }
         Fault::ExpectedDigit
         | Fault::ExpectedDigitFollowingNegativeSign
@@ -170,7 +170,7 @@ fn syntax(kind: &ParseErrorKind, rest: &str) -> &'static str {
         | Fault::BareDecimalPointNumbersNotAllowed
         | Fault::HexadecimalNumbersNotAllowed
         | Fault::NonFiniteNumbersNotAllowed
-        | Fault::UnaryPlusNumbersNotAllowed => "not a number as JSON writes them, such as 15000",
-        _ => "something that has no place here",
+        | Fault::UnaryPlusNumbersNotAllowed => "invalid number; expected one such as 15000",
+        _ => "unexpected text",
     }
 }

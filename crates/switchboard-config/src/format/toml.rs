@@ -74,21 +74,21 @@ fn syntax(message: &str, rest: &str) -> String {
         return match next {
             None | Some('#') => "the value is missing".to_owned(),
             Some(next) if next.is_ascii_digit() || matches!(next, '+' | '-') => {
-                "neither a number nor a text; a text stands in quotes".to_owned()
+                "neither a number nor a string; a string must be in quotes".to_owned()
             }
-            Some(_) => "a text stands in quotes: \"…\"".to_owned(),
+            Some(_) => "a string must be in quotes: \"…\"".to_owned(),
         };
     }
     match message {
         "recursion limit" | "cannot recurse further; max recursion depth met" => {
             "nested too deeply".to_owned()
         }
-        "duplicate key" => "this name is already set above; each may stand once".to_owned(),
+        "duplicate key" => "this name is already set above; each may occur once".to_owned(),
         "invalid key-value pair, expected key" if next == Some('{') => {
             "this looks like JSON; expected TOML, which begins with [servers.NAME]".to_owned()
         }
         "invalid basic string, expected `\"`" | "invalid literal string, expected `'`" => {
-            "the text is not closed; expected the closing quote before the end of the line"
+            "the string is not closed; expected the closing quote before the end of the line"
                 .to_owned()
         }
         other => other.replace('\n', ", "),

@@ -280,7 +280,7 @@ impl TreeBuilder<'_> {
         kind: CollectionKind,
     ) -> Result<(), &'static str> {
         if self.expects_key() {
-            return Err("a key is a plain text; a list or a table cannot be one");
+            return Err("a key must be a plain string, not a list or a table");
         }
         if self.open.len() >= MAX_DEPTH {
             return Err(TOO_DEEP);
@@ -297,11 +297,11 @@ impl TreeBuilder<'_> {
     /// Inserts a copy of what an alias refers to.
     fn copy(&mut self, anchor: usize) -> Result<(), &'static str> {
         let Some(AnchoredNode { node, size, depth }) = self.anchors.get(&anchor) else {
-            return Err("this alias stands inside of what it names");
+            return Err("this alias is inside its own anchor");
         };
         self.copied = self.copied.saturating_add(*size);
         if self.copied > MAX_COPIED {
-            return Err("aliases copy more than any configuration is; write the values out");
+            return Err("aliases expand to more than 256 KiB; write the values out");
         }
         if self.open.len() + depth > MAX_DEPTH {
             return Err(TOO_DEEP);
@@ -334,11 +334,11 @@ impl TreeBuilder<'_> {
                 None => {
                     let Tree::Text(key) = node.value else {
                         return Err(
-                            "a key is a plain text; a list, a table or a tagged value cannot be one",
+                            "a key must be a plain string, not a list, a table or a tagged value",
                         );
                     };
                     if !seen.insert(key.clone()) {
-                        return Err("this name is already set above; each may stand once");
+                        return Err("this name is already set above; each may occur once");
                     }
                     *waiting = Some((key, node.at));
                 }

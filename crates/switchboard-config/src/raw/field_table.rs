@@ -45,7 +45,7 @@ impl FieldTable {
             self.rename(own, native);
         } else if let Some(more) = self.0.remove(own) {
             let message = format!(
-                "ignored: `{}` says it already; remove one of them",
+                "ignored: `{}` is set as well; remove one of them",
                 self.name_in_file(native)
             );
             diagnostics.warn(more.at, format!("{path}.{own}"), message);

@@ -43,7 +43,7 @@ impl ServerEntry<'_> {
                 diagnostics.error(
                     *at,
                     path,
-                    "set twice; header names do not tell upper from lower case: remove one of them",
+                    "set twice; header names are case-insensitive: remove one of them",
                 );
                 sound = false;
             } else if matches!(
@@ -128,7 +128,7 @@ impl ServerEntry<'_> {
             "bearer_token",
             "`headers` has an Authorization already: remove one of them",
         );
-        let lone = "says nothing without `oauth_client_id`: give the id that it belongs to";
+        let lone = "has no effect without `oauth_client_id`; set the id that it belongs to";
         clash(
             auth.client_secret.is_some() && auth.client_id.is_none(),
             "oauth_client_secret",
@@ -139,8 +139,7 @@ impl ServerEntry<'_> {
             "oauth_client_key",
             lone,
         );
-        let both =
-            "`oauth_client_secret` is set as well; one of them proves who asks: remove the other";
+        let both = "`oauth_client_secret` is set as well; only one of them can authenticate the client: remove the other";
         clash(
             auth.client_secret.is_some() && auth.client_key.is_some(),
             "oauth_client_key",
@@ -180,7 +179,7 @@ pub(crate) fn check_url(text: &str) -> Result<url::Url, String> {
     match url.scheme() {
         "http" | "https" => Ok(url),
         other => Err(format!(
-            "{other:?} is no wire of an MCP server; expected http or https"
+            "unsupported scheme {other:?}; expected http or https"
         )),
     }
 }
@@ -190,7 +189,7 @@ pub(crate) fn check_header(name: &str, value: &Secret) -> Result<(), &'static st
     if name.is_empty() || !name.bytes().all(token) {
         Err("not the name of a header; expected letters, digits and -")
     } else if value.expose().contains(['\r', '\n', '\0']) {
-        Err("holds a line break or a zero byte, which no header can carry")
+        Err("contains a line break or a zero byte, which a header cannot contain")
     } else {
         Ok(())
     }

@@ -33,7 +33,7 @@ impl ServerEntry<'_> {
                 if text == "~" || text.starts_with("~/") {
                     self.warn(
                         field,
-                        "\"~\" is taken as it is; write \"${HOME}\" for your home folder",
+                        "\"~\" is not expanded; write \"${HOME}\" for your home folder",
                         diagnostics,
                     );
                 }
@@ -90,7 +90,11 @@ impl ServerEntry<'_> {
             return false;
         }
         if value.expose().contains('\0') {
-            diagnostics.error(at, path, "holds a zero byte, which no program can be given");
+            diagnostics.error(
+                at,
+                path,
+                "contains a zero byte, which cannot be passed to a program",
+            );
             return false;
         }
         if matches!(

@@ -273,9 +273,8 @@ fn s1_10_env_calls_read_the_hosts_environment_and_s1_30_unset_is_empty() {
 #[test]
 fn what_would_have_to_be_computed_is_an_error_of_that_entry_alone() {
     let functions = "a function other than env(\"NAME\"), which is the only one that is read";
-    let computed = "something to compute; only plain values and env(\"NAME\") are read";
-    let template =
-        "a template that computes; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
+    let computed = "an expression; only plain values and env(\"NAME\") are read";
+    let template = "a template with other expressions; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
     let name = "env() without the name of one variable; expected env(\"NAME\")";
     for (value, found) in [
         ("file(\"token\")", functions),

@@ -246,7 +246,7 @@ fn s0_06_command_is_required_with_stdio_and_s0_10_url_with_http() {
         "mcp.json:2:29: servers.x.command: empty; expected the program to start, such as \"npx\" or \"./server\""
     });
     check(r#""transport": "http", "url": "ftp://x""#, {
-        "mcp.json:2:28: servers.x.url: \"ftp\" is no wire of an MCP server; expected http or https"
+        "mcp.json:2:28: servers.x.url: unsupported scheme \"ftp\"; expected http or https"
     });
 }
 

@@ -118,11 +118,11 @@ fn json_says_what_is_wrong_and_where_without_the_value() {
     check("[1]", "f:1:1: expected an object, { … }, found a list");
     check(
         "{\n  \"a\": 1,\n  \"a\": 2\n}",
-        "f:3:3: a is already set in line 2; each key may stand once",
+        "f:3:3: a is already set in line 2; each key may occur once",
     );
     check(
         "{\"s\": {\"b\": 1,\n\"c\": 2, \"b\": 3}}",
-        "f:2:9: b is already set in line 1; each key may stand once",
+        "f:2:9: b is already set in line 1; each key may occur once",
     );
     check(
         "{\"a\": }",
@@ -134,15 +134,15 @@ fn json_says_what_is_wrong_and_where_without_the_value() {
     );
     check(
         "{a: 1}",
-        "f:1:2: not valid JSON: a key stands in double quotes: \"…\"",
+        "f:1:2: not valid JSON: a key must be in double quotes: \"…\"",
     );
     check(
         "{\"a\": 'x'}",
-        "f:1:7: not valid JSON: a text stands in double quotes, not in single ones",
+        "f:1:7: not valid JSON: a string must be in double quotes, not in single quotes",
     );
     check(
         "{\"a\": 1 \"b\": 2}",
-        "f:1:8: not valid JSON: expected a comma between this and what stands before it",
+        "f:1:8: not valid JSON: expected a comma before this",
     );
     check(
         "{\"a\": [1",
@@ -211,24 +211,21 @@ fn yaml_refuses_what_no_configuration_needs() {
     let check = |text: &str, told: &str| check_refused(Format::Yaml, text, told);
     check(
         "a: 1\na: 2\n",
-        "f:2:1: this name is already set above; each may stand once",
+        "f:2:1: this name is already set above; each may occur once",
     );
     check(
         "{ a: { b: 1, b: 2 } }",
-        "f:1:14: this name is already set above; each may stand once",
+        "f:1:14: this name is already set above; each may occur once",
     );
     check(
         "[a]: 1\n",
-        "f:1:1: a key is a plain text; a list or a table cannot be one",
+        "f:1:1: a key must be a plain string, not a list or a table",
     );
     check(
         "a: 1\n---\nb: 2\n",
         "f:2:1: a second document begins here; expected one",
     );
-    check(
-        "a: &x [*x]\n",
-        "f:1:8: this alias stands inside of what it names",
-    );
+    check("a: &x [*x]\n", "f:1:8: this alias is inside its own anchor");
     check("a: [1\n", "f:1:4: not valid YAML: unclosed bracket '['");
 }
 
@@ -308,7 +305,7 @@ fn t27_bombs_of_every_format_give_a_clean_error() {
         Format::Yaml,
         "billion laughs",
         format!("a0: &a0 lol\n{laughs}"),
-        "aliases copy more",
+        "aliases expand to more",
     );
     let long = format!(
         "a: &a {}\nb: [{}]\n",
@@ -319,7 +316,7 @@ fn t27_bombs_of_every_format_give_a_clean_error() {
         Format::Yaml,
         "one long text, often",
         long,
-        "aliases copy more",
+        "aliases expand to more",
     );
     let nests: String = (1..40)
         .map(|n| format!("a{n}: &a{n} [[[[*a{m}]]]]\n", m = n - 1))

@@ -257,7 +257,7 @@ fn a_launch_that_cannot_be_says_why_and_what_to_try() {
     );
     check(
         &stdio("plain", &["${NUL}"], &[]),
-        "`args[0]` cannot be passed to a program: it holds a zero byte",
+        "`args[0]` cannot be passed to a program: it contains a zero byte",
     );
     let endpoint = StdioEndpoint {
         cwd: Some("nowhere".to_owned()),
@@ -385,6 +385,6 @@ fn a_url_and_its_headers_expand_when_they_are_used() {
     );
     assert_eq!(
         said("https://x.example", "${LINES}"),
-        "`headers.Authorization` cannot be used: holds a line break or a zero byte, which no header can carry"
+        "`headers.Authorization` cannot be used: contains a line break or a zero byte, which a header cannot contain"
     );
 }

@@ -127,7 +127,7 @@ fn c5_the_word_for_the_wire_decides_and_a_bare_url_lets_it_be_found_out() {
         );
     }
     check_wrong(r#""type": "ws", "url": "wss://x.example""#, {
-        ".mcp.json:2:7: mcpServers.x.type: no wire that is known here; expected \"stdio\", \"http\" or \"sse\""
+        ".mcp.json:2:7: mcpServers.x.type: unknown transport; expected \"stdio\", \"http\" or \"sse\""
     });
 }
 
@@ -192,8 +192,7 @@ fn disabled_servers_stay_listed_and_approvals_of_other_programs_are_ignored_with
     assert!(!enabled(
         r#""command": "a", "enabled": false, "disabled": false"#
     ));
-    let ignored =
-        "ignored: what needs no confirmation is for `permissions.allow` of your own file to say";
+    let ignored = "ignored: use `permissions.allow` of your own file instead";
     check(
         r#""command": "a", "autoApprove": ["x"]"#,
         stdio("a", &[], &[]),

@@ -272,8 +272,8 @@ fn a_project_can_only_tighten() {
     assert_eq!(config.naming, Style::Mcp);
     assert!(!config.servers[0].trust);
     let expected = [
-        "project.toml:10:1: security.allow_servers: ignored: which servers may run is for your own file to say; a project's can only deny",
-        "project.toml:14:1: naming.style: ignored: names are for your own file to decide",
+        "project.toml:10:1: security.allow_servers: ignored: only your own file decides which servers may run; a project's file can only deny",
+        "project.toml:14:1: naming.style: ignored: only your own file decides how tools are named",
     ];
     assert_eq!(warnings(&config), expected);
     assert!(

@@ -91,7 +91,7 @@ fn two_fields_for_one_deadline_are_told() {
         .collect();
     assert_eq!(
         told,
-        ["mcpServers.x.timeout: ignored: `call_timeout` says it already; remove one of them"]
+        ["mcpServers.x.timeout: ignored: `call_timeout` is set as well; remove one of them"]
     );
 }
 

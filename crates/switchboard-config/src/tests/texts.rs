@@ -16,7 +16,7 @@ fn bad_toml_says_where_and_what_without_the_line() {
     );
     check(
         "[servers.git]\ncommand = npx\n",
-        "switchboard.toml:2:11: not valid TOML: a text stands in quotes: \"…\"",
+        "switchboard.toml:2:11: not valid TOML: a string must be in quotes: \"…\"",
     );
     check(
         "[servers.git]\ncommand = \n",
@@ -24,7 +24,7 @@ fn bad_toml_says_where_and_what_without_the_line() {
     );
     check(
         "[servers.git]\ncommand = \"npx\nargs = []\n",
-        "switchboard.toml:2:15: not valid TOML: the text is not closed; expected the closing quote before the end of the line",
+        "switchboard.toml:2:15: not valid TOML: the string is not closed; expected the closing quote before the end of the line",
     );
     check(
         "[servers.git]\ncommand: 'a'\n",
@@ -40,11 +40,11 @@ fn bad_toml_says_where_and_what_without_the_line() {
     );
     check(
         "[servers.git]\ncommand = 'a'\ncommand = 'b'\n",
-        "switchboard.toml:3:1: not valid TOML: this name is already set above; each may stand once",
+        "switchboard.toml:3:1: not valid TOML: this name is already set above; each may occur once",
     );
     check(
         "[servers.git]\ncommand = 'x'\nconnect_timeout = 5s\n",
-        "switchboard.toml:3:19: not valid TOML: neither a number nor a text; a text stands in quotes",
+        "switchboard.toml:3:19: not valid TOML: neither a number nor a string; a string must be in quotes",
     );
 }
 
@@ -135,7 +135,7 @@ fn empty_values_are_told() {
     );
     check(
         "[security]\nallow_servers = []\n",
-        "warning: switchboard.toml:2:1: security.allow_servers: an empty list keeps no server from running; list names, or remove it",
+        "warning: switchboard.toml:2:1: security.allow_servers: an empty list blocks no server; list names, or remove it",
     );
 }
 
@@ -246,13 +246,13 @@ fn a_bad_url_or_header_is_told_without_its_text() {
     );
     check(
         "[servers.git]\nurl = 'ftp://hunter2@x.example'\n",
-        "switchboard.toml:2:1: servers.git.url: \"ftp\" is no wire of an MCP server; expected http or https",
+        "switchboard.toml:2:1: servers.git.url: unsupported scheme \"ftp\"; expected http or https",
     );
     check(
         "[servers.git]\nurl = 'https://x.example'\nheaders = { 'a b' = 'c', X = \"hunter2\\r\\nY: z\", A = '1', a = '2' }\n",
         "switchboard.toml:3:13: servers.git.headers.\"a b\": not the name of a header; expected letters, digits and -\n\
-         switchboard.toml:3:26: servers.git.headers.X: holds a line break or a zero byte, which no header can carry\n\
-         switchboard.toml:3:58: servers.git.headers.a: set twice; header names do not tell upper from lower case: remove one of them",
+         switchboard.toml:3:26: servers.git.headers.X: contains a line break or a zero byte, which a header cannot contain\n\
+         switchboard.toml:3:58: servers.git.headers.a: set twice; header names are case-insensitive: remove one of them",
     );
     check("[servers.git]\nurl = '${BASE}/mcp'\n", "");
 }
@@ -261,7 +261,7 @@ fn a_bad_url_or_header_is_told_without_its_text() {
 fn a_zero_byte_or_a_bad_glob_is_told() {
     check(
         "[servers.git]\ncommand = \"a\\u0000b\"\nenv = { 'A=B' = 'c' }\ninclude_tools = ['a[']\n",
-        "switchboard.toml:2:1: servers.git.command: holds a zero byte, which no program can be given\n\
+        "switchboard.toml:2:1: servers.git.command: contains a zero byte, which cannot be passed to a program\n\
          switchboard.toml:3:9: servers.git.env.\"A=B\": not the name of a variable; expected a name without \"=\"\n\
          switchboard.toml:4:18: servers.git.include_tools[0]: not a glob: \"a[\": unclosed character class; missing ']'; expected a tool name, \
          with * and ? where needed",
@@ -294,8 +294,8 @@ fn a_misspelt_field_is_told_beside_the_error_it_causes() {
 fn habits_of_other_programs_are_warned_about() {
     check(
         "[servers.git]\ncommand = '~/bin/x'\nenv = { A = '$TOKEN', PATH = '/x' }\n",
-        "warning: switchboard.toml:2:1: servers.git.command: \"~\" is taken as it is; write \"${HOME}\" for your home folder\n\
-         warning: switchboard.toml:3:9: servers.git.env.A: \"$NAME\" is taken as it is; a reference is written \"${NAME}\"\n\
+        "warning: switchboard.toml:2:1: servers.git.command: \"~\" is not expanded; write \"${HOME}\" for your home folder\n\
+         warning: switchboard.toml:3:9: servers.git.env.A: \"$NAME\" is not expanded; a reference is written \"${NAME}\"\n\
          warning: switchboard.toml:3:23: servers.git.env.PATH: decides which programs are found and run; keep it only if you mean it",
     );
 }
@@ -306,7 +306,7 @@ fn all_errors_of_a_file_come_at_once_beside_what_is_not_toml() {
         "[servers.a]\ncommand = ''\n[servers.b]\ncommand = npx\n[servers.c__d]\nurl = 'https://x.example'\nasks = 'maybe'\n[permissions]\nmode = 'x'\n",
         &format!(
             "switchboard.toml:2:1: servers.a.command: empty; expected the program to start, such as \"npx\" or \"./server\"\n\
-         switchboard.toml:4:11: not valid TOML: a text stands in quotes: \"…\"\n\
+         switchboard.toml:4:11: not valid TOML: a string must be in quotes: \"…\"\n\
          switchboard.toml:5:10: servers.c__d: {}\n\
          switchboard.toml:7:8: servers.c__d.asks: unknown value \"maybe\"; expected \"auto\", \"yes\" or \"no\"\n\
          switchboard.toml:9:8: permissions.mode: unknown mode \"x\"; expected \"ask\", \"yolo\" or \"deny\"",

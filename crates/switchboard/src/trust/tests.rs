@@ -592,7 +592,7 @@ fn a_project_entry_that_shadows_the_users_is_shown_as_such() {
         [
             "command: \"theirs\"".to_owned(),
             format!("working folder: {:?}", shown.parent().unwrap()),
-            format!("stands in for the server of the same name in {shown:?}")
+            format!("replaces the server of the same name in {shown:?}")
         ]
     );
 }

@@ -93,9 +93,12 @@ fn drop_unused(entries: &mut Vec<TableEntry>, path: &str, diagnostics: &mut Diag
     entries.retain(|TableEntry { key, at, value }| {
         let is_off = matches!(value.value, Tree::Flag(false));
         let told = if CONFIRMATIONS.contains(&key.as_str()) {
-            Some("ignored: what needs no confirmation is for `permissions.allow` of your own file to say")
+            Some("ignored: use `permissions.allow` of your own file instead")
         } else {
-            MISSED.iter().find(|(missed, _)| missed == key).map(|(_, message)| *message)
+            MISSED
+                .iter()
+                .find(|(missed, _)| missed == key)
+                .map(|(_, message)| *message)
         };
         if let Some(message) = told.filter(|_| !is_off) {
             diagnostics.warn(*at, format!("{path}.{key}"), message);
