@@ -6,6 +6,7 @@
 //! `cargo test -p switchboard-agent --test tool_search -- --nocapture`.
 
 use std::collections::HashSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -27,7 +28,11 @@ fn corpus(test: &str) -> Option<Vec<(String, ToolSpec)>> {
             .join("../../../shared/corpus/livemcpbench-tools.json"),
     };
     let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("SKIPPED {test}: no corpus (set SWITCHBOARD_TOOL_CORPUS to its file)");
+        // Written past the capture of the test harness, which hides what passing tests print.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED {test}: no corpus (set SWITCHBOARD_TOOL_CORPUS to its file)"
+        );
         return None;
     };
     let servers: Vec<Value> = serde_json::from_str(&text).expect("a list of servers");
