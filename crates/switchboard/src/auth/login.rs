@@ -4,32 +4,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Method;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::callback::{CallbackListener, CallbackResponse, parse_returned_address};
-use super::guarded_http::{GuardedHttp, ProxyRoutes};
 use super::issuer::{Challenge, ClientProof, Issuer, IssuerFault, TokenRequest, quoted};
 use super::record::{Login, LoginRecord, Registration, union};
 use super::target::AuthTarget;
-use super::{AuthContext, LoginPage, Opener, PageOutcome, VaultFault, client_key, issuer_binding};
-use crate::config::{
-    Endpoint, Environment, OAuthGrant, ResolvedUrl, ServerConfig, UrlFault, resolve_url,
-};
+use super::{AuthContext, LoginPage, Opener, PageOutcome, client_key, issuer_binding};
+use crate::config::{Endpoint, Environment, OAuthGrant, ResolvedUrl, ServerConfig, resolve_url};
 use crate::name::ServerName;
-use crate::transport::WireFault;
-use crate::transport::http::connection_fault::send_fault;
 use crate::untrusted::escaped_line;
+
+pub use fault::LoginFault;
+pub(super) use fault::LoginFaultReason;
+use probe::probe;
+use revoke::{REVOCATION, revoke};
+
+mod fault;
+mod probe;
+mod revoke;
 
 /// The deadline for a person to log in.
 const DEADLINE: Duration = Duration::from_secs(600);
-
-/// The deadline for asking the server whether it requires a login.
-const PROBE: Duration = Duration::from_secs(15);
-
-/// The deadline for revoking a token.
-const REVOCATION: Duration = Duration::from_secs(10);
 
 /// Logs in to a server: a person through `opener`, or with client credentials if so configured.
 pub async fn login(
@@ -106,77 +103,6 @@ pub struct LoggedOut {
     pub was_logged_in: bool,
     /// Whether the authorization server confirmed the revocation.
     pub revoked: bool,
-}
-
-/// Why a login failed: a sentence with the server's name, safe to show.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("server \"{server}\": {reason}")]
-pub struct LoginFault {
-    /// Where.
-    pub server: ServerName,
-    reason: LoginFaultReason,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LoginFaultReason {
-    #[error("no such server is configured; `switchboard status` lists them")]
-    Unknown,
-    #[error("it is a program on this machine; only servers with a `url` have logins")]
-    NoUrl,
-    #[error(
-        "it uses the configured `bearer_token` or Authorization header; there is nothing to log in to"
-    )]
-    HasToken,
-    #[error("{0}")]
-    Entry(UrlFault),
-    #[error("{0}")]
-    Issuer(String),
-    #[error("{0}")]
-    Unreachable(String),
-    #[error("login failed: {0}")]
-    Denied(String),
-    #[error("nobody logged in within {} minutes", DEADLINE.as_secs() / 60)]
-    TooLate,
-    #[error("{0}")]
-    Vault(VaultFault),
-}
-
-impl LoginFault {
-    pub(super) fn new(server: &ServerName, reason: LoginFaultReason) -> Self {
-        Self {
-            server: server.clone(),
-            reason,
-        }
-    }
-
-    /// No such server is configured.
-    pub(crate) fn unknown(server: &ServerName) -> Self {
-        Self::new(server, LoginFaultReason::Unknown)
-    }
-
-    /// The reason, without the server's name.
-    pub(super) fn fact(&self) -> String {
-        self.reason.to_string()
-    }
-
-    /// Whether a person or the authorization server denied the login, or nobody logged in.
-    pub fn is_denied(&self) -> bool {
-        matches!(
-            self.reason,
-            LoginFaultReason::Denied(_) | LoginFaultReason::TooLate
-        )
-    }
-
-    /// Whether the configuration must change.
-    pub fn is_of_entry(&self) -> bool {
-        matches!(
-            self.reason,
-            LoginFaultReason::Unknown
-                | LoginFaultReason::NoUrl
-                | LoginFaultReason::HasToken
-                | LoginFaultReason::Entry(_)
-        )
-    }
 }
 
 /// What triggered a login.
@@ -460,97 +386,6 @@ async fn save(
     record.login = Some(login.clone());
     record.missing_scopes.clear();
     target.save(&record).await.map_err(fail)
-}
-
-/// Revokes the refresh token, which ends the access token too, or else the access token.
-async fn revoke(target: &Arc<AuthTarget>, login: &Login, record: &LoginRecord) -> bool {
-    let Ok(issuer) = Issuer::discover(&target.url, &target.routes, None, false).await else {
-        return false;
-    };
-    let (Some(endpoint), true) = (issuer.revocation(), issuer.id == login.issuer) else {
-        return false;
-    };
-    let registered = record
-        .registrations
-        .get(&login.issuer)
-        .and_then(|who| who.client_secret.as_ref());
-    // The configured secret belongs to the configured client id.
-    let is_own = target.auth.client_id.as_ref() == Some(&login.client_id);
-    let secret = registered.or(target.auth.client_secret.as_ref().filter(|_| is_own));
-    let (token, hint) = match &login.refresh_token {
-        Some(token) => (token, "refresh_token"),
-        None => (&login.access_token, "access_token"),
-    };
-    let mut form = url::form_urlencoded::Serializer::new(String::new());
-    form.append_pair("token", token.expose())
-        .append_pair("token_type_hint", hint)
-        .append_pair("client_id", &login.client_id);
-    if let Some(secret) = secret {
-        form.append_pair("client_secret", secret.expose());
-    }
-    // The endpoint comes from metadata, so the request is guarded.
-    let guarded = GuardedHttp::new(&target.url, REVOCATION, &target.routes);
-    let Ok(guarded) = guarded else { return false };
-    let Some(request) = guarded.request(Method::POST, endpoint).await else {
-        return false;
-    };
-    let request = request
-        .header("Content-Type", "application/x-www-form-urlencoded")
-        .body(form.finish());
-    request
-        .send()
-        .await
-        .is_ok_and(|answer| answer.status().is_success())
-}
-
-/// How a server answered a request without a token.
-struct ProbeResult {
-    challenge: Option<String>,
-    is_wanted: bool,
-}
-
-/// Asks the server whether it requires a login. Fails only if the server cannot be reached.
-async fn probe(resolved: &ResolvedUrl, routes: &ProxyRoutes) -> Result<ProbeResult, String> {
-    let nothing = ProbeResult {
-        challenge: None,
-        is_wanted: false,
-    };
-    // The address is configured, and no redirect is followed.
-    let Ok(sender) = routes.builder()?.timeout(PROBE).build() else {
-        return Ok(nothing);
-    };
-    let mut request = sender
-        .post(resolved.url.clone())
-        .header("Content-Type", "application/json")
-        .header("Accept", "application/json, text/event-stream")
-        .body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-    for (name, value) in &resolved.headers {
-        if !name.eq_ignore_ascii_case("content-type") && !name.eq_ignore_ascii_case("accept") {
-            request = request.header(name, value.expose());
-        }
-    }
-    let answer = match request.send().await {
-        Ok(answer) => answer,
-        Err(error) => {
-            let host = resolved.url.host_str().unwrap_or_default();
-            let port = resolved.url.port_or_known_default().unwrap_or_default();
-            return match send_fault(&error, &format!("{host}:{port}")) {
-                WireFault::NotSent(fact) => Err(fact),
-                _ => Ok(nothing),
-            };
-        }
-    };
-    let challenges: Vec<&str> = answer
-        .headers()
-        .get_all("www-authenticate")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .collect();
-    let is_wanted = answer.status().as_u16() == 401;
-    Ok(ProbeResult {
-        challenge: (is_wanted && !challenges.is_empty()).then(|| challenges.join(", ")),
-        is_wanted,
-    })
 }
 
 fn target(

@@ -2,9 +2,9 @@
 //! stream.
 //!
 //!
-//! `exchange` sends one message and `response_reader` reads its response; the future is polled by
-//! whoever waits for the response, or else by a task of the `channel`, which holds all messages in
-//! flight and the `legacy_session`. `renewal` re-initializes a session that the server has
+//! `exchange` sends one message and `response_reader` reads its response; the caller that waits for
+//! the response polls this future, or else a task of the `channel` does, which holds all messages
+//! in flight and the `legacy_session`. `renewal` re-initializes a session that the server has
 //! forgotten, `standalone_stream` reads the GET stream of a legacy server, `close` ends a channel.
 //!
 //! One request: `endpoint` authorizes it and follows redirects, `request`, `headers` and `response`

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::endpoint::McpEndpoint;
 use super::exchange::MAX_IDLE;
-use super::legacy_session::LegacySession;
+use super::legacy_session::LegacyHttpSession;
 use crate::caller::BoxFuture;
 use crate::panics::catch_panic;
 use crate::revision::{Era, Revision};
@@ -37,7 +37,7 @@ pub(super) struct Channel {
     pub(super) read_limit: ReadLimit,
     /// Where tasks run: a request may be cancelled outside of any runtime.
     pub(super) runtime: Handle,
-    legacy: Mutex<Arc<LegacySession>>,
+    legacy: Mutex<Arc<LegacyHttpSession>>,
     /// The handshake agreed on the modern era.
     is_modern: AtomicBool,
     /// False while `notifications/initialized` is in flight: no message may overtake it.
@@ -47,7 +47,7 @@ pub(super) struct Channel {
     one_way: watch::Sender<usize>,
     /// Notified when the last message has finished, for the task that closes the channel.
     drained: Notify,
-    /// True once the channel is closed; watched by whoever waits for that.
+    /// True once the channel is closed.
     is_finished: watch::Sender<bool>,
     /// Held by the request that re-initializes the session.
     pub(super) renewal_lock: tokio::sync::Mutex<()>,
@@ -79,7 +79,7 @@ impl Channel {
         reply_endpoint: McpEndpoint,
         inbound: Arc<dyn Inbound>,
     ) -> Arc<Self> {
-        let legacy = LegacySession::new(&endpoint);
+        let legacy = LegacyHttpSession::new(&endpoint);
         Arc::new(Self {
             endpoint,
             reply_endpoint,
@@ -200,12 +200,12 @@ impl Channel {
     }
 
     /// The current legacy session.
-    pub(super) fn legacy(&self) -> Arc<LegacySession> {
+    pub(super) fn legacy(&self) -> Arc<LegacyHttpSession> {
         lock(&self.legacy).clone()
     }
 
     /// Changes the legacy session, and the headers of every POST with it.
-    pub(super) fn set_legacy(&self, change: impl FnOnce(&mut LegacySession)) {
+    pub(super) fn set_legacy(&self, change: impl FnOnce(&mut LegacyHttpSession)) {
         let mut legacy = lock(&self.legacy);
         let legacy = Arc::make_mut(&mut legacy);
         change(legacy);

@@ -8,7 +8,7 @@ use super::headers::{PROTOCOL_VERSION, SESSION_ID};
 
 /// A legacy session. Replaced as a whole when it is renewed.
 #[derive(Clone)]
-pub(super) struct LegacySession {
+pub(super) struct LegacyHttpSession {
     /// The session id, if the server assigned one.
     pub(super) id: Option<HeaderValue>,
     pub(super) version: Option<HeaderValue>,
@@ -20,7 +20,7 @@ pub(super) struct LegacySession {
     pub(super) initialized: Option<Bytes>,
 }
 
-impl LegacySession {
+impl LegacyHttpSession {
     /// The state before the handshake.
     pub(super) fn new(endpoint: &McpEndpoint) -> Self {
         Self {

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::channel::Channel;
-use super::legacy_session::LegacySession;
+use super::legacy_session::LegacyHttpSession;
 use super::request::HttpRequest;
 use super::response_reader::{self, ResponseOutcome, ResponsePurpose, ResponseReader};
 use super::{exchange, standalone_stream, status_fault};
@@ -98,9 +98,9 @@ async fn reinitialize(channel: &Arc<Channel>) -> Result<(), WireFault> {
         ));
     }
     // Set last: until then other requests still get a 404, and wait for the renewal.
-    let renewed = LegacySession {
+    let renewed = LegacyHttpSession {
         id: given.clone(),
-        ..LegacySession::clone(&channel.legacy())
+        ..LegacyHttpSession::clone(&channel.legacy())
     };
     let headers = renewed.add_headers(&endpoint.post_headers);
     if let Some(initialized) = &legacy.initialized {

@@ -1,0 +1,215 @@
+//! Which addresses a login may connect to.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use super::*;
+
+const CONNECTION_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Answers each question with the next address.
+struct Scripted(Mutex<VecDeque<SocketAddr>>);
+
+impl Resolve for Scripted {
+    fn resolve(&self, _: Name) -> Resolving {
+        let next = self.0.lock().unwrap().pop_front().ok_or("no such name");
+        Box::pin(async move { Ok(Box::new(std::iter::once(next?)) as Addrs) })
+    }
+}
+
+#[test]
+fn t17_an_address_is_judged_by_where_it_leads() {
+    let check = |base: &str, expected: &[(&str, bool)]| {
+        let server_class = AddressClass::of_host(&Url::parse(base).unwrap());
+        for (address, permitted) in expected {
+            assert_eq!(
+                server_class.permits(address.parse().unwrap()),
+                *permitted,
+                "{base}: {address}"
+            );
+        }
+    };
+    let never = [
+        "169.254.169.254",
+        "0.0.0.0",
+        "255.255.255.255",
+        "224.0.0.1",
+        "fe80::1",
+        "ff02::1",
+        "::",
+        "fec0::1",
+    ];
+    let hidden = [
+        "::ffff:169.254.169.254",
+        "::169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "2002:a9fe:a9fe::1",
+    ];
+    for base in [
+        "https://mcp.example/",
+        "http://127.0.0.1:3000/mcp",
+        "http://10.1.2.3/",
+        "http://169.254.169.254/",
+    ] {
+        for address in never.iter().chain(&hidden) {
+            check(base, &[(address, false)]);
+        }
+        check(
+            base,
+            &[("93.184.216.34", true), ("2606:2800:220:1::1", true)],
+        );
+    }
+    let near = |loopback: bool, private: bool| {
+        [
+            ("127.0.0.1", loopback),
+            ("::1", loopback),
+            ("::ffff:127.0.0.1", loopback),
+            ("10.0.0.1", private),
+            ("172.16.0.1", private),
+            ("192.168.1.1", private),
+            ("100.64.0.1", private),
+            ("fd00::1", private),
+            ("64:ff9b::a00:1", private),
+        ]
+    };
+    check("https://mcp.example/", &near(false, false));
+    check("http://localhost:3000/", &near(true, false));
+    check("http://[::1]:3000/", &near(true, false));
+    check("http://192.168.0.7/", &near(false, true));
+}
+
+/// T17: a name that leads to the metadata of a cloud, then to a private network, then to a
+/// listener of this machine: none of them is connected to, however often the name changes
+/// its mind.
+#[tokio::test]
+async fn t17_a_name_that_changes_its_addresses_leads_nowhere() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let here = listener.local_addr().unwrap();
+    let answers = [
+        "169.254.169.254:80".parse().unwrap(),
+        "10.0.0.1:80".parse().unwrap(),
+        here,
+    ];
+    let scripted =
+        |answers: &[SocketAddr]| Arc::new(Scripted(Mutex::new(answers.iter().copied().collect())));
+    let base = Url::parse("https://mcp.example/mcp").unwrap();
+    let target = Url::parse(&format!("http://rebound.example:{}/revoke", here.port())).unwrap();
+
+    let guarded = GuardedHttp::with_resolver(
+        &base,
+        CONNECTION_DEADLINE,
+        &ProxyRoutes::of(&Environment::default()),
+        scripted(&answers),
+    )
+    .unwrap();
+    for answer in answers {
+        let asked = guarded
+            .request(Method::POST, target.clone())
+            .await
+            .unwrap()
+            .send()
+            .await
+            .unwrap_err();
+        assert!(
+            format!("{asked:?}").contains("resolves to no permitted address"),
+            "{answer}: {asked:?}"
+        );
+    }
+    assert!(
+        tokio::time::timeout(Duration::ZERO, listener.accept())
+            .await
+            .is_err(),
+        "nobody came"
+    );
+    // A proxy is a person's own choice.
+    let routes = ProxyRoutes {
+        hosts: vec!["Rebound.example".to_owned()],
+        ..ProxyRoutes::of(&Environment::default())
+    };
+    let guarded =
+        GuardedHttp::with_resolver(&base, CONNECTION_DEADLINE, &routes, scripted(&[here])).unwrap();
+    let asking = tokio::spawn(guarded.request(Method::POST, target).await.unwrap().send());
+    assert!(
+        tokio::time::timeout(CONNECTION_DEADLINE, listener.accept())
+            .await
+            .is_ok()
+    );
+    asking.abort();
+}
+
+/// T17: a proxy looks names up by itself, so they are judged before by what they lead to here.
+/// What only the proxy knows is left to it.
+#[tokio::test]
+async fn t17_a_name_is_judged_before_a_proxy_is_asked_for_it() {
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let routes = ProxyRoutes::of(&Environment::new([("http_proxy".to_owned(), address)]));
+    let base = Url::parse("https://mcp.example/mcp").unwrap();
+    let asking = |answers: Vec<SocketAddr>| {
+        let scripted = Arc::new(Scripted(Mutex::new(answers.into())));
+        let guarded =
+            GuardedHttp::with_resolver(&base, CONNECTION_DEADLINE, &routes, scripted).unwrap();
+        let request = Request::new(
+            Method::POST,
+            Url::parse("http://named.example/token").unwrap(),
+        );
+        tokio::spawn(async move {
+            guarded
+                .send(request)
+                .await
+                .map(drop)
+                .map_err(|fault| fault.to_string())
+        })
+    };
+    for never in ["169.254.169.254:80", "10.0.0.1:80", "127.0.0.1:80"] {
+        let refused =
+            tokio::time::timeout(CONNECTION_DEADLINE, asking(vec![never.parse().unwrap()]))
+                .await
+                .unwrap()
+                .unwrap();
+        assert!(refused.is_err(), "{never}");
+    }
+    assert!(
+        tokio::time::timeout(Duration::ZERO, proxy.accept())
+            .await
+            .is_err(),
+        "the proxy was not asked"
+    );
+    for fine in [vec!["93.184.216.34:80".parse().unwrap()], Vec::new()] {
+        let asked = asking(fine);
+        assert!(
+            tokio::time::timeout(CONNECTION_DEADLINE, proxy.accept())
+                .await
+                .is_ok()
+        );
+        asked.abort();
+    }
+}
+
+/// T17: an address that is written out is not looked up, so it is judged before.
+#[tokio::test]
+async fn t17_an_address_that_is_written_out_is_not_asked() {
+    let guarded = |base: &str| {
+        GuardedHttp::new(
+            &Url::parse(base).unwrap(),
+            CONNECTION_DEADLINE,
+            &ProxyRoutes::of(&Environment::default()),
+        )
+        .unwrap()
+    };
+    let asks = async |base: &str, url: &str| {
+        guarded(base)
+            .request(Method::POST, Url::parse(url).unwrap())
+            .await
+            .is_some()
+    };
+    assert!(asks("https://mcp.example/", "https://as.example/revoke").await);
+    assert!(!asks("https://mcp.example/", "https://169.254.169.254/revoke").await);
+    assert!(!asks("https://mcp.example/", "https://[::ffff:a9fe:a9fe]/revoke").await);
+    // However it is written.
+    assert!(!asks("https://mcp.example/", "https://0xa9fea9fe/revoke").await);
+    assert!(!asks("https://mcp.example/", "http://127.1/revoke").await);
+    assert!(asks("http://127.0.0.1:3000/mcp", "http://127.0.0.1:9/revoke").await);
+}
