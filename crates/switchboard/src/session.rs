@@ -1,8 +1,8 @@
 //! One live connection to a server, in either protocol era.
 //!
 //! Opening consumes a connector and returns the session, so a call before the handshake cannot be
-//! written. Owns request ids, pending requests, the handshake, lists, calls with deadlines, and what
-//! the server asks. Leaves restarting to [`crate::server`].
+//! written. Owns request ids, pending requests, the handshake, lists, calls with deadlines, and
+//! what the server asks. Leaves restarting to [`crate::server`].
 //!
 //! | file | what it does |
 //! |---|---|
@@ -26,8 +26,8 @@ use std::time::Duration;
 use self::cache::CacheHint;
 use self::fault::RequestResult;
 use self::in_flight::InFlightCall;
-use self::legacy::LegacySession;
-use self::modern::ModernSession;
+use self::legacy::LegacyHalf;
+use self::modern::ModernHalf;
 use self::peer::{OutboundRequest, ParamField, Peer};
 use self::receiver::{Receiver, TaskGuard};
 use self::roots::RootChanges;
@@ -174,7 +174,7 @@ impl Session {
         self.era.call_tool(&self.peer, &permit, &call).await
     }
 
-    /// Reads a resource, unless the server said that an earlier result may still be used.
+    /// Reads a resource, or returns a cached result that is still fresh.
     pub async fn read(
         &self,
         uri: &str,
@@ -235,7 +235,7 @@ impl Session {
         drop(self.close_gracefully());
     }
 
-    /// The same; the future waits until the server has been told, where the transport tells it.
+    /// The same. The future waits until the transport has told the server.
     pub(crate) fn close_gracefully(&self) -> BoxFuture<'static, ()> {
         self.peer.receiver.end("it was closed");
         self.peer.transport.close()
@@ -250,8 +250,8 @@ impl Drop for Session {
 
 /// The half of a session that depends on its era.
 enum EraSession {
-    Legacy(LegacySession),
-    Modern(ModernSession),
+    Legacy(LegacyHalf),
+    Modern(ModernHalf),
 }
 
 impl EraSession {
@@ -316,7 +316,7 @@ impl EraSession {
     }
 
     /// Whether the server reports every change of a list that it declares to change. A modern one
-    /// does so only while a stream stands.
+    /// does so only while a stream is open.
     fn reports_every_change(&self) -> bool {
         matches!(self, Self::Legacy(_))
     }

@@ -1,5 +1,4 @@
-//! A channel of messages to one server. What travels is bytes of one JSON-RPC message each; this
-//! layer knows no tools.
+//! A channel of JSON-RPC messages to one server. Knows no tools.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,9 +24,9 @@ pub mod http;
 #[cfg(feature = "http")]
 pub mod sse;
 
-/// Opens a channel. A library user can bring one of their own.
+/// Opens a channel. A library user can implement one.
 pub trait Connector: Send + Sync {
-    /// Connects; from then on everything that arrives goes to `inbound`.
+    /// Connects. Whatever arrives goes to `inbound`.
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
@@ -41,7 +40,7 @@ async fn supervised(inbound: Arc<dyn Inbound>, task: impl Future<Output = ()>) {
     }
 }
 
-/// Why no channel came to be: one line, safe to show.
+/// Why a channel could not be opened: one line, safe to show.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConnectFault(pub String);
@@ -159,25 +158,25 @@ pub enum MessageOrigin {
     Shared,
 }
 
-/// Why a wire brings no answer to a request.
+/// Why the transport brings no response to a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireFault {
-    /// The request did not leave: no connection came to be. It may be sent again.
+    /// The request was not sent: there was no connection. It may be sent again.
     #[error("{0}")]
     NotSent(String),
-    /// It left, and no answer came: it may have been executed.
+    /// It was sent, and no response came: it may have been executed.
     #[error("{0}")]
     Lost(String),
-    /// HTTP answered with a status that is no answer.
+    /// An HTTP status instead of a response.
     #[error("HTTP {status}{said}")]
     Status {
-        /// Which.
+        /// The status.
         status: u16,
-        /// The start of what it said beside, for people: empty, or `: …`, safe to show.
+        /// The start of the body, for people: empty, or `: …`, safe to show.
         said: String,
-        /// When it wants to be asked again, where it said so.
+        /// `Retry-After`, if the server sent it.
         retry_after: Option<Duration>,
-        /// The JSON-RPC error object in the body, where there was one.
+        /// The JSON-RPC error object in the body, if there was one.
         error: Option<RawJson>,
     },
     /// A person must log in first.
@@ -222,26 +221,25 @@ pub trait Inbound: Send + Sync {
     /// One message arrived.
     fn message(&self, message: Incoming, origin: MessageOrigin);
 
-    /// How many answers have come so far that a request waited for. Everything else is read at a
-    /// limited rate.
+    /// How many responses have come that a request waited for. Everything else is read at a limited
+    /// rate.
     fn answers(&self) -> u64 {
         0
     }
 
-    /// No answer to this request will come.
+    /// No response to this request will come.
     fn failed(&self, id: u64, fault: WireFault);
 
-    /// The server had forgotten the session and a new one was begun: what was told to the old one
-    /// must be told again.
+    /// The server had lost the session and a new one was begun: subscriptions must be made again.
     fn renewed(&self);
 
-    /// Nobody listened for a while: what the server said unasked meanwhile is lost.
+    /// No stream was open for a while: notifications may have been missed.
     fn missed(&self) {}
 
-    /// Something that is no message arrived; `sample` is the start of it.
+    /// Something arrived that is not a message; `sample` is the start of it.
     fn junk(&self, sample: &[u8]);
 
-    /// A message past the bound was dropped; its id, where the scan found one.
+    /// A message that exceeds the bound was dropped; its id, if one was found.
     fn oversized(&self, id: Option<RequestId>);
 
     /// Nothing more will come. `reason` is one line, safe to show.

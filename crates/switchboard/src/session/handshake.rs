@@ -193,8 +193,8 @@ fn may_be_legacy(fault: &WireFault) -> bool {
     }
 }
 
-/// The revisions of an era that both sides speak, where the server refused ours and named those that
-/// it supports.
+/// The revisions of an era that both sides speak, where the server refused ours and named those
+/// that it supports.
 pub(super) fn supported_revisions(
     fault: &RequestFault,
     era: Era,

@@ -277,16 +277,16 @@ impl Drop for DeadlinePause<'_> {
 /// How many callers' requests are in flight on a session, so that its server can be restarted when
 /// there are none.
 #[derive(Debug, Default)]
-pub(super) struct InFlightCount {
+pub(super) struct InFlightCalls {
     count: AtomicUsize,
     /// Notified when the last one ends.
     idle: Notify,
 }
 
 /// One request; it is counted until this is dropped.
-pub(super) struct InFlightGuard<'a>(&'a InFlightCount);
+pub(super) struct InFlightGuard<'a>(&'a InFlightCalls);
 
-impl InFlightCount {
+impl InFlightCalls {
     pub(super) fn begin(&self) -> InFlightGuard<'_> {
         self.count.fetch_add(1, Ordering::AcqRel);
         InFlightGuard(self)

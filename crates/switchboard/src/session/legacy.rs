@@ -47,7 +47,7 @@ pub(super) use url_elicitation::UrlElicitations;
 const URL_ELICITATION_REQUIRED: i64 = -32042;
 
 /// The legacy half of a session.
-pub(super) struct LegacySession {
+pub(super) struct LegacyHalf {
     /// Serialises callers.
     queue: Arc<CallerQueue>,
     tasks: TaskCapabilities,
@@ -98,12 +98,12 @@ pub(super) fn request<'a>(method: &'a str, fields: &'a [ParamField<'a>]) -> Outb
 }
 
 /// Starts the legacy half of a session whose handshake is over.
-pub(super) fn start(peer: &Peer, hello: &Hello, roots: Option<RootChanges>) -> LegacySession {
+pub(super) fn start(peer: &Peer, hello: &Hello, roots: Option<RootChanges>) -> LegacyHalf {
     let set = peer.receiver.era.set(&INBOUND);
     set.ok().expect("a session has one handshake");
     let tasks = TaskCapabilities::of(hello);
     let subscribing = subscribe::run(peer.clone(), hello.clone());
-    LegacySession {
+    LegacyHalf {
         queue: Arc::default(),
         tasks,
         _subscriptions: peer.receiver.spawn(subscribing),
@@ -119,7 +119,7 @@ async fn report_roots(peer: Peer, mut changes: RootChanges) {
     }
 }
 
-impl LegacySession {
+impl LegacyHalf {
     /// Calls a tool; one that can only be called as a task is called as one.
     pub(super) async fn call_tool(
         &self,

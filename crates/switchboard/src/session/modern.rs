@@ -36,7 +36,7 @@ pub(super) use discover::{discover, discover_once, read_discovery, start_discove
 const MAX_ROUNDS: usize = 16;
 
 /// The modern half of a session.
-pub(super) struct ModernSession {
+pub(super) struct ModernHalf {
     pub(super) revision: Revision,
     _listen: TaskGuard,
 }
@@ -101,10 +101,10 @@ pub(super) fn request<'a>(
 }
 
 /// Starts the modern half of a session whose handshake is over.
-pub(super) fn start(peer: &Peer, hello: &Hello) -> ModernSession {
+pub(super) fn start(peer: &Peer, hello: &Hello) -> ModernHalf {
     let set = peer.receiver.era.set(&INBOUND);
     set.ok().expect("a session has one handshake");
-    ModernSession {
+    ModernHalf {
         revision: hello.revision,
         _listen: peer
             .receiver
@@ -112,7 +112,7 @@ pub(super) fn start(peer: &Peer, hello: &Hello) -> ModernSession {
     }
 }
 
-impl ModernSession {
+impl ModernHalf {
     /// Calls a tool, with the headers that its schema requires where the transport has headers.
     pub(super) async fn call_tool(
         &self,

@@ -106,7 +106,7 @@ impl Receiver {
         };
         self.options.cache.resource_changed(&uri);
         if let Some(events) = &self.options.events {
-            // Nobody listening is fine: the event is for whoever wants it.
+            // There may be no listener.
             let _ = events.send(Event::ResourceUpdated {
                 server: self.options.server.clone(),
                 uri: uri.into(),
@@ -148,7 +148,7 @@ impl Receiver {
         let Some(events) = &self.options.events else {
             return;
         };
-        // Nobody listening is fine: the event is for whoever wants it.
+        // There may be no listener.
         let level = redactor.words(&log.level).for_terminal_line().to_string();
         let _ = events.send(Event::Log {
             server: self.options.server.clone(),

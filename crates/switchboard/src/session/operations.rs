@@ -100,7 +100,7 @@ impl Session {
         .await
     }
 
-    /// Waits for what the server says to a subscription.
+    /// Waits for the server's response to a subscription.
     async fn subscribed(
         &self,
         wait: Duration,
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Whether the server was seen to ask where nothing says for which call.
+    /// Whether the server has asked on a stream that belongs to no call.
     pub fn asks(&self) -> bool {
         self.peer
             .receiver

@@ -1,4 +1,5 @@
-//! What a session is opened with, what the handshake declared, how a call is made, and what was odd.
+//! What a session is opened with, what the handshake declared, how a call is made, and what was
+//! odd.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::fault::read_error;
-use super::in_flight::{InFlightCall, InFlightCount};
+use super::in_flight::{InFlightCall, InFlightCalls};
 use super::legacy::{self, ServerRequests, UrlElicitations};
 use super::peer::notification;
 use super::pending::PendingRequests;
@@ -85,17 +85,17 @@ pub(super) struct Receiver {
     pub(super) era: OnceLock<&'static dyn EraInbound>,
     /// Notified when the server says that a list changed.
     pub(super) list_changed: Notify,
-    /// What the server said to the subscriptions it was told of.
+    /// How the server responded to the subscriptions.
     pub(super) subscription_status: SubscriptionStatus,
     /// Why it ended, once it has.
     pub(super) ended: watch::Sender<Option<String>>,
     /// Why we ended it, where the server broke the protocol.
     pub(super) violation: OnceLock<String>,
-    /// The server has asked where nothing says for which call.
+    /// The server has asked on a stream that belongs to no call.
     pub(super) asked_on_shared_stream: AtomicBool,
     /// The server has asked something while a call was in flight.
     pub(super) asked_during_call: AtomicBool,
-    pub(super) in_flight: InFlightCount,
+    pub(super) in_flight: InFlightCalls,
     /// Lines in a row that were not messages.
     junk_run: AtomicU64,
     /// Counts messages, so that keep-alive sees whether the server is there.
@@ -132,7 +132,7 @@ impl Receiver {
             violation: OnceLock::new(),
             asked_on_shared_stream: AtomicBool::new(false),
             asked_during_call: AtomicBool::new(false),
-            in_flight: InFlightCount::default(),
+            in_flight: InFlightCalls::default(),
             junk_run: AtomicU64::new(0),
             received: AtomicU64::new(0),
             responses: AtomicU64::new(0),

@@ -1,5 +1,5 @@
-//! When a request is sent a second time: the server is busy and said until when, or the response
-//! was lost on its way.
+//! When a request is sent a second time: the server is busy and named a time, or the response was
+//! lost.
 //!
 //! Either way it may have been executed, so only what does no harm twice is sent twice: lists,
 //! handshakes, and calls of tools that the entry names in `idempotent_tools`. Every other request
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{RequestFault, RequestResult};
 use crate::transport::WireFault;
 
-/// However soon a server wants to be asked again, it is left alone for so long.
+/// The shortest pause before the second attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long to wait before the second attempt, if one is worth it and can begin before `deadline`.

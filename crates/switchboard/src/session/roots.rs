@@ -23,7 +23,7 @@ impl Roots {
         self.0.is_some()
     }
 
-    /// What they are told.
+    /// The folders.
     pub fn list(&self) -> Option<Vec<Root>> {
         self.0.as_ref().map(|roots| roots.borrow().clone())
     }

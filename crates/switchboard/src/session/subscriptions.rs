@@ -1,7 +1,7 @@
 //! Subscriptions to resources, and the log level.
 //!
-//! They belong to the server and outlive its sessions. Each session tells its server of them
-//! (`legacy::subscribe`, `modern::listen`) and keeps what the server said.
+//! They belong to the server and outlive its sessions. Each session sends them to its server
+//! (`legacy::subscribe`, `modern::listen`) and keeps how the server responded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -69,7 +69,7 @@ impl Subscriptions {
     }
 }
 
-/// What the server of one session said to the subscriptions it was told of.
+/// How the server of one session responded to the subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionStatus {
     /// Written by the session's own task, read by whoever waits for an outcome.
@@ -80,10 +80,10 @@ pub(super) struct SubscriptionStatus {
     pub(super) acknowledging: tokio::sync::Notify,
 }
 
-/// What the server said to each subscription.
+/// How the server responded to each subscription.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SubscriptionOutcomes {
-    /// Grows when the server has forgotten all subscriptions.
+    /// Grows when the server has lost all subscriptions.
     pub(super) renewals: u64,
     pub(super) resources: BTreeMap<String, Result<(), RequestFault>>,
     pub(super) level: Option<(LogLevel, Result<(), RequestFault>)>,
@@ -108,7 +108,7 @@ impl SubscriptionStatus {
         self.outcomes.borrow().clone()
     }
 
-    /// Notes what the server said, unless it has forgotten all subscriptions since.
+    /// Notes a response, unless the server has lost all subscriptions since.
     pub(super) fn note(&self, renewals: u64, note: impl FnOnce(&mut SubscriptionOutcomes)) {
         self.outcomes.send_modify(|outcomes| {
             if outcomes.renewals == renewals {

@@ -15,7 +15,7 @@ use super::peer::{OutboundRequest, ParamField, Peer, json_string};
 use super::{RequestFault, RequestResult, TaskFault};
 use crate::transport::WireFault;
 
-/// What a server says of a task, in either kind.
+/// The state of a task, in either kind.
 mod state;
 
 /// The tasks that are followed now, so that messages of the server find their call.

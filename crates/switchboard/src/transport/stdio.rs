@@ -21,12 +21,12 @@ use crate::wire::{Outgoing, RawJson, parse};
 /// Requests wait while this much is queued and not yet written.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 
-/// How long the rest of the queue may take to be written when the channel closes: a server that does
-/// not read must still see the end of its input.
+/// How long the rest of the queue may take to be written when the channel closes: a server that
+/// does not read must still see the end of its input.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long the server's output is read after the session has ended: as long as stopping it takes, so
-/// that it gets no broken pipe before.
+/// How long the server's output is read after the session has ended: as long as stopping it takes,
+/// so that it gets no broken pipe before.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much each read asks for.
@@ -173,8 +173,8 @@ async fn write(mut stdin: pipe::Sender, queue: Arc<StdinQueue>) {
     }
 }
 
-/// Takes the whole queue and writes it at once, again and again: what is queued meanwhile is written
-/// together.
+/// Takes the whole queue and writes it at once, again and again: what is queued meanwhile is
+/// written together.
 async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
     let mut taken = Vec::new();
     loop {

@@ -19,7 +19,8 @@ use crate::wire::RawJson;
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A stream that was open for so long has worked: intermediaries end silent ones after half a minute.
+/// A stream that was open for so long has worked: intermediaries end silent ones after half a
+/// minute.
 const LASTING: Duration = Duration::from_secs(10);
 
 /// How long the acknowledgement, the first message on the stream, may take.
@@ -49,8 +50,8 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
         {
             let fresh = match lists.is_empty() && wanted.is_empty() {
                 true => {
-                    // Nothing is left to agree on, and whoever ended the last subscription waits for
-                    // that.
+                    // Nothing is left to agree on, and whoever ended the last subscription waits
+                    // for that.
                     note(&peer, &wanted, |_| Ok(()));
                     Ok(None)
                 }

@@ -1,4 +1,4 @@
-//! What a server says of a task, in either kind. Their spellings differ little.
+//! The state of a task as the server reports it, in either kind. Their spellings differ little.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The tasks that are followed now, so that what the server says of them (progress, a change, a
-//! question) finds the call they belong to.
+//! The tasks that are followed now: finds the call that a message about a task (progress, a change,
+//! a question) belongs to.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -40,8 +40,8 @@ impl FollowedTask {
         let _ = self.id.set(id.to_owned());
     }
 
-    /// Reports the server's words to the caller: with the last progress, or with `count` where there
-    /// are no numbers.
+    /// Reports the server's words to the caller: with the last progress, or with `count` where
+    /// there are no numbers.
     pub(in crate::session) fn report(&self, count: u32, words: Redacted) {
         let (progress, total) = self.progress().unwrap_or((f64::from(count), None));
         self.call.progress(progress, total, Some(words));

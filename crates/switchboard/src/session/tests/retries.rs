@@ -140,7 +140,8 @@ async fn f22_what_changed_during_the_wait_is_not_sent() {
     peer.quiet();
 }
 
-/// The same for the connection that the call goes over, and for a tool that the configuration hides.
+/// The same for the connection that the call goes over, and for a tool that the configuration
+/// hides.
 #[tokio::test(start_paused = true)]
 async fn p6_a_call_is_not_sent_once_one_of_its_definitions_is_not_offered() {
     for (hides, own) in [(false, false), (false, true), (true, false), (true, true)] {

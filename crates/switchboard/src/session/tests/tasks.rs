@@ -718,8 +718,8 @@ async fn t31_a_legacy_task_that_needs_a_page_visited_is_asked_for_once_more_afte
     }
 }
 
-/// SubscriptionStatus of a change, it asks at once, though never more often than every 100 ms. A modern server is
-/// asked to tell where polls are far apart.
+/// SubscriptionStatus of a change, it asks at once, though never more often than every 100 ms. A
+/// modern server is asked to tell where polls are far apart.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
     for legacy in [Some(EVERYTHING), None] {
