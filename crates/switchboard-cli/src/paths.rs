@@ -95,6 +95,13 @@ impl Paths {
                     format!("using {}, found above the current folder", files.join(", "))
                 }));
         }
+        let foreign = config::foreign_project_files(&self.current);
+        lines.extend(foreign.iter().map(|file| {
+            format!(
+                "{} was not read: it is above the current folder and belongs to another user, or its folder does; to use it, give it with `-c`",
+                shown(file)
+            )
+        }));
         let linked = config::linked_project_files(&self.project, &self.config, &self.home);
         lines.extend(linked.into_iter().map(|LinkedFile { file, link }| match file == link {
             true => {

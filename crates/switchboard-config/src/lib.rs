@@ -89,7 +89,9 @@ pub use reference::ReferenceSyntax;
 pub use resolve_launch::{LaunchFault, ResolvedLaunch, resolve_launch};
 pub use resolve_url::{ResolvedUrl, UrlFault, resolve_url};
 pub use schema::schema;
-pub use search::{LinkedFile, linked_project_files, project_folder, search, search_order};
+pub use search::{
+    LinkedFile, foreign_project_files, linked_project_files, project_folder, search, search_order,
+};
 pub use server_config::{
     Asks, MAX_MESSAGE_BYTES, Protocol, ServerConfig, Sharing, Source, Start, TimeField, Timeouts,
 };

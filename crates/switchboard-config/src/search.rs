@@ -1,6 +1,9 @@
 //! Finds configuration files if none was given.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use nix::unistd::Uid;
 
 use super::{ConfigFile, Scope};
 
@@ -22,19 +25,64 @@ const OF_HOME: [&str; 2] = [".agents/mcp.json", ".gemini/settings.json"];
 const OF_REPOSITORY: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 /// The folder of the project that `current` belongs to: the nearest one with a project's file, from
-/// `current` up to the root of its repository; `current` itself if there is none.
+/// `current` up to the root of its repository; `current` itself if there is none. A folder above
+/// `current` that belongs to another user, or whose files do, is passed over:
+/// [`foreign_project_files`] lists these.
 pub fn project_folder(current: &Path) -> PathBuf {
-    let has_any =
-        |folder: &Path, names: &[&str]| names.iter().any(|name| is_there(&folder.join(name)));
-    let root = current
+    project_folder_of(current, Uid::effective())
+}
+
+fn project_folder_of(current: &Path, user: Uid) -> PathBuf {
+    let own = folders_with_files(current).find(|folder| is_usable(folder, current, user));
+    own.unwrap_or(current).to_owned()
+}
+
+/// The project's files that [`project_folder`] passes over, because they or their folder belong to
+/// another user: whoever may write above the current folder could place them there.
+pub fn foreign_project_files(current: &Path) -> Vec<PathBuf> {
+    foreign_project_files_of(current, Uid::effective())
+}
+
+fn foreign_project_files_of(current: &Path, user: Uid) -> Vec<PathBuf> {
+    folders_with_files(current)
+        .take_while(|folder| !is_usable(folder, current, user))
+        .flat_map(project_files_in)
+        .collect()
+}
+
+/// The folders with a project's file, from `current` up to the root of its repository.
+fn folders_with_files(current: &Path) -> impl Iterator<Item = &Path> {
+    let is_root = |folder: &&Path| {
+        OF_REPOSITORY
+            .iter()
+            .any(|name| is_there(&folder.join(name)))
+    };
+    let root = current.ancestors().find(is_root).unwrap_or(current);
+    current
         .ancestors()
-        .find(|folder| has_any(folder, &OF_REPOSITORY))
-        .unwrap_or(current);
-    let inside = current
-        .ancestors()
-        .take_while(|folder| folder.starts_with(root));
-    let mut with_files = inside.filter(|folder| has_any(folder, &OF_PROJECT));
-    with_files.next().unwrap_or(current).to_owned()
+        .take_while(move |folder| folder.starts_with(root))
+        .filter(|folder| project_files_in(folder).next().is_some())
+}
+
+fn project_files_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let paths = OF_PROJECT.map(|name| folder.join(name));
+    paths.into_iter().filter(|path| is_there(path))
+}
+
+/// Whether the project's files in this folder may be used: all of them, and the folders they are in,
+/// are the user's own, or it is the current folder.
+fn is_usable(folder: &Path, current: &Path, user: Uid) -> bool {
+    let is_own = |path: &Path| {
+        path.symlink_metadata()
+            .is_ok_and(|found| found.uid() == user.as_raw())
+    };
+    let mut files = project_files_in(folder);
+    folder == current
+        || files.all(|file| {
+            file.ancestors()
+                .take_while(|path| path.starts_with(folder))
+                .all(is_own)
+        })
 }
 
 /// Every path that is searched, highest precedence first: the project's, then the user's own.
@@ -122,4 +170,38 @@ fn link_on_path(folder: &Path, file: &Path) -> Option<PathBuf> {
         .rev()
         .find(|path| path.is_symlink())
         .map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// T1: whoever may write to a folder above the current one cannot make us read a file there.
+    #[test]
+    fn t1_files_above_the_current_folder_that_belong_to_another_user_are_passed_over() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().canonicalize().unwrap();
+        let below = root.join("a/b");
+        std::fs::create_dir_all(&below).unwrap();
+        std::fs::create_dir(root.join(".git")).unwrap();
+        let file = root.join("a/.mcp.json");
+        std::fs::write(&file, "{}").unwrap();
+        let (own, other) = (
+            Uid::effective(),
+            Uid::from_raw(Uid::effective().as_raw() + 1),
+        );
+
+        assert_eq!(project_folder_of(&below, own), root.join("a"));
+        assert_eq!(foreign_project_files_of(&below, own), Vec::<PathBuf>::new());
+        assert_eq!(project_folder_of(&below, other), below);
+        assert_eq!(foreign_project_files_of(&below, other), [file]);
+        // Where it is the current folder, it is as it was: nothing starts before it is accepted.
+        assert_eq!(project_folder_of(&root.join("a"), other), root.join("a"));
+        assert_eq!(
+            foreign_project_files_of(&root.join("a"), other),
+            Vec::<PathBuf>::new()
+        );
+    }
 }

@@ -283,6 +283,39 @@ fn t1_t6_a_person_is_asked_once_about_a_folder() {
     }
 }
 
+/// As git does with repositories: a file above the current folder counts only if it is one's own.
+/// Only root can give a file away, so elsewhere the test of the search alone holds.
+#[test]
+fn t1_a_projects_file_above_the_current_folder_that_is_another_users_is_not_read() {
+    if !nix::unistd::Uid::effective().is_root() {
+        return;
+    }
+    let home = Home::new();
+    let serve = leaves_its_folder(&home);
+    let root = home.path("repository");
+    let deep = root.join("a");
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::create_dir(root.join(".git")).unwrap();
+    let file = root.join(".mcp.json");
+    let text = json!({"mcpServers": {"planted": {"command": serve}}}).to_string();
+    std::fs::write(&file, text).unwrap();
+    std::os::unix::fs::chown(&file, Some(12345), None).unwrap();
+    let ran = run_in(&home, &deep, &["status", "--json"]);
+    assert_eq!(ran.json()["servers"], json!([]), "{ran:?}");
+    let notices: Vec<_> = ran
+        .stderr
+        .lines()
+        .filter(|line| line.contains(".mcp.json") && line.contains("belongs to another user"))
+        .collect();
+    assert_eq!(notices.len(), 1, "{ran:?}");
+    let given = run_in(&home, &deep, &["-c", "../.mcp.json", "status", "--json"]);
+    assert_eq!(
+        given.json()["servers"][0]["name"],
+        json!("planted"),
+        "{given:?}"
+    );
+}
+
 /// A project's files hold in its folders too, up to the repository's root, and one line says which
 /// file is used.
 #[test]
