@@ -3,11 +3,14 @@
 
 use switchboard::config::{Endpoint, Scope, ServerConfig};
 use switchboard::name::ServerName;
+use switchboard::server::private_working_folder;
+use switchboard::store::Store;
 use switchboard::trust::{self, FolderAnswer};
 
 use std::path::PathBuf;
 
 use crate::failure::Failure;
+use crate::paths::Paths;
 use crate::setup::{Setup, block_on};
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
@@ -59,6 +62,18 @@ fn affected_servers(setup: &Setup, only: Option<&[ServerName]>) -> Vec<String> {
     servers
         .map(|server| format!("\"{}\"", server.name))
         .collect()
+}
+
+/// The private folder that a server runs in, if it runs in one. Made when it is first started.
+pub(crate) fn private_folder_of(
+    server: &ServerConfig,
+    paths: &Paths,
+    store: &dyn Store,
+) -> Option<PathBuf> {
+    let is_private = runs_in_current_folder(server)
+        && trust::folder_answer(&paths.current, store) != Some(FolderAnswer::Accepted);
+    let folder = private_working_folder(&paths.private_folder(), &server.name);
+    (is_private && folder.is_dir()).then_some(folder)
 }
 
 pub(crate) fn runs_in_current_folder(server: &ServerConfig) -> bool {

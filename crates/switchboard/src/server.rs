@@ -26,6 +26,7 @@ pub use connectors::Connectors;
 pub use dialect_status::DialectStatus;
 #[cfg(feature = "http")]
 pub use endpoint::SharedStack;
+pub use endpoint::private_working_folder;
 pub use launch_store::remembered_offerings;
 pub use state::{ConnectStep, Snapshot, State, Wire};
 pub use stderr::ServerStderr;

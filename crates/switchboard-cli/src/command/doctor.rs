@@ -1,5 +1,6 @@
 //! `doctor`: starts each server, times each step, and reports what it found and what to try.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,6 +16,7 @@ use crate::notices::describe_unset_variable;
 use crate::setup::{OutputScope, Setup, describe_containment, no_server_notice};
 use crate::view::server::{endpoint, era_word, escaped, session_count, state_word, transport_name};
 use crate::view::{counted, mask, table};
+use crate::working_folder::private_folder_of;
 use crate::{hints, output, progress};
 
 mod reachability;
@@ -37,6 +39,7 @@ pub(crate) fn run(options: &Options, args: &DoctorArgs) -> Result<u8, Failure> {
         output::notice(&no_server_notice());
     }
     let environment = setup.environment.clone();
+    let (paths, store) = (setup.paths.clone(), setup.store.clone());
     setup.run(only, async |host, _| {
         start_and_wait(host, server, options.wait).await;
         let network = reachability::probe_servers(host, server, &environment).await;
@@ -46,7 +49,10 @@ pub(crate) fn run(options: &Options, args: &DoctorArgs) -> Result<u8, Failure> {
         let servers = host.servers();
         let handles: Vec<_> =
             servers.iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())).collect();
-        let findings: Vec<_> = handles.iter().map(|handle| examine_server(handle, host, &network)).collect();
+        let findings: Vec<_> = handles.iter().map(|handle| {
+            let private = private_folder_of(&handle.config, &paths, &*store);
+            examine_server(handle, host, &network, private)
+        }).collect();
         let logins = login_storage(host).await;
         if options.json {
             let servers: Vec<_> = findings.iter().map(Finding::as_json).collect();
@@ -145,6 +151,7 @@ fn examine_server(
     handle: &ServerHandle,
     host: &Host,
     network: &reachability::NetworkFacts,
+    private_folder: Option<PathBuf>,
 ) -> Finding {
     let snapshot = handle.snapshot();
     let config = &*handle.config;
@@ -228,7 +235,8 @@ fn examine_server(
             facts.push(("History", escaped(happened)));
         }
         advice.extend(
-            command_to_run(config).map(|command| format!("run it by hand: {}", escaped(&command))),
+            command_to_run(config, private_folder)
+                .map(|command| format!("run it by hand: {}", escaped(&command))),
         );
         if let Endpoint::Http(http) = &config.endpoint {
             advice.extend(config.dialect.profile().how_to_change_wire(http.wire));
@@ -337,16 +345,18 @@ fn headline(state: &State, steps: &[(ConnectStep, Duration)]) -> String {
 }
 
 /// A command to copy. References stay references for the shell; secrets are masked.
-fn command_to_run(config: &ServerConfig) -> Option<String> {
+fn command_to_run(config: &ServerConfig, private_folder: Option<PathBuf>) -> Option<String> {
     let stdio = match &config.endpoint {
         Endpoint::Stdio(stdio) => stdio,
         Endpoint::Http(http) => return reachability::curl_command(&http.url),
         Endpoint::Invalid(_) => return None,
     };
-    let in_project = || {
-        (config.source.scope == Scope::Project).then(|| config.source.folder.display().to_string())
-    };
-    let cwd = stdio.cwd.clone().or_else(in_project);
+    let in_project = (config.source.scope == Scope::Project).then(|| &*config.source.folder);
+    let folder = in_project.or(private_folder.as_ref());
+    let cwd = stdio
+        .cwd
+        .clone()
+        .or_else(|| folder.map(|folder| folder.display().to_string()));
     let shown = StdioEndpoint {
         args: mask::arguments(&stdio.args),
         cwd,

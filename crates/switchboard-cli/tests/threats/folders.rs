@@ -283,6 +283,37 @@ fn t1_t6_a_person_is_asked_once_about_a_folder() {
     }
 }
 
+/// `doctor`'s command to copy runs where the server ran.
+#[test]
+fn the_command_to_run_by_hand_runs_in_the_servers_private_folder() {
+    let home = Home::new();
+    let (folder, _) = hostile(&home);
+    script(&home.path("fails"), "pwd >&2\nexit 3");
+    let fails = home.path("fails").display().to_string();
+    home.user_file(&format!("[servers.mine]\ncommand = {fails:?}\n"));
+    let doctor = run_in(&home, &folder, &["doctor", "--json"]).json();
+    let advice = doctor["servers"][0]["try"].as_array().unwrap();
+    let line = advice
+        .iter()
+        .find_map(|line| line.as_str().unwrap().strip_prefix("run it by hand: "))
+        .unwrap();
+    let by_hand = std::process::Command::new("/bin/sh")
+        .args(["-c", line])
+        .output()
+        .unwrap();
+    let ran = Ran::of(&by_hand);
+    let private = home
+        .path("state/switchboard/private")
+        .canonicalize()
+        .unwrap();
+    assert_eq!(ran.code, Some(3), "{line}: {ran:?}");
+    assert_eq!(
+        ran.stderr.trim_end(),
+        private.join("mine.cwd").display().to_string(),
+        "{line}"
+    );
+}
+
 /// As git does with repositories: a file above the current folder counts only if it is one's own.
 /// Only root can give a file away, so elsewhere the test of the search alone holds.
 #[test]

@@ -24,6 +24,7 @@ use crate::config::{
     resolve_launch,
 };
 use crate::launch::{Child, Command, Exit, Launcher, StopTiming};
+use crate::name::ServerName;
 use crate::secret::Redactor;
 use crate::session::{Hello, OpenFault, OpenOptions, RequestFault, Session};
 use crate::store;
@@ -335,9 +336,14 @@ fn command(launch: &ResolvedLaunch) -> Command {
     }
 }
 
+/// Where a server of the user's own runs that names no folder, below the host's private folder.
+pub fn private_working_folder(private: &Path, server: &ServerName) -> PathBuf {
+    private.join(format!("{server}.cwd"))
+}
+
 /// A folder for this server alone, made where it is missing.
 fn own_folder(private: &Path, config: &ServerConfig) -> Result<PathBuf, String> {
-    let folder = private.join(format!("{}.cwd", config.name));
+    let folder = private_working_folder(private, &config.name);
     match store::make_private_folder(private).and_then(|()| store::make_private_folder(&folder)) {
         Ok(()) => Ok(folder),
         Err(error) => Err(format!(
