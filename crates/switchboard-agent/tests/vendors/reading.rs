@@ -93,9 +93,6 @@ fn every_recorded_error_is_a_fault_of_its_kind() {
             }
             _ => FaultKind::InvalidRequest,
         };
-        if interaction.body.contains("json_schema and grammar") {
-            continue;
-        }
         assert_eq!(fault.kind, expected, "{}: {fault}", interaction.place);
         assert!(!fault.message.is_empty());
         count += 1;

@@ -37,8 +37,8 @@ pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> Strin
     };
     if context.tools.loaded().next().is_some() {
         let tools = context.tools.loaded().map(|spec| {
-            let is_deferred =
-                context.tools.is_late(&spec.name) && referenced.contains(spec.name.as_str());
+            let name = spec.name.as_str();
+            let is_deferred = referenced.contains(name) && context.tools.is_late(name);
             tool(spec, is_deferred)
         });
         body = body.raw("tools", &array(tools));
