@@ -16,7 +16,7 @@ pub struct LoginFault {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(in crate::auth) enum LoginFaultReason {
-    #[error("no such server is configured; `switchboard status` lists them")]
+    #[error("no such server is configured")]
     Unknown,
     #[error("it is a program on this machine; only servers with a `url` have logins")]
     NoUrl,
