@@ -1,7 +1,7 @@
-//! Which servers of project files a person has accepted: by canonical path, name and fingerprint.
+//! Which servers of project files a person has accepted, by canonical path, name and fingerprint.
 //!
-//! Decides nothing about calls; that is the gate's. Never consults `.git`, workspace settings or
-//! where a link points.
+//! Calls are the gate's to decide. Trust never depends on `.git`, workspace settings or the target
+//! of a link.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use crate::line_diff::all_lines;
 use crate::name::ServerName;
 use crate::store::{Store, StoreError, StoreTable};
 
+pub use accepted::{AcceptedEntry, accepted_entries};
 pub use folders::{
     FolderAnswer, accept_folder, accepted_folders, decline_folder, folder_answer, forget_folder,
 };
@@ -21,33 +22,32 @@ pub use permissions::{
     AcceptedPermissions, accept_permissions, accepted_permissions, is_first_mention,
     permissions_trust_state, revoke_permissions,
 };
-pub use remembered::{AcceptedEntry, accepted_entries};
 
+mod accepted;
 mod folders;
 mod permissions;
-mod remembered;
 
 #[cfg(test)]
 mod tests;
 
-/// What is known about one entry.
+/// Whether an entry is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustState {
-    /// May start: the user's own file, given with `-c`, or accepted as it stands now.
+    /// May start: in the user's own file, given with `-c`, or accepted in its present form.
     Trusted,
-    /// Never accepted, or not acceptable ([`Disclosure::refused`]).
+    /// Never accepted, or impossible to accept ([`Disclosure::refused`]).
     New,
-    /// Accepted in another form; the lines differ as shown (`-` then, `+` now).
+    /// Accepted in another form.
     Changed {
-        /// What was accepted, and what stands now, line by line.
+        /// The difference, line by line: `-` as accepted, `+` now.
         diff: Vec<String>,
     },
 }
 
-/// Why a yes was not recorded.
+/// Why an entry could not be accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
-    /// The entry sets variables that a project may not.
+    /// The entry sets variables that a project's file may not set.
     #[error(
         "server \"{server}\" cannot be accepted: it sets {variables}, which a project's file may not; remove it there, or move the entry to \
          your own file"
@@ -58,12 +58,12 @@ pub enum AcceptError {
         /// The variables.
         variables: String,
     },
-    /// It could not be remembered.
+    /// The acceptance could not be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Where an entry stands.
+/// Whether an entry is trusted.
 pub fn trust_state(
     server: &ServerConfig,
     environment: &Environment,
@@ -72,26 +72,26 @@ pub fn trust_state(
     if server.source.scope != Scope::Project {
         return TrustState::Trusted;
     }
-    recorded(server, environment, store)
+    stored_state(server, environment, store)
 }
 
-/// Whether a person has accepted this very entry, whoever's file it stands in. A file that changes
-/// while it is watched needs this.
+/// Whether a person has accepted exactly this entry, in any file. Changes of a watched file need
+/// this.
 pub fn is_accepted(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> bool {
-    recorded(server, environment, store) == TrustState::Trusted
+    stored_state(server, environment, store) == TrustState::Trusted
 }
 
-/// What the answers given so far say of an entry.
-fn recorded(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> TrustState {
+/// The trust state of an entry by the stored acceptances.
+fn stored_state(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> TrustState {
     let now = disclose(server, environment);
     if !now.refused.is_empty() {
         return TrustState::New;
     }
     let accepted = match store.get(StoreTable::Trust, &shelf_key(&now)) {
         Ok(accepted) => {
-            accepted.and_then(|accepted| serde_json::from_str::<Accepted>(&accepted).ok())
+            accepted.and_then(|accepted| serde_json::from_str::<StoredAcceptance>(&accepted).ok())
         }
-        // What cannot be read was not accepted; but the person should know why they are asked
+        // What cannot be read counts as not accepted; the warning says why the person is asked
         // again.
         Err(fault) => {
             tracing::warn!(server = %server.name, %fault, "what was trusted cannot be read");
@@ -107,7 +107,7 @@ fn recorded(server: &ServerConfig, environment: &Environment, store: &dyn Store)
     }
 }
 
-/// Records a yes for exactly what was disclosed.
+/// Stores the acceptance of exactly what was disclosed.
 pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptError> {
     if !disclosure.refused.is_empty() {
         let names: Vec<&str> = disclosure
@@ -120,7 +120,7 @@ pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptEr
             variables: names.join(", "),
         });
     }
-    let accepted = Accepted {
+    let accepted = StoredAcceptance {
         server: disclosure.name.to_string(),
         file: disclosure.file.clone(),
         key: disclosure.key.to_hex(),
@@ -131,12 +131,12 @@ pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptEr
     Ok(store.put(StoreTable::Trust, &shelf_key(disclosure), &text)?)
 }
 
-/// Forgets a yes: the entry waits again.
+/// Removes an acceptance.
 pub fn revoke(disclosure: &Disclosure, store: &dyn Store) -> Result<(), StoreError> {
     store.remove(StoreTable::Trust, &shelf_key(disclosure))
 }
 
-/// The entries of project files that wait for a person.
+/// The entries that are not trusted.
 pub fn waiting<'a>(
     config: &'a Config,
     environment: &Environment,
@@ -145,16 +145,16 @@ pub fn waiting<'a>(
     config
         .servers
         .values()
-        // What cannot be read cannot start either: there is nothing to accept in it.
+        // An invalid entry cannot start, so there is nothing to accept.
         .filter(|server| !matches!(server.endpoint, Endpoint::Invalid(_)))
         .map(|server| (&**server, trust_state(server, environment, store)))
         .filter(|(_, trust_state)| *trust_state != TrustState::Trusted)
         .collect()
 }
 
-/// What is remembered of a yes.
+/// A stored acceptance.
 #[derive(Serialize, Deserialize)]
-struct Accepted {
+struct StoredAcceptance {
     #[serde(default)]
     server: String,
     #[serde(default)]
@@ -165,8 +165,8 @@ struct Accepted {
     values: BTreeMap<String, String>,
 }
 
-/// The place of an entry's yes. The path in the key proper is exact; here it is for people, and may
-/// be approximate.
+/// The key of an acceptance in the store. Its path may be lossy; the fingerprint covers the exact
+/// one.
 fn shelf_key(disclosure: &Disclosure) -> String {
     format!(
         "{} in {}",
@@ -175,7 +175,7 @@ fn shelf_key(disclosure: &Disclosure) -> String {
     )
 }
 
-fn difference(accepted: &Accepted, now: &Disclosure) -> Vec<String> {
+fn difference(accepted: &StoredAcceptance, now: &Disclosure) -> Vec<String> {
     let mut lines = all_lines(&accepted.lines, &now.stored_lines);
     for (name, value) in &now.variable_hashes {
         if accepted.values.get(name).is_some_and(|then| then != value) {

@@ -1,8 +1,8 @@
-//! The folders in which a person lets their own servers run that name no working folder: by
-//! canonical path, each with its answer.
+//! In which folders the user's own servers without a `cwd` may run: a person's answer for each
+//! canonical path.
 //!
-//! A folder's files decide what such servers do (`.npmrc`, modules, relative arguments), so running
-//! there is an answer of its own.
+//! A folder's files influence such servers (`.npmrc`, modules, relative arguments), so each folder
+//! is accepted separately.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::store::{Store, StoreError, StoreTable};
 pub enum FolderAnswer {
     /// Their own servers may run in it.
     Accepted,
-    /// They may not; not to be asked again.
+    /// They may not, and the person is not asked again.
     Declined,
 }
 
@@ -26,8 +26,7 @@ impl FolderAnswer {
     }
 }
 
-/// The answer about this very folder; `None` where nobody was asked, or where what is remembered
-/// cannot be read.
+/// The answer for exactly this folder; `None` if there is none, or if it cannot be read.
 pub fn folder_answer(folder: &Path, store: &dyn Store) -> Option<FolderAnswer> {
     let remembered = store.get(StoreTable::Folders, &key(folder)?).ok()??;
     [FolderAnswer::Accepted, FolderAnswer::Declined]
@@ -35,17 +34,17 @@ pub fn folder_answer(folder: &Path, store: &dyn Store) -> Option<FolderAnswer> {
         .find(|answer| as_json(*answer) == remembered)
 }
 
-/// Lets the user's own servers run in a folder.
+/// Stores that the user's own servers may run in a folder.
 pub fn accept_folder(folder: &Path, store: &dyn Store) -> Result<(), StoreError> {
     answer(folder, FolderAnswer::Accepted, store)
 }
 
-/// Remembers a no, so that it is not asked again.
+/// Stores that they may not, so that the person is not asked again.
 pub fn decline_folder(folder: &Path, store: &dyn Store) -> Result<(), StoreError> {
     answer(folder, FolderAnswer::Declined, store)
 }
 
-/// Forgets the answer about a folder, also about one that is no longer there.
+/// Removes the answer for a folder, which need not exist any more.
 pub fn forget_folder(folder: &Path, store: &dyn Store) -> Result<(), StoreError> {
     let path = folder.to_str().map(str::to_owned);
     key(folder)
@@ -76,7 +75,7 @@ fn answer(folder: &Path, answer: FolderAnswer, store: &dyn Store) -> Result<(), 
     store.put(StoreTable::Folders, &key, &as_json(answer))
 }
 
-/// Exact or not at all: a path that is not Unicode could be taken for another.
+/// `None` for a path that is not Unicode: a lossy key could be that of another folder.
 fn key(folder: &Path) -> Option<String> {
     folder
         .canonicalize()

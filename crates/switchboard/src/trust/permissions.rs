@@ -1,5 +1,5 @@
-//! Whether a person has accepted what a project's file would let run without asking. A yes holds
-//! for exactly that text.
+//! Whether a person has accepted what a project's file would allow without asking. An acceptance
+//! covers exactly that text.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::store::{Store, StoreError, StoreTable};
 pub struct AcceptedPermissions {
     /// The file.
     pub file: String,
-    /// What it lets run without asking, one fact a line.
+    /// What it allows without asking, one fact per line.
     pub lines: Vec<String>,
     /// The file's ask and deny rules at that time.
     #[serde(default)]
@@ -23,19 +23,19 @@ pub struct AcceptedPermissions {
     key: String,
 }
 
-/// What is remembered of one file.
+/// What is stored for one file.
 #[derive(Default, Serialize, Deserialize)]
-struct Remembered {
+struct StoredPermissions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     accepted: Option<AcceptedPermissions>,
-    /// The key of what a person was told about.
+    /// The key of the permissions that a person was last told about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mentioned: Option<String>,
 }
 
-/// Whether what a project's file would let run without asking was accepted, as it stands now.
+/// Whether what a project's file would allow without asking was accepted in its present form.
 pub fn permissions_trust_state(project: &ProjectPermissions, store: &dyn Store) -> TrustState {
-    match remembered(&project.file, store).accepted {
+    match stored(&project.file, store).accepted {
         Some(accepted)
             if accepted.key == project.key().to_hex() && has_all_exceptions(project, &accepted) =>
         {
@@ -54,8 +54,8 @@ pub fn permissions_trust_state(project: &ProjectPermissions, store: &dyn Store) 
     }
 }
 
-/// A rule that asks or denies and is gone would let more run than was accepted; one that is new
-/// lets less.
+/// Without an earlier ask or deny rule more would be allowed than was accepted; additional ones
+/// allow less.
 fn has_all_exceptions(project: &ProjectPermissions, accepted: &AcceptedPermissions) -> bool {
     accepted
         .exceptions
@@ -63,7 +63,7 @@ fn has_all_exceptions(project: &ProjectPermissions, accepted: &AcceptedPermissio
         .all(|exception| project.exceptions.contains(exception))
 }
 
-/// Records a yes for exactly what the file says now.
+/// Stores the acceptance of exactly what the file says now.
 pub fn accept_permissions(
     project: &ProjectPermissions,
     store: &dyn Store,
@@ -78,7 +78,7 @@ pub fn accept_permissions(
     };
     put(
         &project.file,
-        &Remembered {
+        &StoredPermissions {
             accepted: Some(accepted),
             mentioned: Some(key),
         },
@@ -86,10 +86,10 @@ pub fn accept_permissions(
     )
 }
 
-/// Whether a person has not been told yet of what the file says now. Asking remembers that they
+/// Whether a person has not been told yet about what the file says now. The call stores that they
 /// are.
 pub fn is_first_mention(project: &ProjectPermissions, store: &dyn Store) -> bool {
-    let (mut known, key) = (remembered(&project.file, store), project.key().to_hex());
+    let (mut known, key) = (stored(&project.file, store), project.key().to_hex());
     let is_first = known.mentioned.as_ref() != Some(&key);
     if is_first {
         known.mentioned = Some(key);
@@ -105,20 +105,24 @@ pub fn accepted_permissions(store: &dyn Store) -> Result<Vec<AcceptedPermissions
     let all = store.all(StoreTable::Permissions)?;
     Ok(all
         .into_iter()
-        .filter_map(|(_, text)| serde_json::from_str::<Remembered>(&text).ok()?.accepted)
+        .filter_map(|(_, text)| {
+            serde_json::from_str::<StoredPermissions>(&text)
+                .ok()?
+                .accepted
+        })
         .collect())
 }
 
-/// Forgets a yes by the file that it was given for: the project only tightens again.
+/// Removes the acceptance of a file.
 pub fn revoke_permissions(file: &str, store: &dyn Store) -> Result<(), StoreError> {
     store.remove(StoreTable::Permissions, file)
 }
 
-fn remembered(file: &Path, store: &dyn Store) -> Remembered {
+fn stored(file: &Path, store: &dyn Store) -> StoredPermissions {
     let text = store
         .get(StoreTable::Permissions, &shelf_key(file))
         .unwrap_or_else(|fault| {
-            // What cannot be read was not accepted.
+            // What cannot be read counts as not accepted.
             tracing::warn!(%fault, "what project files may let run cannot be read");
             None
         });
@@ -126,12 +130,12 @@ fn remembered(file: &Path, store: &dyn Store) -> Remembered {
         .unwrap_or_default()
 }
 
-fn put(file: &Path, known: &Remembered, store: &dyn Store) -> Result<(), StoreError> {
+fn put(file: &Path, known: &StoredPermissions, store: &dyn Store) -> Result<(), StoreError> {
     let text = serde_json::to_string(known).expect("texts and lists of texts are JSON");
     store.put(StoreTable::Permissions, &shelf_key(file), &text)
 }
 
-/// The path in the key proper is exact; here it is for people, and may be approximate.
+/// May be lossy; the fingerprint covers the exact path.
 fn shelf_key(file: &Path) -> String {
     file.to_string_lossy().into_owned()
 }

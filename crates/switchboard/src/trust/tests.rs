@@ -536,7 +536,7 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
             "{said}"
         );
         // Whatever the store says, from wherever it came.
-        let forged = Accepted {
+        let forged = StoredAcceptance {
             server: "a".to_owned(),
             file: disclosure.file.clone(),
             key: disclosure.key.to_hex(),

@@ -1,8 +1,8 @@
-//! What was accepted so far, to be listed and revoked without the file at hand.
+//! Lists and revokes accepted entries, also of files that no longer exist.
 
 use std::path::PathBuf;
 
-use super::Accepted;
+use super::StoredAcceptance;
 use crate::store::{Store, StoreError, StoreTable};
 
 /// An entry of a project's file that a person accepted.
@@ -10,16 +10,16 @@ use crate::store::{Store, StoreError, StoreTable};
 pub struct AcceptedEntry {
     /// The server's name.
     pub server: String,
-    /// The file it stands in.
+    /// Its file.
     pub file: PathBuf,
-    /// What was accepted, one fact a line, without secrets.
+    /// What was accepted, one fact per line, without secrets.
     pub lines: Vec<String>,
     /// Its key in the store.
     key: String,
 }
 
 impl AcceptedEntry {
-    /// Forgets the yes: the entry waits again.
+    /// Removes the acceptance.
     pub fn revoke(&self, store: &dyn Store) -> Result<(), StoreError> {
         store.remove(StoreTable::Trust, &self.key)
     }
@@ -28,7 +28,7 @@ impl AcceptedEntry {
 /// Every entry that was accepted, by file and name.
 pub fn accepted_entries(store: &dyn Store) -> Result<Vec<AcceptedEntry>, StoreError> {
     let read = |(key, value): (String, String)| {
-        let Accepted {
+        let StoredAcceptance {
             server,
             file,
             lines,
