@@ -230,7 +230,7 @@ pub(crate) fn walk(config: &Config, catalog: &Catalog, walks: usize) -> Result<f
         Grants::default(),
         Validators::default(),
     );
-    let arguments = RawJson::parse(ECHO_ARGUMENTS)?;
+    let (arguments, caller) = (RawJson::parse(ECHO_ARGUMENTS)?, CallerId::new("bench"));
     let step = (catalog.tools().len() / SPREAD).max(1);
     let names: Vec<&str> = catalog
         .tools()
@@ -251,6 +251,7 @@ pub(crate) fn walk(config: &Config, catalog: &Catalog, walks: usize) -> Result<f
         match gate.decide(
             DecisionRequest {
                 tool,
+                caller: &caller,
                 pre_approved: false,
             },
             &grants,

@@ -147,13 +147,13 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let message = error.to_string();
         match error {
-            CallError::Unresolved { .. } => {
-                // After the fact comes a suggestion, or why the tool is withheld.
-                match message.split_once("; ") {
-                    Some((fact, advice)) => Self::new(Code::Usage, fact).hint(advice),
-                    None => Self::new(Code::Usage, message)
-                        .hint(format!("{} lists the tools", hints::command(&["tools"]))),
-                }
+            CallError::Unresolved { name, why } => {
+                let hint = match why.to_string() {
+                    // What was probably meant, or why it is withheld.
+                    suggestion if !suggestion.is_empty() => suggestion,
+                    _ => format!("{} lists the tools", hints::command(&["tools"])),
+                };
+                Self::new(Code::Usage, format!("no tool {name:?}")).hint(hint)
             }
             CallError::UnknownServer { .. } => Self::new(Code::Usage, message)
                 .hint(format!("{} lists them", hints::command(&["status"]))),
@@ -165,12 +165,9 @@ impl From<CallError> for Failure {
                 Self::new(Code::Usage, message).server(server).hint(hint)
             }
             CallError::Denied {
-                server,
-                tool,
-                advice,
-                ..
+                server, tool, hint, ..
             } => {
-                let hint = advice.and_then(|advice| hints::words(advice, &server, Some(&tool)));
+                let hint = hint.and_then(|hint| hints::words(hint, &server, Some(&tool)));
                 Self {
                     hint,
                     ..Self::new(Code::Denied, message).server(server)
@@ -182,7 +179,7 @@ impl From<CallError> for Failure {
             CallError::Request {
                 server,
                 fault,
-                advice,
+                hint,
                 ..
             } => {
                 let code = code_of_fault(&fault);
@@ -194,13 +191,14 @@ impl From<CallError> for Failure {
                         "the server requires a client capability that is not offered here"
                             .to_owned(),
                     ),
-                    _ => advice.and_then(|advice| hints::words(advice, &server, None)),
+                    _ => hint.and_then(|hint| hints::words(hint, &server, None)),
                 };
                 Self {
                     hint,
                     ..Self::new(code, message).server(server)
                 }
             }
+            _ => Self::new(Code::Unreachable, message),
         }
     }
 }
@@ -233,8 +231,8 @@ fn lacks_capability(fault: &RequestFault) -> bool {
 impl From<NotReady> for Failure {
     fn from(not_ready: NotReady) -> Self {
         let hint = not_ready
-            .advice
-            .and_then(|advice| hints::words(advice, &not_ready.server, None));
+            .hint
+            .and_then(|hint| hints::words(hint, &not_ready.server, None));
         let failure = Self::new(code_of_state(&not_ready.state), not_ready.to_string());
         Self {
             hint,

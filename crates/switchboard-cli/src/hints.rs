@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use switchboard::advice::{Advice, TimeField};
 use switchboard::config::{Config, Dialect};
+use switchboard::hint::{Hint, TimeField};
 use switchboard::name::ServerName;
 use switchboard::shell;
 
@@ -122,26 +122,30 @@ pub(crate) fn login_without_browser(server: &ServerName) -> String {
 }
 
 /// What to do about a failure of a server; `tool` is the one that was called.
-pub(crate) fn words(advice: Advice, server: &ServerName, tool: Option<&str>) -> Option<String> {
+pub(crate) fn words(hint: Hint, server: &ServerName, tool: Option<&str>) -> Option<String> {
     let name = server.as_str();
-    Some(match advice {
-        Advice::Examine => doctor(server),
-        Advice::LogIn => format!("run {}", command(&["login", name])),
-        Advice::Accept => format!("review it with {}", command(&["trust", name])),
-        Advice::AllowTime(field @ TimeField::CallTimeout) => {
+    Some(match hint {
+        Hint::Examine => doctor(server),
+        Hint::LogIn => format!("run {}", command(&["login", name])),
+        Hint::Accept => format!("review it with {}", command(&["trust", name])),
+        Hint::Enable(dialect) => format!("{} there to use it", dialect.profile().how_to_enable()),
+        Hint::ChangeServerList => "change that list to use it".to_owned(),
+        Hint::StartAgain => "start it again to use it".to_owned(),
+        Hint::CallLater => "call again when another call has ended".to_owned(),
+        Hint::AllowTime(field @ TimeField::CallTimeout) => {
             format!(
                 "raise the limit with `{}` in its entry: the longest time without progress",
                 field.name()
             )
         }
-        Advice::AllowTime(field) if RUN.get().is_some_and(|run| run.has_timeout) => {
+        Hint::AllowTime(field) if RUN.get().is_some_and(|run| run.has_timeout) => {
             format!(
                 "raise the limit with --timeout SECS, or with `{}` in its entry",
                 field.name()
             )
         }
-        Advice::AllowTime(field) => format!("raise the limit with `{}` in its entry", field.name()),
-        Advice::AllowTool { beforehand } => {
+        Hint::AllowTime(field) => format!("raise the limit with `{}` in its entry", field.name()),
+        Hint::AllowTool { beforehand } => {
             let rule = tool
                 .filter(|_| !server.is_host())
                 .and_then(|tool| rule(name, tool));

@@ -6,44 +6,38 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
+use tracing::Instrument;
 
-use crate::advice::Advice;
-use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
+use crate::caller::Caller;
 use crate::catalog::{Catalog, Tool, ToolDefinition, Unresolved, can_name};
-use crate::config::ApprovalChoices;
-use crate::gate::{Decision, DecisionRequest, Permit};
+use crate::gate::Permit;
+use crate::hint::Hint;
 use crate::host::{Host, HostState, MAX_RELOADS, ServerLease};
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::server::{EraRefusal, ServerHandle};
 use crate::session::{CallOptions, RequestFault};
-use crate::sync;
 use crate::transport::WireFault;
-use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
 
 use deadline::CallDeadline;
 pub(crate) use era::refusal_in;
-pub use error::CallError;
+pub use error::{CallError, DenialReason};
 pub(crate) use sampling::{SAMPLING, SamplingOverseer};
+use trace::{CallPhase, CallTrace};
 
+mod approval;
 mod deadline;
 mod era;
 mod error;
 mod host_tool;
 mod misfit;
 mod sampling;
+mod trace;
 mod unlisted;
 
-/// How long a person may take to approve; then the call is denied.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// A change that nobody is asked about is told in no more lines than this.
-const CHANGED_LINES: usize = 40;
-
-// What few calls come to is boxed here and below: a call's future is copied when it begins, with
-// room for the largest part of it.
+// Rare branches are boxed, here and below: they would make every call's future larger.
 impl Host {
     /// Calls a tool, through the gate, for the host's own caller
     /// ([`HostBuilder::caller`](crate::HostBuilder::caller)). As [`call_with`](Self::call_with)
@@ -84,37 +78,63 @@ impl Host {
     /// [`timeout`](Call::timeout). A caller has five minutes to approve, which do not count as
     /// the call's time.
     pub async fn call_with(&self, call: Call) -> Result<CallResult, CallError> {
-        let host = &*self.0;
-        let caller = call.caller.as_ref().unwrap_or(&host.caller);
-        host.check_offers(caller);
-        let mut deadline = CallDeadline::start(call.timeout);
-        let (mut tool, server) = host.resolve(&call, deadline).await?;
+        let caller = call.caller.as_ref().unwrap_or(&self.0.caller);
+        self.0.check_offers(caller);
+        let context = CallContext {
+            call: &call,
+            caller,
+            deadline: CallDeadline::start(call.timeout),
+            trace: CallTrace::start(caller),
+        };
+        match context.trace.span().cloned() {
+            None => self.0.make_call(context).await,
+            Some(span) => Box::pin(self.0.make_call(context)).instrument(span).await,
+        }
+    }
+}
+
+/// One call under way.
+pub(crate) struct CallContext<'a> {
+    call: &'a Call,
+    caller: &'a Arc<dyn Caller>,
+    deadline: CallDeadline,
+    trace: CallTrace,
+}
+
+impl HostState {
+    async fn make_call(&self, mut context: CallContext<'_>) -> Result<CallResult, CallError> {
+        let outcome = self.walk(&mut context).await;
+        context.trace.ended(&outcome);
+        outcome
+    }
+
+    async fn walk(&self, context: &mut CallContext<'_>) -> Result<CallResult, CallError> {
+        let (mut tool, server) = self.resolve(context).await?;
+        context.trace.resolved(&tool);
         tracing::debug!(
             "tool {}/{}: resolved from {:?}",
             tool.id.server,
             shown(&tool),
-            call.tool
+            context.call.tool
         );
         let Some(mut server) = server else {
-            return Box::pin(host.call_host_tool(&tool, &call, caller, deadline)).await;
+            return Box::pin(self.call_host_tool(&tool, context)).await;
         };
         let mut is_first = true;
         let raw = loop {
-            host.validate(&tool, &call)?;
+            self.validate(&tool, context.call)?;
             tracing::debug!(
                 "tool {}/{}: arguments fit its schema",
                 tool.id.server,
                 shown(&tool)
             );
-            let permit = host
-                .permit(&tool, Some(&mut server), &call, caller, &mut deadline)
-                .await?;
-            let (answer, refusal) = host.send(&tool, &server, permit, deadline).await;
+            let permit = self.permit(&tool, Some(&mut server), context).await?;
+            let (answer, refusal) = self.send(&tool, &server, permit, context).await;
             if let Some(refusal) = refusal {
                 let may_repeat = is_first && tool.idempotent;
-                if Box::pin(host.era_refused(&server, refusal, caller, may_repeat)).await {
+                if Box::pin(self.era_refused(&server, refusal, context.caller, may_repeat)).await {
                     is_first = false;
-                    tool = Box::pin(host.defined_now(&tool, &server, deadline)).await?;
+                    tool = Box::pin(self.defined_now(&tool, &server, context.deadline)).await?;
                     continue;
                 }
             }
@@ -125,24 +145,22 @@ impl Host {
                     fault: RequestFault::HeaderMismatch { .. },
                     ..
                 }) if std::mem::take(&mut is_first) => {
-                    tool = Box::pin(host.listed_again(&tool, &server, deadline)).await?;
+                    tool = Box::pin(self.listed_again(&tool, &server, context.deadline)).await?;
                 }
                 answer => break answer?,
             }
         };
-        let misfit = host.check(&tool, &raw, caller).await;
+        let misfit = self.check(&tool, &raw, context.caller).await;
         Ok(CallResult { raw, misfit })
     }
-}
 
-impl HostState {
     /// Which tool is meant, in the catalog that the caller listed from, and the server that it is
     /// called on, if it is a server's.
     async fn resolve(
         &self,
-        call: &Call,
-        deadline: CallDeadline,
+        context: &mut CallContext<'_>,
     ) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
+        let call = context.call;
         let mut replaced = None;
         for _ in 0..MAX_RELOADS {
             let found = match &call.listed {
@@ -152,8 +170,7 @@ impl HostState {
             let found = match found {
                 Err(Unresolved::Unknown { .. })
                     if call.listed.is_none()
-                        && Box::pin(self.wait_for_unlisted_server(&call.tool, deadline))
-                            .await? =>
+                        && Box::pin(self.wait_for_unlisted_server(context)).await? =>
                 {
                     self.catalog().resolve(&call.tool).cloned()
                 }
@@ -185,6 +202,18 @@ impl HostState {
     /// A name that is not known yet may belong to a server that is not there yet: waits for it.
     /// False if none is awaited.
     async fn wait_for_unlisted_server(
+        &self,
+        context: &mut CallContext<'_>,
+    ) -> Result<bool, CallError> {
+        let began = context.trace.now();
+        let is_awaited = self
+            .wait_for_server_of(&context.call.tool, context.deadline)
+            .await;
+        context.trace.spent(CallPhase::Waiting, began);
+        is_awaited
+    }
+
+    async fn wait_for_server_of(
         &self,
         name: &str,
         deadline: CallDeadline,
@@ -234,177 +263,16 @@ impl HostState {
             })
     }
 
-    /// May it run? Asks the caller where the gate says so. Its server, if it has one, is not held
-    /// while a person reads.
-    async fn permit(
-        &self,
-        tool: &Arc<Tool>,
-        mut server: Option<&mut ServerLease>,
-        call: &Call,
-        caller: &Arc<dyn Caller>,
-        deadline: &mut CallDeadline,
-    ) -> Result<Permit, CallError> {
-        let decision = self.decide(tool, call.pre_approved);
-        tracing::debug!("tool {}/{}: {decision}", tool.id.server, shown(tool));
-        if let Some(permit) = decision.permit(tool, &call.arguments, caller) {
-            self.show_change(tool, caller);
-            return Ok(permit);
-        }
-        let denied = |reason: String, advice| {
-            let (server, tool) = (tool.id.server.clone(), shown(tool));
-            CallError::Denied {
-                server,
-                tool,
-                reason,
-                advice,
-            }
-        };
-        match decision {
-            Decision::Ask {
-                because,
-                once_only,
-                changed,
-            } => {
-                let request = ApprovalRequest {
-                    id: tool.id.clone(),
-                    exposed: tool.exposed.clone(),
-                    arguments: call.arguments.clone(),
-                    definition: tool.definition.clone(),
-                    because,
-                    changed,
-                    once_only,
-                    dialect: tool.server.dialect,
-                };
-                let asked = Instant::now();
-                if let Some(server) = &mut server {
-                    server.suspend();
-                }
-                let permit = Box::pin(self.approve(tool, &request, caller)).await;
-                deadline.exclude_since(asked);
-                let permit = permit.map_err(|Refusal { reason, advice }| denied(reason, advice))?;
-                // What was approved is what is called, or nothing is.
-                if server.is_none_or(ServerLease::resume) {
-                    Ok(permit)
-                } else {
-                    Err(moved(tool))
-                }
-            }
-            Decision::Deny { rule } => Err(denied(rule, None)),
-            Decision::Allow { because } => Err(denied(because.to_string(), None)),
-        }
-    }
-
-    /// What rules and remembered answers say.
-    fn decide(&self, tool: &Tool, pre_approved: bool) -> Decision {
-        let grants = sync::read(&self.grants);
-        self.roster()
-            .gate
-            .decide(DecisionRequest { tool, pre_approved }, &grants)
-    }
-
-    /// What the caller says; an *always* is remembered. The error is why not.
-    async fn approve(
-        &self,
-        tool: &Arc<Tool>,
-        request: &ApprovalRequest,
-        caller: &Arc<dyn Caller>,
-    ) -> Result<Permit, Refusal> {
-        // Taken before the question: what a server puts there while a person reads was not what
-        // they said yes to.
-        let offered = self.tools_with(tool);
-        let answer = match timeout(ANSWER_TIMEOUT, caller.approve(request)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                return Err(Refusal::of(format!(
-                    "nobody answered within {} s",
-                    ANSWER_TIMEOUT.as_secs()
-                )));
-            }
-        };
-        match (&answer, request.dialect.profile().approval_choices) {
-            _ if request.once_only => {}
-            (Approval::AlwaysTool(keep), ApprovalChoices::Stored) => {
-                self.remember(std::slice::from_ref(tool), *keep).await
-            }
-            (Approval::AlwaysServer(keep), ApprovalChoices::Stored) => {
-                self.remember(&offered, *keep).await
-            }
-            (Approval::AlwaysTool(_), ApprovalChoices::InMemory) => {
-                self.remember(std::slice::from_ref(tool), Keep::Run).await
-            }
-            (Approval::AlwaysServer(_), ApprovalChoices::InMemory) => {
-                let mut grants = sync::write(&self.grants);
-                grants.add_whole_server(tool, offered.iter().map(|tool| &**tool));
-            }
-            _ => {}
-        }
-        Permit::approved(request, &answer, tool, caller).ok_or_else(|| match answer {
-            Approval::Unavailable => Refusal {
-                reason: "it needs approval, and there is nobody to ask".to_owned(),
-                // A yes beforehand is one for the call, not for what it leads to.
-                advice: Some(Advice::AllowTool {
-                    beforehand: request.id.tool.as_wire() != SAMPLING,
-                }),
-            },
-            Approval::No {
-                reason: Some(reason),
-            } => Refusal::of(format!("the answer was no: {}", escaped_line(&reason))),
-            _ => Refusal::of("the answer was no".to_owned()),
-        })
-    }
-
-    /// C19: a changed definition of a trusted server is shown, once, and not asked about.
-    fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
-        let is_known = || !sync::read(&self.grants).is_unlike_its_pin(tool);
-        if !self.roster().gate.only_shows_changes(tool) || is_known() {
-            return;
-        }
-        let changed = sync::write(&self.grants).pin_anew(tool);
-        let Some((lines, pin)) = changed else { return };
-        caller.notice(&format!(
-            "server \"{}\", tool {}: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
-            tool.id.server,
-            shown(tool)
-        ));
-        let (told, left) = lines.split_at(lines.len().min(CHANGED_LINES));
-        told.iter()
-            .for_each(|line| caller.notice(&format!("  {line}")));
-        if !left.is_empty() {
-            caller.notice(&format!("  … {} more lines", left.len()));
-        }
-        self.store_pins(vec![pin]);
-    }
-
-    /// Every tool that the server offers today, this one as it is asked about.
-    fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
-        let catalog = self.catalog();
-        // This program's own tools have nothing in common that one yes could mean.
-        let is_same = |other: &Tool| {
-            other.id.server == tool.id.server && !tool.id.server.is_host() && other.id != tool.id
-        };
-        let others = catalog.tools().iter().filter(|other| is_same(other));
-        others.chain([tool]).cloned().collect()
-    }
-
-    /// Remembers a yes for these tools, all of one server, as they are now.
-    async fn remember(&self, tools: &[Arc<Tool>], keep: Keep) {
-        let new: Vec<_> = {
-            let mut grants = sync::write(&self.grants);
-            tools.iter().map(|tool| grants.add(tool)).collect()
-        };
-        if let (Keep::ForGood, Some(tool)) = (keep, tools.first()) {
-            self.store_grants(&tool.id.server, &new).await;
-        }
-    }
-
     /// Sends what is permitted to where the caller sits, as soon as its server is ready.
     async fn send(
         &self,
         tool: &Arc<Tool>,
         server: &ServerLease,
         permit: Permit,
-        deadline: CallDeadline,
+        context: &mut CallContext<'_>,
     ) -> (Result<RawJson, CallError>, Option<EraRefusal>) {
+        let deadline = context.deadline;
+        let began = context.trace.now();
         let session = match server
             .session_for_tool(
                 &tool.definition,
@@ -416,6 +284,7 @@ impl HostState {
             Ok(session) => session,
             Err(not_ready) => return (Err(not_ready.into()), None),
         };
+        context.trace.spent(CallPhase::Waiting, began);
         let approved = self.approved_definition(tool, server);
         let (Some(definition), Ok(own_definition)) =
             (approved, session.own_definition(&tool.definition))
@@ -430,7 +299,9 @@ impl HostState {
         };
         tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
         let sent = Instant::now();
-        match session.session().call(permit, options).await {
+        let answer = session.session().call(permit, options).await;
+        context.trace.spent(CallPhase::Wire, Some(sent.into_std()));
+        match answer {
             Err(RequestFault::DefinitionChanged) => (Err(moved(tool)), None),
             answer => {
                 let outcome = if answer.is_ok() { "answered" } else { "failed" };
@@ -530,30 +401,15 @@ impl HostState {
     }
 }
 
-/// Why no call was permitted.
-struct Refusal {
-    reason: String,
-    advice: Option<Advice>,
-}
-
-impl Refusal {
-    fn of(reason: String) -> Self {
-        Self {
-            reason,
-            advice: None,
-        }
-    }
-}
-
 /// A fault of a server, with what is known of its cause and what to try.
 async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError {
     let fault = fault.redacted(|text| server.stderr.redact(text));
-    let (mut detail, mut advice) = (None, None);
+    let (mut detail, mut hint) = (None, None);
     match &fault {
         RequestFault::Wire(WireFault::NeedsLogin(needed)) => {
             server.needs_login(needed.reason.clone()).await;
             // Where the entry brings its own token the reason says what to check.
-            advice = (!server.config.endpoint.has_own_token()).then_some(Advice::LogIn);
+            hint = (!server.config.endpoint.has_own_token()).then_some(Hint::LogIn);
         }
         // Where the end has no other cause than the reason, it is told once.
         RequestFault::Closed(reason) => {
@@ -561,19 +417,19 @@ async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError 
                 .connection_end()
                 .await
                 .filter(|death| death != reason);
-            advice = Some(Advice::Examine);
+            hint = Some(Hint::Examine);
         }
         RequestFault::Timeout { total, .. } => {
-            advice = Some(Advice::AllowTime(server.config.time_field(*total)))
+            hint = Some(Hint::AllowTime(server.config.time_field(*total)))
         }
-        RequestFault::QueueTimeout { .. } | RequestFault::Wire(_) => advice = Some(Advice::Examine),
+        RequestFault::QueueTimeout { .. } | RequestFault::Wire(_) => hint = Some(Hint::Examine),
         _ => {}
     }
     CallError::Request {
         server: server.config.name.clone(),
         fault,
         detail,
-        advice,
+        hint,
     }
 }
 

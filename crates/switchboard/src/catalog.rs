@@ -2,6 +2,7 @@
 //! theirs for the whole call.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -16,7 +17,7 @@ use crate::name::{
 };
 use crate::vendor::Vendor;
 
-pub use definition::{DefinitionHash, ToolDefinition};
+pub use definition::{DefinitionHash, ToolAnnotations, ToolDefinition};
 use filter::Filter;
 pub use icon::Icon;
 pub use mirror::Mirrored;
@@ -174,6 +175,21 @@ pub enum Unresolved {
     },
     /// It exists and is withheld.
     Withheld(Withheld),
+}
+
+/// What may have been meant, or why it is withheld; empty where neither is known.
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { nearest } if nearest.is_empty() => Ok(()),
+            Self::Unknown { nearest } => write!(f, "did you mean {}?", nearest.join(", ")),
+            Self::Withheld(withheld) => write!(
+                f,
+                "server \"{}\" offers it, but it is withheld: {}",
+                withheld.server, withheld.reason
+            ),
+        }
+    }
 }
 
 impl Catalog {

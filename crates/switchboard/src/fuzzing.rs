@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 pub use crate::auth::fuzzing::{believed_metadata, read_callback, read_challenge};
+use crate::caller::CallerId;
 use crate::catalog::{Tool, ToolDefinition};
 use crate::config::Config;
 pub use crate::config::fuzzing::{EditedText, add_server, is_json_text, load_text};
@@ -42,6 +43,7 @@ pub fn decide(gate: &Gate, config: &Config, server: &str, tool: &str) -> Option<
     Some(gate.decide(
         DecisionRequest {
             tool: &tool,
+            caller: &CallerId::new("fuzz"),
             pre_approved: false,
         },
         &Grants::default(),

@@ -5,11 +5,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::caller::CallerId;
 use crate::catalog::Tool;
 use crate::config::{Config, ConfigErrors, Diagnostic, Mode, ProjectPermissions, RuleText, Scope};
 use crate::name::ServerName;
 
 pub use grants::{Grant, Grants};
+pub(crate) use permit::NotAllowed;
 pub use permit::Permit;
 use rules::Rule;
 
@@ -35,8 +37,8 @@ pub struct Gate {
     number: u64,
 }
 
-/// Which rules of a gate hold for a tool: they never change, so each tool is matched once and
-/// remembers it.
+/// Which rules of a gate hold for a tool. It holds what depends on the tool alone, which never
+/// changes: each tool is matched once. What depends on the caller is decided for each call.
 #[derive(Debug, Default)]
 pub(crate) struct RuleMatchCache(OnceLock<(u64, MatchedRules)>);
 
@@ -90,6 +92,8 @@ impl fmt::Display for Decision {
 pub struct DecisionRequest<'a> {
     /// The tool, with its launch and definition.
     pub tool: &'a Tool,
+    /// Who calls it.
+    pub caller: &'a CallerId,
     /// The person said yes beforehand.
     pub pre_approved: bool,
 }

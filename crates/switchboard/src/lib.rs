@@ -107,7 +107,7 @@ pub mod caller;
 pub mod result;
 
 /// What a person could do about a failure.
-pub mod advice;
+pub mod hint;
 
 /// The story of one call.
 pub mod call;
@@ -126,7 +126,22 @@ pub mod reload;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use call::{Call, CallError};
-pub use caller::{Approval, ApprovalRequest, Callbacks, Caller, CallerId, Headless};
+pub use builtin::{HostTool, HostToolDefinition};
+pub use call::{Call, CallError, DenialReason};
+pub use caller::{
+    Approval, ApprovalRequest, BoxFuture, Callbacks, Caller, CallerId, ElicitAnswer, Elicitation,
+    Headless, Keep, Offers,
+};
+pub use catalog::{Catalog, Tool, ToolAnnotations, ToolDefinition};
+pub use event::{Event, Events, NextEvent};
+pub use hint::Hint;
 pub use host::{Host, HostBuilder, Server, launcher_main};
-pub use result::CallResult;
+pub use name::{ServerName, ToolId, ToolName};
+pub use result::{CallResult, Content, ModelContent};
+pub use server::State;
+pub use untrusted::Untrusted;
+pub use vendor::{Toolset, Vendor};
+pub use wire::RawJson;
+
+/// The JSON library that appears in signatures.
+pub use serde_json;

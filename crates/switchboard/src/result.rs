@@ -1,5 +1,5 @@
-//! What a call returned: the server's bytes, and two projections of them: for a model, for a
-//! person.
+//! What a call returned: the server's bytes, its parts by kind, and what a model and a person are
+//! given of them.
 
 use std::borrow::Cow;
 use std::fs::{DirBuilder, OpenOptions};
@@ -14,13 +14,16 @@ use serde_json::value::RawValue;
 use crate::untrusted::Untrusted;
 use crate::wire::{NotJson, RawJson};
 
+pub use content::{Content, EmbeddedResource, Media, ModelContent, ResourceContents, ResourceLink};
+
+mod content;
 mod layout;
 
 /// The final result of a `tools/call`, byte for byte. A tool that answers `isError` has answered.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CallResult {
-    /// The result object with every part of its content: what a model that takes images or sound
-    /// is given (`llmContent`).
+    /// The result object, as it came.
     pub raw: RawJson,
     /// Why its structured content is not what the tool's output schema promises: one line, safe to
     /// show. The caller has been told.
@@ -39,33 +42,11 @@ pub struct Projection {
 /// The fields that are projected; everything else stays in the raw object.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Fields<'a> {
+struct ResultFields<'a> {
     #[serde(borrow)]
     content: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
     structured_content: Option<&'a RawValue>,
-}
-
-/// One item of the content, or a resource inside one.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Item<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    text: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    data: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    blob: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    mime_type: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    uri: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    resource: Option<&'a RawValue>,
 }
 
 impl CallResult {
@@ -122,69 +103,121 @@ impl CallResult {
         self.project(true)
     }
 
+    /// The parts of the content, by kind.
+    pub fn content(&self) -> Vec<Content> {
+        self.parts().map(|(content, _)| content).unwrap_or_default()
+    }
+
+    /// The structured content, as it came.
+    pub fn structured_content(&self) -> Option<RawJson> {
+        self.parts().ok()?.1
+    }
+
+    /// What a model is given: images and sound as themselves, all else as text, without characters
+    /// that a person would not see.
+    pub fn for_model(&self) -> Vec<ModelContent> {
+        let Ok((content, structured)) = self.parts() else {
+            return vec![ModelContent::Text(self.text())];
+        };
+        let has_text = has_text(&content);
+        let mut parts: Vec<_> = content.into_iter().map(model_content).collect();
+        if let Some(structured) = structured.filter(|_| !has_text) {
+            parts.push(ModelContent::Text(model_text(json(
+                structured.as_str(),
+                false,
+            ))));
+        }
+        parts
+    }
+
+    fn parts(&self) -> Result<(Vec<Content>, Option<RawJson>), NotJson> {
+        let fields: ResultFields<'_> = self.raw.decode()?;
+        let content = fields.content.unwrap_or_default().into_iter();
+        let content = content.map(|raw| Content::read(self.raw.part(raw)));
+        let structured = fields.structured_content.map(|raw| self.raw.part(raw));
+        Ok((content.collect(), structured))
+    }
+
     fn project(&self, for_person: bool) -> Result<Untrusted, NotJson> {
-        let fields: Fields<'_> = self.raw.decode()?;
-        let mut parts = Vec::new();
-        let mut has_text = false;
-        for raw in fields.content.unwrap_or_default() {
-            let item = serde_json::from_str::<Item<'_>>(raw.get()).ok();
-            has_text |= item
-                .as_ref()
-                .is_some_and(|item| item.kind.as_deref() == Some("text"));
-            parts.push(show(raw, item, for_person)?);
+        let (content, structured) = self.parts()?;
+        let mut texts = Vec::with_capacity(content.len());
+        for part in &content {
+            texts.push(show(part, for_person)?);
         }
         // A server that sends both sends the same thing twice; the text is made for reading.
-        if let Some(structured) = fields.structured_content.filter(|_| !has_text) {
-            parts.push(json(structured.get(), for_person)?);
+        if let Some(structured) = structured.filter(|_| !has_text(&content)) {
+            texts.push(json(structured.as_str(), for_person)?);
         }
-        Ok(Untrusted::new(parts.join("\n")))
+        Ok(Untrusted::new(texts.join("\n")))
     }
 }
 
-/// One item of the content; one of a kind that we do not know is shown as its JSON.
-fn show(raw: &RawValue, item: Option<Item<'_>>, for_person: bool) -> Result<String, NotJson> {
-    let Some(item) = item else {
-        return json(raw.get(), for_person);
+fn has_text(content: &[Content]) -> bool {
+    content.iter().any(|part| matches!(part, Content::Text(_)))
+}
+
+fn model_content(content: Content) -> ModelContent {
+    let is = |mime_type: &Option<Untrusted>, kind: &str| {
+        mime_type
+            .as_ref()
+            .is_some_and(|mime_type| mime_type.raw().starts_with(kind))
     };
-    match (
-        item.kind.as_deref(),
-        &item.text,
-        &item.data,
-        item.resource,
-        &item.uri,
-    ) {
-        (Some("text"), Some(text), ..) => Ok(readable(text, for_person)),
-        (Some(kind @ ("image" | "audio")), _, Some(data), ..) => {
-            Ok(by_size(kind, item.mime_type.as_deref(), data))
-        }
-        (Some("resource_link"), .., Some(uri)) => Ok(match &item.name {
-            Some(name) if name != uri => format!("[resource {uri} ({name})]"),
-            _ => format!("[resource {uri}]"),
-        }),
-        (Some("resource"), _, _, Some(resource), _) => embedded(resource, for_person),
-        _ => json(raw.get(), for_person),
+    let clean = |text: Option<Untrusted>| text.unwrap_or_default().for_model().0.into_owned();
+    match content {
+        Content::Image(media) if is(&media.mime_type, "image/") => ModelContent::Image {
+            mime_type: clean(media.mime_type),
+            data: media.data,
+        },
+        Content::Audio(media) if is(&media.mime_type, "audio/") => ModelContent::Audio {
+            mime_type: clean(media.mime_type),
+            data: media.data,
+        },
+        Content::Resource(EmbeddedResource {
+            mime_type,
+            contents: ResourceContents::Blob(data),
+            ..
+        }) if is(&mime_type, "image/") => ModelContent::Image {
+            mime_type: clean(mime_type),
+            data,
+        },
+        other => ModelContent::Text(model_text(show(&other, false))),
     }
 }
 
-fn embedded(raw: &RawValue, for_person: bool) -> Result<String, NotJson> {
-    match serde_json::from_str(raw.get()) {
-        Ok(Item {
-            uri: Some(uri),
-            text: Some(text),
-            ..
-        }) => Ok(format!("[resource {uri}]\n{}", readable(&text, for_person))),
-        Ok(Item {
-            uri: Some(uri),
-            blob: Some(blob),
-            mime_type,
-            ..
-        }) => Ok(by_size(
-            &format!("resource {uri}"),
-            mime_type.as_deref(),
-            &blob,
-        )),
-        _ => json(raw.get(), for_person),
+/// Text without hidden characters, or a line that says why there is none.
+fn model_text(text: Result<String, NotJson>) -> String {
+    match text {
+        Ok(text) => Untrusted::new(text).for_model().0.into_owned(),
+        Err(fault) => format!("[a part that cannot be shown: {fault}]"),
     }
+}
+
+/// One part as text; one of a kind that is not known is shown as its JSON.
+fn show(content: &Content, for_person: bool) -> Result<String, NotJson> {
+    let raw = |mime_type: &Option<Untrusted>| mime_type.as_ref().map(|text| text.raw().to_owned());
+    Ok(match content {
+        Content::Text(text) => readable(text.raw(), for_person),
+        Content::Image(media) => by_size("image", raw(&media.mime_type).as_deref(), &media.data),
+        Content::Audio(media) => by_size("audio", raw(&media.mime_type).as_deref(), &media.data),
+        Content::ResourceLink(ResourceLink { uri, name, .. }) => match name {
+            Some(name) if name != uri => format!("[resource {} ({})]", uri.raw(), name.raw()),
+            _ => format!("[resource {}]", uri.raw()),
+        },
+        Content::Resource(resource) => {
+            let uri = resource.uri.raw();
+            match &resource.contents {
+                ResourceContents::Text(text) => {
+                    format!("[resource {uri}]\n{}", readable(text.raw(), for_person))
+                }
+                ResourceContents::Blob(data) => by_size(
+                    &format!("resource {uri}"),
+                    raw(&resource.mime_type).as_deref(),
+                    data,
+                ),
+            }
+        }
+        Content::Unknown(raw) => json(raw.as_str(), for_person)?,
+    })
 }
 
 /// Text is text; for a person, text that is a JSON object or list is laid out.
@@ -405,6 +438,51 @@ mod tests {
             "t",
             "t",
         );
+    }
+
+    #[test]
+    fn t11_a_model_gets_images_as_images_and_no_hidden_characters() {
+        let result = result(
+            r#"{"content":[{"type":"text","text":"a\u200bb"},{"type":"image","mimeType":"image/png","data":"AAAA"},
+                {"type":"audio","mimeType":"audio/wav","data":"BBBB"},{"type":"image","data":"CCCC"},
+                {"type":"resource","resource":{"uri":"file:///a","mimeType":"image/png","blob":"DDDD"}},
+                {"type":"hologram","x":"\u202e"}]}"#,
+        );
+        let text = |text: &str| ModelContent::Text(text.to_owned());
+        let image = |data: &str| ModelContent::Image {
+            mime_type: "image/png".to_owned(),
+            data: data.to_owned(),
+        };
+        assert_eq!(
+            result.for_model(),
+            [
+                text("ab"),
+                image("AAAA"),
+                ModelContent::Audio {
+                    mime_type: "audio/wav".to_owned(),
+                    data: "BBBB".to_owned()
+                },
+                text("[image, 3 bytes]"),
+                image("DDDD"),
+                text(r#"{"type":"hologram","x":"\u202e"}"#),
+            ]
+        );
+        assert!(
+            result
+                .text()
+                .starts_with("ab\n[image image/png, 3 bytes]\n")
+        );
+        assert!(matches!(
+            result.content().as_slice(),
+            [
+                Content::Text(_),
+                Content::Image(_),
+                Content::Audio(_),
+                Content::Image(_),
+                Content::Resource(_),
+                Content::Unknown(_)
+            ]
+        ));
     }
 
     #[test]

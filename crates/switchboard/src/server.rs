@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::advice::Advice;
 use crate::auth::AuthContext;
 use crate::caller::{BoxFuture, Offers};
 use crate::catalog::ToolDefinition;
@@ -28,6 +27,7 @@ pub use dialect_status::DialectStatus;
 pub use endpoint::SharedStack;
 pub use endpoint::private_working_folder;
 pub use launch_store::remembered_offerings;
+pub use not_ready::{NotReady, NotReadyReason};
 pub use state::{ConnectStep, Snapshot, State, Wire};
 pub use stderr::ServerStderr;
 
@@ -59,6 +59,7 @@ mod keep_policy;
 mod launch_store;
 mod list_refresh;
 mod messages;
+mod not_ready;
 mod other_era;
 mod state;
 mod status_publisher;
@@ -128,20 +129,6 @@ pub struct ServerHandle {
     other_era: Option<Arc<OtherEra>>,
     /// Who uses it now. The same for every handle of one task.
     pub(crate) in_flight: Arc<InFlightCount>,
-}
-
-/// Why a server cannot be used now: a sentence with the server's name and the fact.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("server \"{server}\": {fact}")]
-pub struct NotReady {
-    /// Which.
-    pub server: crate::name::ServerName,
-    /// What happened.
-    pub fact: String,
-    /// What a person could do about it.
-    pub advice: Option<Advice>,
-    /// Its state.
-    pub state: State,
 }
 
 impl ServerHandle {
@@ -544,16 +531,7 @@ impl ServerHandle {
     }
 
     fn not_ready(&self, state: &State, waited: Duration) -> NotReady {
-        let (fact, advice) = (
-            messages::not_ready(&self.config, state, waited),
-            messages::advice(&self.config, state),
-        );
-        NotReady {
-            server: self.config.name.clone(),
-            fact,
-            advice,
-            state: state.clone(),
-        }
+        NotReady::new(&self.config, state, waited)
     }
 }
 

@@ -2,18 +2,18 @@
 
 use clap::Args;
 use switchboard::Host;
-use switchboard::advice::Advice;
 use switchboard::config;
 use switchboard::event::{Event, NextEvent};
+use switchboard::hint::Hint;
 use switchboard::name::ServerName;
-use switchboard::server::{NotReady, State};
+use switchboard::server::State;
 
 use crate::arguments::{Options, resource_addresses, server_names};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, code_of_state};
 use crate::paths::Paths;
 use crate::setup::Setup;
 use crate::view::server::escaped;
-use crate::{output, progress};
+use crate::{hints, output, progress};
 
 /// Arguments of `watch`.
 #[derive(Debug, Args)]
@@ -66,21 +66,20 @@ fn check_server(host: &Host, server: &ServerName) -> Result<(), Failure> {
         }
         state => {
             let fact = state.unusable_reason().unwrap_or_else(|| state.to_string());
-            let advice = match state {
-                State::Failed { .. } => Some(Advice::Examine),
-                State::Untrusted { .. } => Some(Advice::Accept),
+            let hint = match state {
+                State::Failed { .. } => Some(Hint::Examine),
+                State::Untrusted { .. } => Some(Hint::Accept),
                 State::NeedsLogin { .. } if !handle.config.endpoint.has_own_token() => {
-                    Some(Advice::LogIn)
+                    Some(Hint::LogIn)
                 }
                 _ => None,
             };
-            Err(NotReady {
-                server: server.clone(),
-                fact,
-                advice,
-                state: state.clone(),
-            }
-            .into())
+            let failure =
+                Failure::new(code_of_state(state), format!("server \"{server}\": {fact}"));
+            Err(Failure {
+                hint: hint.and_then(|hint| hints::words(hint, server, None)),
+                ..failure.server(server)
+            })
         }
     }
 }

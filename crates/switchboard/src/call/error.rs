@@ -1,18 +1,23 @@
 //! Why a call did not complete: which server, what happened, and what a person could do as a value.
 
-use crate::advice::Advice;
+use std::fmt;
+use std::time::Duration;
+
 use crate::catalog::Unresolved;
+use crate::hint::Hint;
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::schema::ValidationFault;
 use crate::server::NotReady;
 use crate::session::RequestFault;
+use crate::untrusted::escaped_line;
 
 /// Why a call did not complete. A tool that answered `isError` is not among these.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum CallError {
     /// No such tool.
-    #[error("no tool {name:?}{}", unresolved_hint(.why))]
+    #[error("no tool {name:?}{}", suggestion(.why))]
     Unresolved {
         /// As asked for.
         name: String,
@@ -51,9 +56,9 @@ pub enum CallError {
         /// Which tool, escaped.
         tool: String,
         /// Who or what said no.
-        reason: String,
+        reason: DenialReason,
         /// What a person could do about it.
-        advice: Option<Advice>,
+        hint: Option<Hint>,
     },
     /// The server cannot be used.
     #[error(transparent)]
@@ -78,8 +83,67 @@ pub enum CallError {
         /// Exit status and last stderr, where the server died.
         detail: Option<String>,
         /// What a person could do about it.
-        advice: Option<Advice>,
+        hint: Option<Hint>,
     },
+}
+
+/// Who or what denied a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DenialReason {
+    /// A rule, or a mode.
+    Rule(String),
+    /// The caller.
+    Caller {
+        /// Why, where it said so.
+        reason: Option<String>,
+    },
+    /// The caller did not answer in time.
+    NoAnswer {
+        /// How long it had.
+        after: Duration,
+    },
+    /// It needs approval, and nobody is there to ask.
+    NobodyToAsk,
+}
+
+impl fmt::Display for DenialReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(rule) => f.write_str(rule),
+            Self::Caller { reason: None } => f.write_str("the answer was no"),
+            Self::Caller {
+                reason: Some(reason),
+            } => write!(f, "the answer was no: {}", escaped_line(reason)),
+            Self::NoAnswer { after } => {
+                write!(f, "nobody answered within {} s", after.as_secs())
+            }
+            Self::NobodyToAsk => f.write_str("it needs approval, and there is nobody to ask"),
+        }
+    }
+}
+
+impl CallError {
+    /// What a person could do about it, for the front to word.
+    pub fn hint(&self) -> Option<Hint> {
+        match self {
+            Self::Denied { hint, .. } | Self::Request { hint, .. } => *hint,
+            Self::NotReady(not_ready) => not_ready.hint,
+            _ => None,
+        }
+    }
+
+    /// How a log names it.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Unresolved { .. } | Self::UnknownServer { .. } => "unresolved",
+            Self::Replaced { .. } | Self::Moved { .. } => "changed",
+            Self::Misfit { .. } => "invalid arguments",
+            Self::Denied { .. } => "denied",
+            Self::NotReady(_) => "not ready",
+            Self::Request { .. } => "failed",
+        }
+    }
 }
 
 /// For a model, which may try again or do something else, a call that did not complete is one that
@@ -107,15 +171,11 @@ fn whose(server: &ServerName) -> String {
     }
 }
 
-fn unresolved_hint(why: &Unresolved) -> String {
-    match why {
-        Unresolved::Unknown { nearest } if nearest.is_empty() => String::new(),
-        Unresolved::Unknown { nearest } => format!("; did you mean {}?", nearest.join(", ")),
-        Unresolved::Withheld(withheld) => {
-            format!(
-                "; server \"{}\" offers it, but it is withheld: {}",
-                withheld.server, withheld.reason
-            )
-        }
+fn suggestion(why: &Unresolved) -> String {
+    let why = why.to_string();
+    if why.is_empty() {
+        why
+    } else {
+        format!("; {why}")
     }
 }

@@ -50,7 +50,7 @@ impl HostState {
     ) -> Result<(), String> {
         let tool = self.sampling_tool(&request.server)?;
         // A yes that was said beforehand was said of the call, not of what it leads to.
-        match self.decide(&tool, false) {
+        match self.decide(&tool, &caller.id(), false) {
             Decision::Allow { .. } => Ok(()),
             Decision::Deny { rule } => Err(rule),
             Decision::Ask {
@@ -71,7 +71,7 @@ impl HostState {
                 self.approve(&tool, &approval, caller)
                     .await
                     .map(drop)
-                    .map_err(|refusal| refusal.reason)
+                    .map_err(|(reason, _)| reason.to_string())
             }
         }
     }

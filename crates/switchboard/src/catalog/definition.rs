@@ -2,6 +2,7 @@
 //! hash that approval is bound to.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,6 +44,8 @@ pub struct ToolDefinition {
     pub(crate) is_task: bool,
     /// It is for its server's own app, and not for models.
     pub(crate) is_for_app_only: bool,
+    /// What the server says of its effects: for display, never for permission.
+    pub annotations: ToolAnnotations,
     /// The whole object, as it came.
     pub raw: RawJson,
     /// What grants are bound to.
@@ -74,6 +77,37 @@ impl Offer {
 
     pub(crate) fn hide(&self, is_hidden: bool) {
         self.0.is_hidden.store(is_hidden, Ordering::Release);
+    }
+}
+
+/// What a server says of a tool's effects. A server may say anything here: it is shown, and nothing
+/// is decided by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolAnnotations {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy something.
+    pub destructive: Option<bool>,
+    /// Doing it twice is doing it once.
+    pub idempotent: Option<bool>,
+    /// It reaches beyond its server's own world, such as the web.
+    pub open_world: Option<bool>,
+}
+
+impl ToolAnnotations {
+    /// What is no boolean says nothing.
+    fn of(annotations: Option<&RawValue>) -> Self {
+        let flags: HashMap<Cow<'_, str>, &RawValue> = annotations
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .unwrap_or_default();
+        let flag = |name: &str| serde_json::from_str(flags.get(name)?.get()).ok();
+        Self {
+            read_only: flag("readOnlyHint"),
+            destructive: flag("destructiveHint"),
+            idempotent: flag("idempotentHint"),
+            open_world: flag("openWorldHint"),
+        }
     }
 }
 
@@ -157,6 +191,7 @@ impl ToolDefinition {
                 .and(approved.output_schema)
                 .map(|schema| raw.part(schema)),
             mirrored: mirror::find(&input, &input_schema),
+            annotations: ToolAnnotations::of(approved.annotations),
             is_task: is_task(raw),
             is_for_app_only: is_for_app_only(raw),
             raw: raw.clone(),

@@ -93,22 +93,43 @@ impl Permit {
     }
 }
 
+/// A decision that is no `Allow`.
+#[derive(Debug)]
+pub(crate) enum NotAllowed {
+    /// As [`Decision::Ask`].
+    Ask {
+        because: String,
+        once_only: bool,
+        changed: Option<Vec<String>>,
+    },
+    /// As [`Decision::Deny`].
+    Deny { rule: String },
+}
+
 impl Decision {
-    /// The permit that an `Allow` is worth. An `Ask` needs the caller's yes first, and a `Deny` is
-    /// worth none.
+    /// The permit of an `Allow`; else what is left to do.
     pub(crate) fn permit(
-        &self,
+        self,
         tool: &Arc<Tool>,
         arguments: &RawJson,
         caller: &Arc<dyn Caller>,
-    ) -> Option<Permit> {
+    ) -> Result<Permit, NotAllowed> {
         match self {
-            Self::Allow { .. } => Some(Permit {
+            Self::Allow { .. } => Ok(Permit {
                 tool: tool.clone(),
                 arguments: arguments.clone(),
                 caller: caller.clone(),
             }),
-            Self::Ask { .. } | Self::Deny { .. } => None,
+            Self::Ask {
+                because,
+                once_only,
+                changed,
+            } => Err(NotAllowed::Ask {
+                because,
+                once_only,
+                changed,
+            }),
+            Self::Deny { rule } => Err(NotAllowed::Deny { rule }),
         }
     }
 }

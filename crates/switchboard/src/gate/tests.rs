@@ -74,6 +74,7 @@ fn decide(gate: &Gate, tool: &Tool, grants: &Grants) -> Decision {
     gate.decide(
         DecisionRequest {
             tool,
+            caller: &CallerId::new("tester"),
             pre_approved: false,
         },
         grants,
@@ -110,6 +111,7 @@ fn the_gate_keeps_its_order() {
             verdict(&gate.decide(
                 DecisionRequest {
                     tool,
+                    caller: &CallerId::new("tester"),
                     pre_approved: yes
                 },
                 grants
@@ -423,13 +425,13 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
         once_only: false,
         changed: None,
     };
-    assert!(ask.permit(&tool, &arguments, &caller).is_none());
+    assert!(ask.permit(&tool, &arguments, &caller).is_err());
     assert!(
         Decision::Deny {
             rule: String::new()
         }
         .permit(&tool, &arguments, &caller)
-        .is_none()
+        .is_err()
     );
     let request = ApprovalRequest {
         id: tool.id.clone(),

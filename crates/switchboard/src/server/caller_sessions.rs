@@ -14,10 +14,11 @@ use tokio::time::Instant;
 
 use super::connection_factory::ConnectionFactory;
 use super::other_era::{CallRoute, OtherEra};
-use super::{NotReady, ServerHandle, Snapshot};
+use super::{NotReady, NotReadyReason, ServerHandle, Snapshot};
 use crate::caller::CallerId;
 use crate::catalog::ToolDefinition;
 use crate::config::Sharing;
+use crate::hint::Hint;
 use crate::session::{Era, Session};
 use crate::sync::lock;
 
@@ -146,12 +147,14 @@ impl ServerHandle {
         else {
             return Ok(CallerSession::shared(session));
         };
-        let connection = callers.connection(caller).map_err(|fact| NotReady {
-            server: self.config.name.clone(),
-            fact,
-            advice: None,
-            state: self.snapshot().state.clone(),
-        })?;
+        let connection = callers
+            .connection(caller)
+            .map_err(|(reason, hint)| NotReady {
+                server: self.config.name.clone(),
+                reason,
+                hint,
+                state: self.snapshot().state.clone(),
+            })?;
         let session = connection
             .handle
             .ready(wait.saturating_sub(began.elapsed()))
@@ -230,18 +233,23 @@ impl CallerSessions {
         lock(&self.connections)
     }
 
-    /// The caller's connection, begun if it has none. The error is a fact, and what to try.
-    fn connection(self: &Arc<Self>, caller: &CallerId) -> Result<Arc<CallerConnection>, String> {
+    /// The caller's connection, begun if it has none.
+    fn connection(
+        self: &Arc<Self>,
+        caller: &CallerId,
+    ) -> Result<Arc<CallerConnection>, (NotReadyReason, Option<Hint>)> {
         let mut connections = self.connections();
         if connections.stopped {
-            return Err("it was stopped".to_owned());
+            return Err((NotReadyReason::Stopped, Some(Hint::StartAgain)));
         }
         if let Some(connection) = connections.by_caller.get(caller) {
             return Ok(connection.clone());
         }
         if connections.by_caller.len() >= MAX_CALLER_SESSIONS && !connections.evict_least_recent() {
-            return Err(format!(
-                "{MAX_CALLER_SESSIONS} callers use sessions of their own, and none is idle; try again when a call has ended"
+            let limit = MAX_CALLER_SESSIONS;
+            return Err((
+                NotReadyReason::TooManyCallers { limit },
+                Some(Hint::CallLater),
             ));
         }
         let connection = Arc::new(CallerConnection {

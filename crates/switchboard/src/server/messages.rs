@@ -1,12 +1,10 @@
 //! What went wrong with a server, in words: the fact and what it last said. What to try is
-//! [`Advice`], which has no words here. Pure.
+//! [`Hint`](crate::hint::Hint), which has no words here. Pure.
 
 use std::time::Duration;
 
-use super::state::{ConnectStep, State};
+use super::state::ConnectStep;
 use super::switching::EraOutcome;
-use crate::advice::Advice;
-use crate::config::ServerConfig;
 use crate::launch::Exit;
 use crate::name::ServerName;
 use crate::session::{Era, Revision};
@@ -69,31 +67,6 @@ pub(super) fn timed_out(step: ConnectStep, limit: Duration) -> String {
             format!("connected, but gave no answer within {limit} when asked what it offers")
         }
         _ => format!("no answer to the handshake within {limit}"),
-    }
-}
-
-/// Why a server cannot be used.
-pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) -> String {
-    match state {
-        State::Disabled => {
-            let (file, line) = (config.source.file.display(), config.source.line);
-            format!(
-                "disabled in {file}:{line}; {} there to use it",
-                config.dialect.profile().how_to_enable()
-            )
-        }
-        State::Blocked { rule } => format!("blocked: {rule}; change that list to use it"),
-        State::Untrusted { reason } => format!("not trusted: {reason}"),
-        State::Connecting { step, .. } => {
-            format!("still connecting after {} (step: {step})", duration(waited))
-        }
-        // A login would change nothing: what is sent stands in the entry, and the reason says what
-        // to check there.
-        State::NeedsLogin { reason, .. } if config.endpoint.has_own_token() => reason.clone(),
-        State::NeedsLogin { reason, .. } => format!("needs a login ({reason})"),
-        State::Backoff { error, .. } | State::Failed { error } => error.clone(),
-        State::Stopped => "closed; start it again to use it".to_owned(),
-        State::Idle | State::Ready { .. } => format!("not ready within {}", duration(waited)),
     }
 }
 
@@ -200,22 +173,6 @@ fn way_to(era: Era) -> (&'static str, Revision, Revision) {
         Era::Modern => "newer",
     };
     (way, Revision::newest(era.other()), Revision::newest(era))
-}
-
-/// What to do about a server that cannot be used, where something can be done.
-pub(super) fn advice(config: &ServerConfig, state: &State) -> Option<Advice> {
-    match state {
-        State::Untrusted { .. } => Some(Advice::Accept),
-        State::NeedsLogin { .. } => (!config.endpoint.has_own_token()).then_some(Advice::LogIn),
-        State::Connecting { .. } | State::Backoff { .. } | State::Failed { .. } => {
-            Some(Advice::Examine)
-        }
-        State::Disabled
-        | State::Blocked { .. }
-        | State::Stopped
-        | State::Idle
-        | State::Ready { .. } => None,
-    }
 }
 
 /// As people write it: `30 s`, `1.5 s`, `200 ms`.

@@ -9,9 +9,10 @@ use std::time::Duration;
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::backoff::Retry;
-use super::{ConnectStep, State};
+use super::{ConnectStep, NotReadyReason, State};
 use crate::auth::NeedsLogin;
-use crate::config::{Asks, Protocol, ServerConfig};
+use crate::config::{Asks, Dialect, Protocol, ServerConfig};
+use crate::hint::Hint;
 use crate::launch::Exit;
 use crate::session::{Era, OpenFault, RequestFault};
 use crate::store::{MemoryStore, Store};
@@ -214,7 +215,11 @@ async fn f18_a_crash_loop_ends_in_failed_and_a_use_after_the_cool_down_tries_onc
     let asked = Instant::now();
     let error = rig.handle.usable(LONG).await.unwrap_err();
     assert_eq!(
-        (error.fact.as_str(), asked.elapsed() < MOMENT, rig.starts()),
+        (
+            error.reason.to_string().as_str(),
+            asked.elapsed() < MOMENT,
+            rig.starts()
+        ),
         (error_of(&state), true, 5)
     );
 
@@ -682,22 +687,25 @@ async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
     let cases = [
         (
             State::Disabled,
-            "disabled in switchboard.toml:3; set `enabled` to true there to use it",
+            "disabled in switchboard.toml:3",
+            Hint::Enable(Dialect::Native),
         ),
         (
             State::Blocked {
                 rule: "`deny_servers`".to_owned(),
             },
-            "blocked: `deny_servers`; change that list to use it",
+            "blocked: `deny_servers`",
+            Hint::ChangeServerList,
         ),
         (
             State::Untrusted {
                 reason: "never accepted".to_owned(),
             },
             "not trusted: never accepted",
+            Hint::Accept,
         ),
     ];
-    for (state, fact) in cases {
+    for (state, fact, hint) in cases {
         let rig = Rig::new(
             state.clone(),
             [Play::default()],
@@ -706,7 +714,10 @@ async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
         rig.handle.settled().await;
         let asked = Instant::now();
         let error = rig.handle.usable(LONG).await.unwrap_err();
-        assert_eq!((error.fact.as_str(), &error.state), (fact, &state));
+        assert_eq!(
+            (error.reason.to_string().as_str(), error.hint, &error.state),
+            (fact, Some(hint), &state)
+        );
         rig.handle.restart().await;
         assert_eq!((rig.state(), rig.starts()), (state, 0));
         assert!(asked.elapsed() < MOMENT);
@@ -790,8 +801,8 @@ async fn p1_a_stopped_server_answers_everything_at_once() {
     rig.handle.settled().await;
     rig.handle.restart().await;
     assert_eq!(
-        rig.handle.usable(LONG).await.unwrap_err().fact,
-        "closed; start it again to use it"
+        rig.handle.usable(LONG).await.unwrap_err().reason,
+        NotReadyReason::Stopped
     );
     assert_eq!(rig.handle.connection_end().await, None);
     assert!(asked.elapsed() < MOMENT);

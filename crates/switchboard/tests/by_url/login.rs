@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use switchboard::advice::Advice;
+use switchboard::Hint;
 use switchboard::call::CallError;
 use switchboard::server::State;
 use switchboard::session::RequestFault;
@@ -37,7 +37,7 @@ async fn f19_a_server_that_wants_a_login_waits_for_one() {
         refused.to_string(),
         "server \"peer\": needs a login (nobody is logged in)"
     );
-    assert_eq!(refused.advice, Some(Advice::LogIn));
+    assert_eq!(refused.hint, Some(Hint::LogIn));
     assert_eq!(refused.state, needs_login(&peer));
     assert_eq!(
         peer.handshakes(false),
@@ -82,7 +82,7 @@ async fn f19_a_call_that_is_turned_away_moves_the_server() {
         matches!(
             &error,
             CallError::Request {
-                advice: Some(Advice::LogIn),
+                hint: Some(Hint::LogIn),
                 ..
             }
         ),

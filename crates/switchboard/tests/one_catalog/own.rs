@@ -75,7 +75,7 @@ async fn s1_17_s2_49_s4_16_one_permission_system_for_own_and_server_tools() {
     for denied in ["Bash", "mcp__s__danger"] {
         let error = stage.call(denied, text.clone(), &person).await.unwrap_err();
         assert!(
-            matches!(&error, CallError::Denied { reason, .. } if reason.starts_with("deny rule")),
+            matches!(&error, CallError::Denied { reason, .. } if reason.to_string().starts_with("deny rule")),
             "{error}"
         );
     }

@@ -55,7 +55,7 @@ proptest! {
             if grant {
                 grants.add(&tool);
             }
-            let decide = |gate: &Gate| gate.decide(DecisionRequest { tool: &tool, pre_approved: yes }, &grants);
+            let decide = |gate: &Gate| gate.decide(DecisionRequest { tool: &tool, caller: &crate::caller::CallerId::new("tester"), pre_approved: yes }, &grants);
             let was = reach(&decide(&before));
             prop_assert!(reach(&decide(&more_deny)) <= was);
             prop_assert!(reach(&decide(&more_ask)) <= was);

@@ -302,7 +302,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_another_files_
             because: "no gate configured".into()
         }
         .permit(&tool, &arguments, &headless())
-        .is_some()
+        .is_ok()
     );
 }
 

@@ -1,0 +1,185 @@
+//! May a call run? The gate decides; where it says ask, the caller of the call does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::trace::CallPhase;
+use super::{CallContext, CallError, DenialReason, SAMPLING, moved, shown};
+use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Keep};
+use crate::catalog::Tool;
+use crate::config::ApprovalChoices;
+use crate::gate::{Decision, DecisionRequest, NotAllowed, Permit};
+use crate::hint::Hint;
+use crate::host::{HostState, ServerLease};
+use crate::sync;
+
+/// How long a caller may take to approve; then the call is denied.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A change that nobody is asked about is shown in at most this many lines.
+const MAX_CHANGED_LINES: usize = 40;
+
+impl HostState {
+    /// Decides, and asks the caller where the gate says so. The lease of the tool's server, if it
+    /// has one, is suspended while the caller is asked.
+    pub(super) async fn permit(
+        &self,
+        tool: &Arc<Tool>,
+        mut server: Option<&mut ServerLease>,
+        context: &mut CallContext<'_>,
+    ) -> Result<Permit, CallError> {
+        let (call, caller) = (context.call, context.caller);
+        let decision = self.decide(tool, &caller.id(), call.pre_approved);
+        context.trace.decided(&decision);
+        tracing::debug!("tool {}/{}: {decision}", tool.id.server, shown(tool));
+        let denied = |(reason, hint)| CallError::Denied {
+            server: tool.id.server.clone(),
+            tool: shown(tool),
+            reason,
+            hint,
+        };
+        let request = match decision.permit(tool, &call.arguments, caller) {
+            Ok(permit) => {
+                self.show_change(tool, caller);
+                return Ok(permit);
+            }
+            Err(NotAllowed::Deny { rule }) => {
+                return Err(denied((DenialReason::Rule(rule), None)));
+            }
+            Err(NotAllowed::Ask {
+                because,
+                once_only,
+                changed,
+            }) => ApprovalRequest {
+                id: tool.id.clone(),
+                exposed: tool.exposed.clone(),
+                arguments: call.arguments.clone(),
+                definition: tool.definition.clone(),
+                because,
+                changed,
+                once_only,
+                dialect: tool.server.dialect,
+            },
+        };
+        let asked = Instant::now();
+        if let Some(server) = &mut server {
+            server.suspend();
+        }
+        let permit = Box::pin(self.approve(tool, &request, caller)).await;
+        context.deadline.exclude_since(asked);
+        context
+            .trace
+            .spent(CallPhase::Approval, Some(asked.into_std()));
+        let permit = permit.map_err(denied)?;
+        // What was approved is what is called, or nothing is.
+        if server.is_none_or(ServerLease::resume) {
+            Ok(permit)
+        } else {
+            Err(moved(tool))
+        }
+    }
+
+    /// What rules and remembered answers say.
+    pub(super) fn decide(&self, tool: &Tool, caller: &CallerId, pre_approved: bool) -> Decision {
+        let grants = sync::read(&self.grants);
+        let request = DecisionRequest {
+            tool,
+            caller,
+            pre_approved,
+        };
+        self.roster().gate.decide(request, &grants)
+    }
+
+    /// What the caller says; an *always* is remembered. The error is why not, and what a person
+    /// could do about it.
+    pub(super) async fn approve(
+        &self,
+        tool: &Arc<Tool>,
+        request: &ApprovalRequest,
+        caller: &Arc<dyn Caller>,
+    ) -> Result<Permit, (DenialReason, Option<Hint>)> {
+        // Taken before the question: what a server adds while a person reads was not what they said
+        // yes to.
+        let offered = self.tools_with(tool);
+        let Ok(answer) = timeout(ANSWER_TIMEOUT, caller.approve(request)).await else {
+            let after = ANSWER_TIMEOUT;
+            return Err((DenialReason::NoAnswer { after }, None));
+        };
+        match (&answer, request.dialect.profile().approval_choices) {
+            _ if request.once_only => {}
+            (Approval::AlwaysTool(keep), ApprovalChoices::Stored) => {
+                self.remember(std::slice::from_ref(tool), *keep).await
+            }
+            (Approval::AlwaysServer(keep), ApprovalChoices::Stored) => {
+                self.remember(&offered, *keep).await
+            }
+            (Approval::AlwaysTool(_), ApprovalChoices::InMemory) => {
+                self.remember(std::slice::from_ref(tool), Keep::Run).await
+            }
+            (Approval::AlwaysServer(_), ApprovalChoices::InMemory) => {
+                let mut grants = sync::write(&self.grants);
+                grants.add_whole_server(tool, offered.iter().map(|tool| &**tool));
+            }
+            _ => {}
+        }
+        Permit::approved(request, &answer, tool, caller).ok_or_else(|| match answer {
+            Approval::Unavailable => {
+                // A yes beforehand is one for the call, not for what it leads to.
+                let beforehand = request.id.tool.as_wire() != SAMPLING;
+                (
+                    DenialReason::NobodyToAsk,
+                    Some(Hint::AllowTool { beforehand }),
+                )
+            }
+            Approval::No { reason } => (DenialReason::Caller { reason }, None),
+            _ => (DenialReason::Caller { reason: None }, None),
+        })
+    }
+
+    /// A changed definition of a trusted server is shown, once, and not asked about.
+    fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
+        let is_known = || !sync::read(&self.grants).is_unlike_its_pin(tool);
+        if !self.roster().gate.only_shows_changes(tool) || is_known() {
+            return;
+        }
+        let changed = sync::write(&self.grants).pin_anew(tool);
+        let Some((lines, pin)) = changed else { return };
+        caller.notice(&format!(
+            "server \"{}\", tool {}: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
+            tool.id.server,
+            shown(tool)
+        ));
+        let (first, rest) = lines.split_at(lines.len().min(MAX_CHANGED_LINES));
+        for line in first {
+            caller.notice(&format!("  {line}"));
+        }
+        if !rest.is_empty() {
+            caller.notice(&format!("  … {} more lines", rest.len()));
+        }
+        self.store_pins(vec![pin]);
+    }
+
+    /// Every tool that the server offers today, this one as it is asked about.
+    fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
+        let catalog = self.catalog();
+        // This program's own tools have nothing in common that one yes could mean.
+        let is_same = |other: &Tool| {
+            other.id.server == tool.id.server && !tool.id.server.is_host() && other.id != tool.id
+        };
+        let others = catalog.tools().iter().filter(|other| is_same(other));
+        others.chain([tool]).cloned().collect()
+    }
+
+    /// Remembers a yes for these tools, all of one server, as they are now.
+    async fn remember(&self, tools: &[Arc<Tool>], keep: Keep) {
+        let new: Vec<_> = {
+            let mut grants = sync::write(&self.grants);
+            tools.iter().map(|tool| grants.add(tool)).collect()
+        };
+        if let (Keep::ForGood, Some(tool)) = (keep, tools.first()) {
+            self.store_grants(&tool.id.server, &new).await;
+        }
+    }
+}

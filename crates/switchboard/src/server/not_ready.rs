@@ -1,0 +1,159 @@
+//! Why a server cannot be used now: the fact as a type, and what a person could do about it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::messages::duration;
+use super::{ConnectStep, State};
+use crate::config::ServerConfig;
+use crate::hint::Hint;
+use crate::name::ServerName;
+
+/// Why a server cannot be used now: a sentence with the server's name and the fact.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("server \"{server}\": {reason}")]
+#[non_exhaustive]
+pub struct NotReady {
+    /// Which.
+    pub server: ServerName,
+    /// What happened.
+    pub reason: NotReadyReason,
+    /// What a person could do about it.
+    pub hint: Option<Hint>,
+    /// Its state.
+    pub state: State,
+}
+
+/// What keeps a server from being used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotReadyReason {
+    /// Its entry says so.
+    Disabled {
+        /// The file of the entry.
+        file: Arc<PathBuf>,
+        /// 1-based.
+        line: usize,
+    },
+    /// A list in `[security]` keeps it from running.
+    Blocked {
+        /// Which.
+        rule: String,
+    },
+    /// Nobody has accepted its entry as it is.
+    Untrusted {
+        /// What is known.
+        reason: String,
+    },
+    /// Connecting goes on.
+    Connecting {
+        /// The step that it has come to.
+        step: ConnectStep,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// A person must log in.
+    NeedsLogin {
+        /// What the server said, or what is missing.
+        reason: String,
+    },
+    /// What its entry authorizes with was refused: a login would change nothing.
+    TokenRefused {
+        /// What the server said, and what to check.
+        reason: String,
+    },
+    /// It could not be connected.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// It was stopped.
+    Stopped,
+    /// It was not connected in time.
+    TimedOut {
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// As many callers as may have a session of their own have one.
+    TooManyCallers {
+        /// How many that are.
+        limit: usize,
+    },
+}
+
+impl NotReady {
+    pub(super) fn new(config: &ServerConfig, state: &State, waited: Duration) -> Self {
+        let has_own_token = config.endpoint.has_own_token();
+        let (reason, hint) = match state {
+            State::Disabled => {
+                let (file, line) = (config.source.file.clone(), config.source.line);
+                let reason = NotReadyReason::Disabled { file, line };
+                (reason, Some(Hint::Enable(config.dialect)))
+            }
+            State::Blocked { rule } => {
+                let rule = rule.clone();
+                (
+                    NotReadyReason::Blocked { rule },
+                    Some(Hint::ChangeServerList),
+                )
+            }
+            State::Untrusted { reason } => {
+                let reason = reason.clone();
+                (NotReadyReason::Untrusted { reason }, Some(Hint::Accept))
+            }
+            State::Connecting { step, .. } => (
+                NotReadyReason::Connecting {
+                    step: *step,
+                    waited,
+                },
+                Some(Hint::Examine),
+            ),
+            State::NeedsLogin { reason, .. } if has_own_token => {
+                let reason = reason.clone();
+                (NotReadyReason::TokenRefused { reason }, None)
+            }
+            State::NeedsLogin { reason, .. } => {
+                let reason = reason.clone();
+                (NotReadyReason::NeedsLogin { reason }, Some(Hint::LogIn))
+            }
+            State::Backoff { error, .. } | State::Failed { error } => {
+                let error = error.clone();
+                (NotReadyReason::Failed { error }, Some(Hint::Examine))
+            }
+            State::Stopped => (NotReadyReason::Stopped, Some(Hint::StartAgain)),
+            State::Idle | State::Ready { .. } => (NotReadyReason::TimedOut { waited }, None),
+        };
+        Self {
+            server: config.name.clone(),
+            reason,
+            hint,
+            state: state.clone(),
+        }
+    }
+}
+
+impl fmt::Display for NotReadyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled { file, line } => write!(f, "disabled in {}:{line}", file.display()),
+            Self::Blocked { rule } => write!(f, "blocked: {rule}"),
+            Self::Untrusted { reason } => write!(f, "not trusted: {reason}"),
+            Self::Connecting { step, waited } => write!(
+                f,
+                "still connecting after {} (step: {step})",
+                duration(*waited)
+            ),
+            Self::NeedsLogin { reason } => write!(f, "needs a login ({reason})"),
+            Self::TokenRefused { reason } => f.write_str(reason),
+            Self::Failed { error } => f.write_str(error),
+            Self::Stopped => f.write_str("closed"),
+            Self::TimedOut { waited } => write!(f, "not ready within {}", duration(*waited)),
+            Self::TooManyCallers { limit } => write!(
+                f,
+                "{limit} callers use sessions of their own, and none is idle"
+            ),
+        }
+    }
+}
