@@ -90,8 +90,8 @@ impl Child {
     }
 
     /// Closes stdin (whoever took it must have dropped it), then sends SIGTERM, then SIGKILL, and
-    /// returns early once no descendant is left. When the child ends by itself, the descendants that
-    /// it leaves behind are sent SIGTERM at once, and the rest of the schedule moves forward.
+    /// returns early once no descendant is left. When the child ends by itself, the descendants
+    /// that it leaves behind are sent SIGTERM at once, and the rest of the schedule moves forward.
     pub async fn stop(mut self, timing: StopTiming) -> Exit {
         let began = Instant::now();
         drop(self.stdin.take());

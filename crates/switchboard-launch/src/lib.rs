@@ -90,8 +90,8 @@ pub use launcher::{Containment, Launcher};
 pub use stderr::{StderrTail, TAIL_BYTES};
 
 /// If this process was started as a launcher process, serves as one and never returns; otherwise
-/// returns at once. Call it first in `main`, before any thread starts. Does nothing where the system
-/// is not Linux.
+/// returns at once. Call it first in `main`, before any thread starts. Does nothing where the
+/// system is not Linux.
 pub fn launcher_main() {
     #[cfg(target_os = "linux")]
     linux::launcher_process::serve_if_marked();

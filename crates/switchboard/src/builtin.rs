@@ -1,8 +1,8 @@
-//! Tools that are not a server's: the names that agents give theirs, a library user's own tools,
-//! and the resource tools.
+//! Tools without a server: a library user's own tools and the resource tools; and the names that
+//! servers may not use for theirs.
 //!
-//! They stand in the same catalog as the servers' tools and pass the same gate. Their names are
-//! their own: a server's tool can neither take one nor be taken for one.
+//! They are in the same catalog as the servers' tools and pass the same gate. A server's tool can
+//! neither take one of their names nor be mistaken for one.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -28,8 +28,8 @@ pub use resources::{LIST_RESOURCES, READ_RESOURCE};
 
 mod resources;
 
-/// What agents call the tools that they bring along. A server's tool of such a name could be taken
-/// for one of them.
+/// Names of common agents' own tools. A server's tool with such a name could be mistaken for one of
+/// them.
 pub const NAMES: [&str; 16] = [
     "Bash",
     "Read",
@@ -46,12 +46,11 @@ pub const NAMES: [&str; 16] = [
     "WebSearch",
     LIST_RESOURCES,
     READ_RESOURCE,
-    // What a rule or a yes for sampling names.
+    // The name that rules and grants use for sampling.
     SAMPLING,
 ];
 
-/// Whether a name is that of a tool that agents bring along, or of one of `own`, in capitals or
-/// not.
+/// Whether a name is one of [`NAMES`] or of `own`, ignoring case.
 pub(crate) fn is_builtin<'a>(name: &str, own: impl IntoIterator<Item = &'a str>) -> bool {
     NAMES
         .into_iter()
@@ -59,14 +58,14 @@ pub(crate) fn is_builtin<'a>(name: &str, own: impl IntoIterator<Item = &'a str>)
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// A tool of the program that embeds the host. It is called like a server's tool: by its name, with
-/// arguments that fit its schema, when the gate lets it pass.
+/// A tool of the program that embeds the host. It is called like a server's tool: by name, with
+/// validated arguments, through the gate.
 pub trait HostTool: Send + Sync {
-    /// What it is called, what it does and what it takes. Asked once, when the host starts.
+    /// Its definition. Called once, when the host starts.
     fn definition(&self) -> HostToolDefinition;
 
-    /// Does it, for this caller. The error is what a model is told, as a result that says it
-    /// failed. Dropping the future ends it.
+    /// Runs it for this caller. An error becomes a result with `isError`, for the model. Dropping
+    /// the future cancels it.
     fn call<'a>(
         &'a self,
         arguments: &'a RawJson,
@@ -74,12 +73,12 @@ pub trait HostTool: Send + Sync {
     ) -> BoxFuture<'a, Result<CallResult, String>>;
 }
 
-/// What a model and a person are told of an [`HostTool`].
+/// The definition of a [`HostTool`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostToolDefinition {
     /// 1 to 64 of `[A-Za-z0-9_-]`.
     pub name: String,
-    /// For the model.
+    /// What it does, for the model.
     pub description: String,
     /// The JSON schema of its arguments, an object.
     pub input_schema: Value,
@@ -100,12 +99,12 @@ impl HostToolDefinition {
     }
 }
 
-/// The tools that a host offers beside those of its servers.
+/// The tools that a host offers besides those of its servers.
 #[derive(Clone, Default)]
 pub struct HostTools {
-    /// The library user's own, in the order they are listed.
+    /// The library user's tools, in the order in which they are listed.
     pub tools: Vec<Arc<dyn HostTool>>,
-    /// `ListMcpResources` and `ReadMcpResource` are on offer whatever servers are configured.
+    /// Offer `ListMcpResources` and `ReadMcpResource` regardless of the configured servers.
     pub resource_tools: bool,
 }
 
@@ -120,7 +119,7 @@ impl fmt::Debug for HostTools {
     }
 }
 
-/// Does what an own tool does.
+/// The implementation of a host tool.
 #[derive(Clone)]
 pub(crate) struct ToolImpl(pub(crate) Arc<dyn HostTool>);
 
@@ -130,21 +129,20 @@ impl fmt::Debug for ToolImpl {
     }
 }
 
-/// The same, read and checked: what a [`Catalog`](crate::catalog::Catalog) is built with. The
-/// default has none.
+/// Host tools with parsed definitions, for a [`Catalog`](crate::catalog::Catalog). Empty by
+/// default.
 #[derive(Debug, Default)]
 pub struct RegisteredTools {
     tools: Vec<Arc<Tool>>,
-    /// On offer where something asks for them. After the others, so that these keep their places.
+    /// The resource tools, offered on request. Listed last.
     resources: Vec<Arc<Tool>>,
     always_resources: bool,
-    /// The host that they belong to, once it is there.
+    /// Set when the host exists.
     host: Arc<OnceLock<Weak<HostState>>>,
 }
 
 impl RegisteredTools {
-    /// Reads every definition. A wrong one is an error: it is the program that is wrong, not a
-    /// server.
+    /// Parses every definition. An invalid one is an error of the program.
     pub(crate) fn read(own: HostTools) -> Result<Self, ConfigErrors> {
         let host = Arc::default();
         let mut read = HostToolReader {
@@ -167,13 +165,13 @@ impl RegisteredTools {
         }
     }
 
-    /// The host is there.
+    /// Sets the host.
     pub(crate) fn begin(&self, host: &Arc<HostState>) {
-        // A host begins once; another would only be the same.
+        // Called once for each host.
         let _ = self.host.set(Arc::downgrade(host));
     }
 
-    /// What is on offer beside these servers.
+    /// The tools that are offered with these servers.
     pub(crate) fn beside<'a>(
         &self,
         servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>,
@@ -187,7 +185,7 @@ impl RegisteredTools {
         self.tools.iter().chain(resources)
     }
 
-    /// Every name that a rule beside these servers may mean.
+    /// The names that rules may use with these servers.
     pub(crate) fn names<'a>(
         &self,
         servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>,
@@ -259,7 +257,7 @@ impl HostToolReader {
             exposed: ExposedName::unlisted(name),
             definition: Arc::new(definition),
             server: self.entry.clone(),
-            // Nothing is launched: a remembered yes is bound to the definition alone.
+            // No launch: a grant is bound to the definition alone.
             launch: Fingerprint([0; 32]),
             idempotent: false,
             place,
@@ -270,7 +268,7 @@ impl HostToolReader {
     }
 }
 
-/// Stands where a server's entry does. Nothing is started by it.
+/// A placeholder for a server's entry. It starts nothing.
 fn entry() -> ServerConfig {
     ServerConfig::new(
         ServerName::host(),

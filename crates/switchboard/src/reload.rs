@@ -1,10 +1,8 @@
-//! Another configuration while servers run: the difference is applied, and what it does not touch
-//! goes on.
+//! Applies another configuration while servers run; servers that it does not change keep running.
 //!
-//! `difference.rs` says what becomes of each server, `watching.rs` notices that a file changed.
-//! Here the new picture is built and put in the place of the old one, whole. A server that is
-//! replaced takes no new calls; the ones it has end by their own deadlines, then it ends, and only
-//! then its successor starts.
+//! `difference` decides what happens to each server, `watcher` notices that a file changed. The
+//! roster is replaced as a whole. A server that is replaced accepts no new calls; when its calls
+//! have ended it is stopped, and then its successor starts.
 
 #[cfg(feature = "watch")]
 use std::path::PathBuf;
@@ -31,49 +29,49 @@ mod difference;
 #[cfg(feature = "watch")]
 mod watcher;
 
-/// Something of a new configuration that waits until a person says so.
+/// A change that takes effect only after a person has approved it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingChange {
-    /// Which server it is about; `None` for the rules that all have in common.
+    /// The server; `None` for rules that apply to all.
     pub server: Option<ServerName>,
-    /// What it is, in one line that is safe to show.
+    /// What would change, in one line that is safe to show.
     pub reason: String,
 }
 
-/// What a new configuration came to.
+/// What a reload did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReloadReport {
-    /// Servers that were not there before and may run.
+    /// New servers that may run.
     pub added: Vec<ServerName>,
-    /// Servers that are begun anew, after the calls that they have.
+    /// Servers that restart after their calls have ended.
     pub restarted: Vec<ServerName>,
-    /// Servers that may run no longer; they end after the calls that they have.
+    /// Servers that may no longer run; they stop after their calls have ended.
     pub stopped: Vec<ServerName>,
-    /// Servers that run on, with something else in their entries.
+    /// Servers that keep running with changed entries.
     pub adjusted: Vec<ServerName>,
-    /// Servers that are there no longer; they end after the calls that they have.
+    /// Removed servers; they stop after their calls have ended.
     pub removed: Vec<ServerName>,
-    /// What waits until a person says so.
+    /// Changes that need a person's approval.
     pub pending: Vec<PendingChange>,
 }
 
-/// What a host remembers of its reloads.
+/// A host's state for reloads.
 #[derive(Debug, Default)]
 pub(crate) struct ReloadState {
     /// One reload at a time.
     turn: tokio::sync::Mutex<()>,
-    /// What the files say, where some of it waits.
+    /// The latest configuration of the files, of which some may be pending.
     latest: Mutex<Option<Arc<Config>>>,
-    /// What waits beside servers that were never started.
+    /// Pending changes, except servers that wait for their first start.
     pending: Mutex<Vec<PendingChange>>,
-    /// Why the files cannot be used now.
+    /// Why the files cannot be loaded now.
     load_errors: Mutex<Option<Vec<String>>>,
     retiring: Mutex<RetiringServers>,
-    /// Watches the files; ends with the host.
+    /// The file watcher; ends with the host.
     watcher: Mutex<Option<AbortHandle>>,
 }
 
-/// Servers that have been replaced, and still have calls.
+/// Servers that were replaced and still have calls.
 #[derive(Debug, Default)]
 struct RetiringServers {
     handles: Vec<ServerHandle>,
@@ -82,21 +80,21 @@ struct RetiringServers {
 }
 
 impl Host {
-    /// Applies another configuration, because a person said so: all of it holds. Unchanged servers
-    /// and their calls are not touched; a project's entry that nobody has accepted still waits.
-    /// Of files that are not watched (core-agent), every server is closed before one is begun.
+    /// Applies another configuration on a person's request, including what allows more. Unchanged
+    /// servers and their calls are not affected; a project's entry that nobody has accepted is
+    /// still not started. In dialects whose files are not watched (core-agent), every server is
+    /// stopped before any is started.
     pub async fn reload(&self, config: Config) -> Result<ReloadReport, ConfigErrors> {
         self.0.apply(config, ReloadCause::Person).await
     }
 
-    /// What a change of a watched file has left waiting until a person says so: by
-    /// [`reload`](Self::reload), or for one server by [`accept`](Self::accept).
+    /// The changes of watched files that need a person's approval: through
+    /// [`reload`](Self::reload), or for one server through [`accept`](Self::accept).
     pub fn pending_changes(&self) -> Vec<PendingChange> {
         pending_changes(&self.servers(), &lock(&self.0.reload.pending))
     }
 
-    /// What a server that waits would run: to show to a person, whole, before
-    /// [`accept`](Self::accept).
+    /// What a pending server would run, to show to a person before [`accept`](Self::accept).
     pub fn disclose(&self, server: &ServerName) -> Option<Disclosure> {
         let latest = lock(&self.0.reload.latest)
             .clone()
@@ -107,14 +105,14 @@ impl Host {
         ))
     }
 
-    /// Records a person's yes for exactly what was disclosed, and starts it if it is still what the
-    /// file says.
+    /// Records a person's approval of exactly what was disclosed, and starts the server if its
+    /// entry is still the same.
     pub async fn accept(&self, disclosure: &Disclosure) -> Result<ReloadReport, AcceptError> {
         trust::accept(disclosure, &*self.0.store)?;
         let latest = lock(&self.0.reload.latest)
             .clone()
             .unwrap_or_else(|| self.0.roster.load().config.clone());
-        // Its rules compiled when it was first read.
+        // Cannot fail: its rules were compiled when it was loaded.
         Ok(self
             .0
             .apply((*latest).clone(), ReloadCause::FileChange)
@@ -122,17 +120,16 @@ impl Host {
             .unwrap_or_default())
     }
 
-    /// Why the watched files cannot be used now, one line each; empty while they can. The
-    /// configuration from before stays.
+    /// Why the watched files cannot be loaded now, one line each; empty if they can. The previous
+    /// configuration stays in force.
     pub fn config_errors(&self) -> Vec<String> {
         lock(&self.0.reload.load_errors).clone().unwrap_or_default()
     }
 
-    /// Watches configuration files, the ones that may yet appear too, and applies what `load` then
-    /// makes of them as far as nobody must be asked: see [`waiting`](Self::waiting). What
-    /// cannot be loaded changes nothing and is an [`Event::ConfigBroken`]. The file in which
-    /// answers are remembered may be among `files`: a yes of another process then counts at once.
-    /// Ends with the host.
+    /// Watches configuration files, also ones that do not exist yet, and applies what `load`
+    /// returns as far as no approval is needed: see [`pending_changes`](Self::pending_changes). A
+    /// failed load changes nothing and sends [`Event::ConfigBroken`]. If `files` contains the
+    /// store's file of approvals, those of other processes take effect at once. Ends with the host.
     #[cfg(feature = "watch")]
     pub fn watch(
         &self,
@@ -143,7 +140,7 @@ impl Host {
     }
 }
 
-/// Who stands behind it.
+/// What caused a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReloadCause {
     Person,
@@ -175,13 +172,14 @@ impl HostState {
             gate,
         )));
         self.rebuild();
-        // Only now: whoever finds a server on its way out finds its successor.
+        // After the new roster is in place: a call that finds its server closed then finds the
+        // successor.
         self.reload.retire(retiring);
         self.publish_report(&reloaded, before);
         Ok(reloaded)
     }
 
-    /// Unless there is nothing new in it.
+    /// Sends the event, unless nothing changed.
     fn publish_report(&self, reloaded: &ReloadReport, before: Vec<PendingChange>) {
         if *reloaded
             != (ReloadReport {
@@ -189,7 +187,7 @@ impl HostState {
                 ..ReloadReport::default()
             })
         {
-            // Nobody listening is fine.
+            // An error means that nobody listens.
             let _ = self
                 .events
                 .send(Event::Reloaded(Arc::new(reloaded.clone())));
@@ -211,7 +209,7 @@ impl HostState {
             ),
         };
         if cause == ReloadCause::Person {
-            // Whoever says so after a stop wants them back.
+            // A reload after a stop starts them again.
             let ended = |name: &ServerName| roster.server(name).is_ok_and(ServerHandle::has_ended);
             let back = found.changes.iter_mut().filter(|(name, change)| {
                 matches!(change, ServerChange::Keep | ServerChange::UpdateConfig) && ended(name)
@@ -221,8 +219,7 @@ impl HostState {
         found
     }
 
-    /// The servers of the next picture, and those that leave, each with what its successors wait
-    /// for.
+    /// The servers of the next roster, and those that are retired.
     async fn next_servers(
         &self,
         roster: &Roster,
@@ -311,7 +308,7 @@ impl HostState {
         ServerHandle::start_after(entry, self.resources.clone(), initial, wait_first)
     }
 
-    /// What the files have come to could not be used.
+    /// Records that the files could not be loaded.
     #[cfg(feature = "watch")]
     fn set_load_errors(&self, errors: Vec<String>) {
         let mut load_errors = lock(&self.reload.load_errors);
@@ -322,10 +319,10 @@ impl HostState {
     }
 }
 
-/// A server that leaves.
+/// A server that was replaced or removed.
 struct RetiringServer {
     handle: ServerHandle,
-    /// Dropped when it has left.
+    /// Dropped when it has ended.
     ended: watch::Sender<()>,
 }
 
@@ -341,14 +338,14 @@ impl RetiringServer {
 fn wait_ended(servers: Vec<watch::Receiver<()>>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         for mut retiring_server in servers {
-            // Nothing is ever sent: it ends when the sender is gone.
+            // Nothing is sent: this ends when the sender is dropped.
             while retiring_server.changed().await.is_ok() {}
         }
     })
 }
 
 impl ReloadState {
-    /// Lets servers end once their calls have.
+    /// Stops servers once their calls have ended.
     fn retire(&self, servers: Vec<RetiringServer>) {
         let mut retiring = lock(&self.retiring);
         retiring.handles.retain(|handle| !handle.has_ended());
@@ -362,7 +359,7 @@ impl ReloadState {
         }
     }
 
-    /// Those that still have calls.
+    /// Servers that still have calls.
     pub(crate) fn retiring(&self) -> Vec<ServerHandle> {
         lock(&self.retiring).handles.clone()
     }
@@ -380,7 +377,7 @@ impl Drop for ReloadState {
     }
 }
 
-/// Whether nobody would see a difference.
+/// Whether the reload changes nothing.
 fn changes_nothing(roster: &Roster, difference: &Difference) -> bool {
     let stays = |name: &ServerName, change: &ServerChange| match change {
         ServerChange::Keep => true,
@@ -409,7 +406,7 @@ fn why_untrusted(server: &ServerHandle) -> Option<String> {
     }
 }
 
-/// The servers that wait for their first start, and the rest.
+/// Servers that wait for their first start, and the other pending changes.
 fn pending_changes(servers: &[ServerHandle], rest: &[PendingChange]) -> Vec<PendingChange> {
     let first = servers.iter().filter_map(|server| {
         Some(PendingChange {

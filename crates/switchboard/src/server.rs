@@ -1,5 +1,17 @@
 //! Keeps one configured server alive: one task owns its process, session, state and backoff. Others
 //! hold a `ServerHandle`.
+//!
+//! The files, from the outside in:
+//! - `state`: what others see. `status_publisher` changes it, `messages` words it, `dialect_status`
+//!   words it as the dialect's own program does.
+//! - `task`: the server's task. `backoff` decides when to retry, `keep_policy` whether to keep a
+//!   server that offers nothing, `in_flight_count` when a replaced server may end.
+//! - `connect`: one attempt to connect. `endpoint` is what differs between a process, a URL and a
+//!   library user's transport (`connectors`); `stderr` is the process's output.
+//! - `connection`: a live connection. `list_refresh` lists again after a change.
+//! - `launch_store`: what is remembered between runs. `store_writes` writes it in order.
+//! - `caller_sessions`, `other_era`, `connection_factory`: further connections to the same server.
+//! - `era` and `switching`: which protocol era a server's handlers need.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,76 +82,74 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-/// How many commands wait for a task that is busy; more wait outside.
+/// Commands that wait for a busy task. When the queue is full, senders wait.
 const COMMANDS: usize = 16;
 
-/// How long a call that was cut off waits to learn how its server ended. The server's task knows it
-/// within a tenth of that, unless the machine is busy.
+/// How long a failed call waits to learn how its server ended.
 const END_REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a server task works with.
+/// What all server tasks of a host share.
 #[derive(Debug, Clone)]
 pub struct ServerResources {
     /// Starts processes.
     pub launcher: Launcher,
-    /// What references expand to.
+    /// The variables that references expand to.
     pub environment: Arc<Environment>,
-    /// What all URL servers share.
+    /// The HTTP stack of all URL servers.
     #[cfg(feature = "http")]
     pub http: SharedStack,
-    /// What logins to URL servers work with.
+    /// For logins to URL servers.
     pub auth: AuthContext,
     /// Remembers eras, wires and catalogs.
     pub store: Arc<dyn Store>,
     /// Where the server's log file goes; `None` writes none.
     pub log_folder: Option<Arc<std::path::PathBuf>>,
-    /// Where the user's own servers run that name no folder, each in one of its own; `None`: in
+    /// The parent of the folders in which user-scope servers without `cwd` run; `None` runs them in
     /// this process's folder.
     pub private_folder: Option<Arc<std::path::PathBuf>>,
-    /// Happenings.
+    /// Receives what happens.
     pub events: broadcast::Sender<Event>,
-    /// Rung whenever a snapshot changed; the host rebuilds its catalog.
+    /// Notified when a snapshot changed; the host then rebuilds its catalog.
     pub changed: Arc<Notify>,
-    /// What legacy sessions advertise.
+    /// The client capabilities that legacy sessions advertise.
     pub offers: Offers,
-    /// The folders a server may ask for.
+    /// The roots that a server may ask for.
     pub roots: Roots,
-    /// Lets servers have answers of a caller's model.
+    /// Answers a server's sampling requests.
     pub overseer: Option<Arc<dyn Overseer>>,
-    /// Ways of the library user's own to some of the servers.
+    /// The library user's own transports.
     pub connectors: Arc<Connectors>,
 }
 
-/// The holder's end of a server task. The task ends when the last handle is dropped.
+/// A handle of a server's task. The task ends when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub struct ServerHandle {
-    /// The entry.
+    /// Its configuration entry.
     pub config: Arc<ServerConfig>,
-    /// What its grants are bound to.
+    /// The launch fingerprint: grants are bound to it.
     pub launch: Fingerprint,
-    /// The last of its stderr.
+    /// What it wrote to stderr.
     pub stderr: ServerStderr,
     commands: mpsc::Sender<TaskCommand>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
-    /// Set after a good answer, read by the task when a connection ends.
+    /// Set after a successful response; the task reads it when a connection ends.
     worked: Arc<AtomicBool>,
-    /// Sessions of callers' own, where the entry wants them.
+    /// The callers' own sessions, if the entry has `session = "per-caller"`.
     caller_sessions: Option<Arc<CallerSessions>>,
-    /// The connection of the other era, where there can be one.
+    /// The second connection, of the other era, where one is possible.
     other_era: Option<Arc<OtherEra>>,
-    /// Who uses it now. The same for every handle of one task.
+    /// Requests in flight. Shared by all handles of one task.
     pub(crate) in_flight: Arc<InFlightCount>,
 }
 
 impl ServerHandle {
-    /// Starts the task. `initial` is `Connecting` for an eager server; `Idle`, `Disabled`,
-    /// `Blocked`, `Untrusted` start nothing. An idle server shows the catalog of last time
-    /// until it is used.
+    /// Starts the task. With `Connecting` it connects at once; `Idle`, `Disabled`, `Blocked` and
+    /// `Untrusted` start nothing. An idle server shows its cached catalog until it is used.
     pub fn start(config: Arc<ServerConfig>, resources: ServerResources, initial: State) -> Self {
         Self::start_after(config, resources, initial, None)
     }
 
-    /// The same, but nothing runs before `others` have left.
+    /// The same, but nothing is started before `after` has completed.
     pub(crate) fn start_after(
         config: Arc<ServerConfig>,
         resources: ServerResources,
@@ -185,7 +195,7 @@ impl ServerHandle {
         }
     }
 
-    /// Over a transport of the library user's own; the entry's endpoint is not used.
+    /// With the library user's transport instead of the entry's endpoint.
     fn start_with_connector(
         config: Arc<ServerConfig>,
         resources: ServerResources,
@@ -249,8 +259,8 @@ impl ServerHandle {
         };
         let (commands, heard) = mpsc::channel(COMMANDS);
         let logs = events.clone();
-        // Nobody listens to the states of a caller's own connection: the server's are those of the
-        // shared one.
+        // A further connection publishes no states: a server's state is that of its shared
+        // connection.
         let events = if is_further_connection {
             broadcast::Sender::new(1)
         } else {
@@ -298,11 +308,11 @@ impl ServerHandle {
             store_writes,
             restarting: Vec::new(),
         };
-        // Owned by the handles: it ends when the last of them is gone.
+        // The handles own the task: it ends when the last one is dropped.
         tokio::spawn(async move {
             let status = task.status.clone();
             if let Err(panicked) = catch_panic(task.run()).await {
-                // Its session and its process went with it.
+                // Its session and process were dropped with it.
                 status.set_state(
                     State::Failed {
                         error: panicked.to_string(),
@@ -328,13 +338,13 @@ impl ServerHandle {
         }
     }
 
-    /// How it stands now.
+    /// The current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.borrow().clone()
     }
 
-    /// A live session, waking an idle or failed server and waiting up to `wait` for it. A server
-    /// that is connecting, or will again soon, is waited for until that one attempt has ended.
+    /// A live session. Starts an idle or failed server and waits for it, up to `wait` and at most
+    /// until the current attempt, or the next one, has ended.
     pub async fn ready(&self, wait: Duration) -> Result<Arc<Session>, NotReady> {
         // Between the end of a session and the task's notice of it, the snapshot still has it.
         if let Some(session) = &self.snapshot.borrow().session
@@ -349,7 +359,7 @@ impl ServerHandle {
             .ok_or_else(|| self.not_ready(&snapshot.state, wait))
     }
 
-    /// Wakes the server and waits until it is Ready, or is known not to become so.
+    /// Starts the server if needed and waits until it is ready or has failed.
     async fn usable(&self, wait: Duration) -> Result<Arc<Snapshot>, NotReady> {
         let mut seen = self.snapshot.clone();
         let attempts_before = seen.borrow().attempts_ended;
@@ -361,8 +371,7 @@ impl ServerHandle {
                 State::Backoff { .. } => now.attempts_ended > attempts_before,
                 _ => true,
             });
-            // The task is gone only after it has said so in its last snapshot; if not, that
-            // snapshot is all there is.
+            // An error means that the task has ended; its last snapshot says why.
             let _ = decided.await;
         });
         let _ = waited.await;
@@ -373,13 +382,13 @@ impl ServerHandle {
         }
     }
 
-    /// Whether waiting for it can bring tools that nobody knows yet: it is on its way, or was not
-    /// started. What is remembered of a server is good enough where it is lazy (S3-08).
+    /// Whether waiting for it may bring further tools: it is connecting, or was not started. The
+    /// cached catalog of a lazy server is good enough.
     pub fn may_offer_more(&self) -> bool {
         self.may_offer_more_than(&self.snapshot.borrow())
     }
 
-    /// Whether later servers can be named (S2-27): what it offers is known, or it does not run.
+    /// Whether its tools are known, or it does not run, so that names of later servers are final.
     pub(crate) fn is_settled_at(&self, snapshot: &Snapshot) -> bool {
         snapshot.is_settled()
             && (snapshot.attempts_ended > 0 || !self.may_offer_more_than(snapshot))
@@ -393,18 +402,17 @@ impl ServerHandle {
         }
     }
 
-    /// Waits until nothing is under way: the server is usable, or an attempt has shown that and why
-    /// it is not.
+    /// Waits until no first attempt is in progress: the server is ready, or an attempt has failed.
     pub async fn settled(&self) {
-        // One that is being tried again after it failed has shown why it is not usable.
+        // A server that is being retried has already failed.
         let under_way =
             |now: &Snapshot| matches!(now.state, State::Connecting { .. }) && now.failure.is_none();
         let settled = |now: &Arc<Snapshot>| !under_way(now) && !now.loading_cached;
-        // An error means that the task is gone; nothing is under way then.
+        // An error means that the task has ended, so nothing is in progress.
         let _ = self.snapshot.clone().wait_for(settled).await;
     }
 
-    /// Has the server's tools listed again, and waits up to `wait` for that.
+    /// Lists the server's tools again, and waits up to `wait` for that.
     pub(crate) async fn relist(&self, wait: Duration) {
         let mut seen = self.snapshot.clone();
         let before = seen.borrow().listings;
@@ -412,7 +420,7 @@ impl ServerHandle {
             return;
         };
         session.distrust_tools();
-        // Too late, or the connection is gone: what is known stays known.
+        // On a timeout or a lost connection the known list stays.
         let _ = timeout(
             wait,
             seen.wait_for(|now| now.listings > before || now.session.is_none()),
@@ -430,17 +438,17 @@ impl ServerHandle {
             .cloned()
     }
 
-    /// Tells the task that the server did useful work: the count of failures starts anew. Costs
-    /// next to nothing.
+    /// Records a successful response: the count of failures starts again. Cheap enough for every
+    /// call.
     pub fn record_success(&self) {
-        // Calls on many threads should not fight over the cache line to write what it says already.
+        // Most calls find it set: reading first keeps threads from contending for the cache line.
         if !self.worked.load(Ordering::Relaxed) {
             self.worked.store(true, Ordering::Relaxed);
         }
     }
 
-    /// How the connection that a call just lost has ended: exit status and last stderr. Answers
-    /// within a second.
+    /// How the connection that a call has just lost ended: exit status and last stderr. Waits at
+    /// most 150 ms.
     pub async fn connection_end(&self) -> Option<String> {
         let mut seen = self.snapshot.clone();
         let is_ready = |now: &Snapshot| matches!(now.state, State::Ready { .. });
@@ -453,15 +461,15 @@ impl ServerHandle {
         }
     }
 
-    /// A call learnt that a person must log in first; why, safe to show. Answers when the server's
-    /// state says so.
+    /// Reports that a call failed for lack of a login, with a reason that is safe to show. Returns
+    /// when the server's state has changed.
     pub async fn needs_login(&self, reason: String) {
         self.send(|done| TaskCommand::NeedsLogin(reason, done))
             .await;
     }
 
-    /// Ends the process and starts it again. Returns when the new one is being started;
-    /// [`settled`](Self::settled) waits for the rest.
+    /// Stops the process and starts it again. Returns when the new one is being started;
+    /// [`settled`](Self::settled) waits until it is ready.
     pub async fn restart(&self) {
         if let Some(caller_sessions) = &self.caller_sessions {
             caller_sessions.end_all();
@@ -472,10 +480,10 @@ impl ServerHandle {
         self.send(TaskCommand::Restart).await;
     }
 
-    /// The same server, with what its entry says now beside the launch: calls go by it at once,
+    /// Replaces the entry of a server whose launch stays the same. Calls use the new entry at once,
     /// connecting and listing from the next time on.
     pub(crate) async fn update_config(&self, config: Arc<ServerConfig>) -> Self {
-        // If this does not arrive, the task is ending already.
+        // An error means that the task is ending already.
         let _ = self
             .commands
             .send(TaskCommand::UpdateConfig(config.clone()))
@@ -491,24 +499,23 @@ impl ServerHandle {
         self.commands.is_closed()
     }
 
-    /// Ends it once nobody uses it: its calls end by themselves, each by its own deadline, and no
-    /// new ones come.
+    /// Stops it once its calls have ended, each by its own deadline. No new calls begin.
     pub(crate) async fn retire(self) {
         self.in_flight.close();
         self.in_flight.drained().await;
         self.stop().await;
     }
 
-    /// Ends the process within the stop timing. The server stays stopped.
+    /// Stops the process within the stop timing, for good.
     pub async fn stop(&self) {
         let shared = async {
-            // If this does not arrive, the task is ending already.
+            // An error means that the task is ending already.
             let _ = self.commands.send(TaskCommand::Stop).await;
             let mut seen = self.snapshot.clone();
             while seen.changed().await.is_ok() {}
         };
-        // Neither a caller's own connection nor that of the other era has one of its own kind: this
-        // ends.
+        // Boxed, because this is recursive: further connections are handles too. They have no
+        // further connections themselves, so the recursion ends.
         let own: BoxFuture<'_, ()> = Box::pin(async {
             if let Some(caller_sessions) = &self.caller_sessions {
                 caller_sessions.stop().await;
@@ -522,7 +529,7 @@ impl ServerHandle {
         tokio::join!(shared, own, other_era);
     }
 
-    /// Sends a command and waits until it was heeded, or until there is nobody left to heed it.
+    /// Sends a command and waits until it was handled or the task has ended.
     async fn send(&self, command: impl FnOnce(oneshot::Sender<()>) -> TaskCommand) {
         let (done, answer) = oneshot::channel();
         if self.commands.send(command(done)).await.is_ok() {
@@ -535,7 +542,7 @@ impl ServerHandle {
     }
 }
 
-/// What a task is made of.
+/// What a task is created from.
 struct TaskSetup {
     config: Arc<ServerConfig>,
     launch: Fingerprint,
@@ -548,11 +555,11 @@ struct TaskSetup {
     overseer: Option<Arc<dyn Overseer>>,
     events: broadcast::Sender<Event>,
     changed: Arc<Notify>,
-    /// What is wanted of the server: of the shared connection, and of each caller's own.
+    /// Subscriptions and log level, shared by all connections to the server.
     subscriptions: Subscriptions,
-    /// It is a caller's own.
+    /// It is not the shared connection: a caller's own, or the one of the other era.
     is_further_connection: bool,
-    /// Those that must have left before it starts.
+    /// Completes when the servers that this one replaces have ended.
     after: Option<BoxFuture<'static, ()>>,
 }
 
@@ -582,7 +589,7 @@ impl TaskSetup {
     }
 }
 
-/// The state of a server that is started now.
+/// The state of a server that is being started.
 fn connecting_now() -> State {
     State::Connecting {
         since: std::time::SystemTime::now(),
@@ -590,7 +597,7 @@ fn connecting_now() -> State {
     }
 }
 
-/// The log of a server that may run. One that cannot be opened keeps no server from running.
+/// Opens the log of a server that may run. An error is only logged: the server runs without.
 fn open_log(
     config: &ServerConfig,
     resources: &ServerResources,
@@ -607,7 +614,7 @@ fn open_log(
         .ok()
 }
 
-/// Shows the catalog of last time, unless a live one came first.
+/// Publishes the cached catalog, unless an attempt to connect ended first.
 async fn load_cached(status: Arc<StatusPublisher>, launch_store: LaunchStore) {
     let remembered = launch_store.offerings().await;
     status.update(|snapshot| {

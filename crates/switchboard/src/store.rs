@@ -1,8 +1,8 @@
-//! What is remembered between runs: grants, pins, trust, eras, wires, cached catalogs.
+//! What is remembered between runs: grants, pins, trust, eras, transports, cached catalogs.
 //!
-//! [`Store`](crate::store::Store) is the seam: one small key-value contract.
-//! [`FileStore`](crate::store::FileStore) keeps it in files (0600 in a 0700 folder, locked,
-//! replaced atomically); [`MemoryStore`](crate::store::MemoryStore) keeps it for one run.
+//! [`Store`](crate::store::Store) is a small key-value interface.
+//! [`FileStore`](crate::store::FileStore) uses files (0600 in a 0700 folder, locked, replaced
+//! atomically); [`MemoryStore`](crate::store::MemoryStore) lasts for one run.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ mod log;
 mod memory;
 mod private;
 
-/// Makes a folder that nobody else can enter, or makes sure that an existing one is such.
+/// Creates a folder that only its owner can enter, or checks that an existing one is such.
 pub(crate) fn make_private_folder(folder: &std::path::Path) -> std::io::Result<()> {
     private::make_folder(folder)
 }
 
-/// The kinds of things remembered. Each is a shelf of its own, so that a damaged one takes no other
-/// with it.
+/// The tables of a store. Each is stored on its own, so that a damaged one does not affect the
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreTable {
     /// Remembered answers.
@@ -30,19 +30,19 @@ pub enum StoreTable {
     Pins,
     /// Accepted project entries.
     Trust,
-    /// Folders in which the user's own servers may run, or may not.
+    /// Folders in which user-scope servers may run, or may not.
     Folders,
-    /// What project files may let run without asking.
+    /// What accepted project files allow without asking.
     Permissions,
-    /// Which era a launch fingerprint spoke, and whether it asks.
+    /// Era and behaviour of a server, by launch fingerprint.
     Eras,
-    /// Which wire and era an endpoint spoke, by origin.
+    /// Transport and era of a URL, by origin and path.
     Wires,
-    /// The catalog of last time, by launch fingerprint.
+    /// Cached catalogs, by launch fingerprint.
     Catalogs,
-    /// Logins, where no keyring keeps them.
+    /// Logins, if there is no keyring.
     Logins,
-    /// What a person was told once, and is not told again.
+    /// Notices that were shown and are not repeated.
     Notices,
 }
 
@@ -50,38 +50,38 @@ pub enum StoreTable {
 pub trait Store: Send + Sync + fmt::Debug {
     /// The value, if there is one.
     fn get(&self, table: StoreTable, key: &str) -> Result<Option<String>, StoreError>;
-    /// All keys and values of a shelf.
+    /// All keys and values of a table.
     fn all(&self, table: StoreTable) -> Result<Vec<(String, String)>, StoreError>;
     /// Sets a value.
     fn put(&self, table: StoreTable, key: &str, value: &str) -> Result<(), StoreError>;
-    /// Sets several values of one shelf: all of them, or as far as it came.
+    /// Sets several values of one table. After an error some may be set.
     fn put_all(&self, table: StoreTable, items: &[(String, String)]) -> Result<(), StoreError> {
         items
             .iter()
             .try_for_each(|(key, value)| self.put(table, key, value))
     }
-    /// Forgets a value.
+    /// Removes a value.
     fn remove(&self, table: StoreTable, key: &str) -> Result<(), StoreError>;
 }
 
-/// Why the store could not serve.
+/// Why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file system said no.
+    /// An error of the file system.
     #[error("{path}: {source}")]
     Io {
         /// Which file.
         path: std::path::PathBuf,
-        /// What it said.
+        /// The error.
         #[source]
         source: std::io::Error,
     },
-    /// The file is not what we wrote. It is kept aside under the name given, never overwritten.
+    /// The file is not what we wrote. It was renamed, and is never overwritten.
     #[error("{path} is damaged and was kept as {kept_as}; what it remembered must be given again")]
     Damaged {
         /// Which file.
         path: std::path::PathBuf,
-        /// Where its bytes are now.
+        /// Its new name.
         kept_as: std::path::PathBuf,
     },
 }

@@ -22,9 +22,9 @@ use super::{exec, process_tree};
 use crate::Exit;
 use crate::command::WipedBytes;
 
-/// The kernel sends it to a keeper whose launcher process died, and to a launcher process whose host
-/// died; the launcher process sends it to a keeper that was stopped. SIGCONT, because it continues a
-/// stopped process: no child can keep them from ending it by SIGSTOP.
+/// The kernel sends it to a keeper whose launcher process died, and to a launcher process whose
+/// host died; the launcher process sends it to a keeper that was stopped. SIGCONT, because it
+/// continues a stopped process: no child can keep them from ending it by SIGSTOP.
 pub(crate) const RESUME: Signal = Signal::SIGCONT;
 
 /// The time between SIGTERM and SIGKILL once the host has died.

@@ -45,8 +45,8 @@ impl KeeperConnection {
         self.exit.unwrap_or(Exit::Unknown)
     }
 
-    /// Waits until no descendant is left, or the keeper has died, in which case the launcher process
-    /// kills the descendants.
+    /// Waits until no descendant is left, or the keeper has died, in which case the launcher
+    /// process kills the descendants.
     pub(crate) async fn wait_all_ended(&mut self) {
         while !self.all_ended {
             self.handle_report().await;

@@ -1,4 +1,4 @@
-//! The two tools by which a model reaches the servers' resources: one lists them, one reads one.
+//! The two tools that give a model the servers' resources: one lists them, one reads one.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -21,10 +21,10 @@ pub const LIST_RESOURCES: &str = "ListMcpResources";
 /// Reads one of them.
 pub const READ_RESOURCE: &str = "ReadMcpResource";
 
-/// How long servers that are still connecting are waited for.
+/// How long to wait for servers that are still connecting.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The host is known to them once it is there.
+/// Set when the host exists.
 type HostReference = Arc<OnceLock<Weak<HostState>>>;
 
 pub(super) fn tools(host: &HostReference) -> Vec<Arc<dyn HostTool>> {
@@ -135,7 +135,7 @@ fn find_server(catalog: &Catalog, server: &str) -> Result<ServerName, String> {
     found.ok_or_else(|| format!("no server {} is configured", quoted(server)))
 }
 
-/// The server named; else the one that offers the address.
+/// The named server; otherwise the one that lists the URI.
 fn server_of(catalog: &Catalog, uri: &str, server: Option<&str>) -> Result<ServerName, String> {
     if let Some(server) = server {
         return find_server(catalog, server);
@@ -192,7 +192,7 @@ fn resource_list(catalog: &Catalog, server: Option<&str>) -> Value {
     listed
 }
 
-/// What a `resources/read` brought, as the content of a call's result.
+/// The result of `resources/read` as the content of a call's result.
 fn contents(answer: &RawJson) -> Option<CallResult> {
     let answer = answer.to_value().ok()?;
     let parts = answer.get("contents")?.as_array()?;

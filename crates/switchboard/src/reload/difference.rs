@@ -1,7 +1,7 @@
-//! What a new configuration changes: a plain function over two configurations.
+//! What a new configuration changes: a pure function of two configurations.
 //!
-//! Where nobody has said that the new one holds, what tightens holds at once and what would start
-//! or allow more waits.
+//! Without a person's approval, what restricts takes effect at once, and what would start or allow
+//! more is pending.
 
 use std::sync::Arc;
 
@@ -11,47 +11,46 @@ use super::PendingChange;
 use crate::config::{Config, Endpoint, Mode, ProjectPermissions, RuleText, ServerConfig};
 use crate::name::ServerName;
 
-/// Who stands behind a new configuration.
+/// Who approved a new configuration.
 #[derive(Clone, Copy)]
 pub(crate) enum ReloadApproval<'a> {
-    /// A person: all of it holds.
+    /// A person: all of it takes effect.
     Person,
-    /// Nobody: a file changed. Only these entries have been accepted, as they stand.
+    /// Nobody: a file changed. Only entries for which this returns true were accepted.
     FileChange(&'a dyn Fn(&ServerConfig) -> bool),
 }
 
-/// What becomes of the servers, and what is in force from now on.
+/// What happens to the servers, and what is in force from now on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// The new configuration as far as it holds. The entry of a server that waits for its first
-    /// start is among them.
+    /// The new configuration without what is pending. Contains the entries of servers that wait for
+    /// their first start.
     pub(crate) config: Config,
-    /// What becomes of each of its servers, in its order.
+    /// The change of each of its servers, in its order.
     pub(crate) changes: IndexMap<ServerName, ServerChange>,
-    /// Those that are there no longer.
+    /// Servers that were removed.
     pub(crate) removed: Vec<ServerName>,
-    /// What a person must say yes to, beside servers that wait for their first start.
+    /// Pending changes, except servers that wait for their first start.
     pub(crate) pending: Vec<PendingChange>,
 }
 
-/// What becomes of one server.
+/// What happens to one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerChange {
-    /// It is not touched.
+    /// It keeps running.
     Keep,
-    /// It is not touched; what its entry says beside the launch holds.
+    /// It keeps running, with a new entry for the same launch.
     UpdateConfig,
-    /// It ends, having drained its calls, and is begun as its entry says now; or it is begun for
-    /// the first time.
+    /// It is stopped after its calls have ended, if it runs, and started with its new entry.
     Start,
-    /// The same, but those of its kind of file begin only when all of them have ended.
+    /// The same, but the servers of its dialect start only when all of them have ended.
     StartTogether,
-    /// It is shown, and not started.
+    /// It is listed, but not started; why.
     Wait(String),
 }
 
-/// Compares. `waits` tells which of the old servers have not been started because nobody has said
-/// so, and in what words.
+/// Compares two configurations. `waits` returns why an old server waits for its first start, if it
+/// does.
 pub(crate) fn difference(
     old: &Config,
     waits: &dyn Fn(&ServerName) -> Option<String>,
@@ -100,7 +99,7 @@ pub(crate) fn difference(
     found
 }
 
-/// One entry, if there is one, and whether its server may run.
+/// An entry, if there is one, and whether its server may run.
 #[derive(Clone, Copy)]
 struct EntryState<'a> {
     server: Option<&'a Arc<ServerConfig>>,
@@ -116,7 +115,7 @@ impl<'a> EntryState<'a> {
     }
 }
 
-/// Why a server may not run, whoever asks.
+/// Why a server may not run, regardless of approval.
 fn why_not_runnable(server: &ServerConfig, config: &Config) -> Option<&'static str> {
     match &server.endpoint {
         _ if !server.enabled => Some("disabled"),
@@ -126,7 +125,7 @@ fn why_not_runnable(server: &ServerConfig, config: &Config) -> Option<&'static s
     }
 }
 
-/// A person said so.
+/// The change on a person's request.
 fn change_on_request(
     before: EntryState<'_>,
     now: EntryState<'_>,
@@ -136,7 +135,8 @@ fn change_on_request(
         .expect("it is an entry of the new configuration")
         .clone();
     let change = match before.server {
-        // S0-40: where the file is not watched, a reload closes every server before it builds one.
+        // In dialects whose files are not watched, a reload stops every server before it starts
+        // one.
         _ if !new.dialect.profile().watched => ServerChange::StartTogether,
         Some(old)
             if before.runs
@@ -151,7 +151,7 @@ fn change_on_request(
     (new, change)
 }
 
-/// A file changed, and nobody has said anything but what `accepted` knows.
+/// The change when only a file changed.
 fn change_on_file_edit(
     before: EntryState<'_>,
     now: EntryState<'_>,
@@ -171,7 +171,7 @@ fn change_on_file_edit(
             false => ServerChange::Start,
         };
         if change == ServerChange::Start {
-            // A yes is one to what runs, not to what it may do unasked.
+            // Approval covers what the server runs, not what it may do without asking.
             let asked_about = ServerConfig {
                 trust: false,
                 ..(*new).clone()
@@ -217,7 +217,7 @@ fn change_on_file_edit(
             };
             (Arc::new(entry), change)
         }
-        // It ends, or rests as before, or begins because a person has accepted it.
+        // It stops, or stays stopped, or starts because a person has accepted it.
         (runs, _) => {
             let entry = without_widening(old, (*new).clone(), found);
             let stays = !runs && keep_or_update(old, &entry) == ServerChange::Keep && !now.runs;
@@ -241,7 +241,7 @@ fn with_place(what: &str, server: &ServerConfig) -> String {
     )
 }
 
-/// Whether it is the same thing in the same place that runs or is reached.
+/// Whether the same program or URL is used, from the same file.
 fn is_same_launch(old: &ServerConfig, new: &ServerConfig) -> bool {
     old.endpoint == new.endpoint
         && old.dialect == new.dialect
@@ -249,14 +249,14 @@ fn is_same_launch(old: &ServerConfig, new: &ServerConfig) -> bool {
             == (&new.source.file, &new.source.folder, new.source.scope)
 }
 
-/// Whether a connection that is open would be opened in the same way.
+/// Whether the open session would be opened with the same options.
 fn is_same_session(old: &ServerConfig, new: &ServerConfig) -> bool {
     (old.protocol, old.asks, old.session, old.max_message_bytes)
         == (new.protocol, new.asks, new.session, new.max_message_bytes)
 }
 
 fn keep_or_update(old: &ServerConfig, new: &ServerConfig) -> ServerChange {
-    // An entry that only moved within its file says what it said.
+    // An entry that only moved within its file is unchanged.
     let moved = ServerConfig {
         source: new.source.clone(),
         ..old.clone()
@@ -268,7 +268,7 @@ fn keep_or_update(old: &ServerConfig, new: &ServerConfig) -> ServerChange {
     }
 }
 
-/// The new entry as far as a launch that goes on can have it.
+/// The new entry, with everything that affects the running launch taken from the old one.
 fn as_launched(old: &ServerConfig, new: &ServerConfig) -> ServerConfig {
     ServerConfig {
         dialect: old.dialect,
@@ -282,7 +282,7 @@ fn as_launched(old: &ServerConfig, new: &ServerConfig) -> ServerConfig {
     }
 }
 
-/// The new entry without what it allows that the old one did not.
+/// The new entry without what it would allow beyond the old one.
 fn without_widening(
     old: &ServerConfig,
     mut new: ServerConfig,
@@ -313,7 +313,7 @@ fn without_widening(
     new
 }
 
-/// Unless it is plain that it does not.
+/// Whether the new filter may include more tools; true if unsure.
 fn may_offer_more(old: &ServerConfig, new: &ServerConfig) -> bool {
     let is_within =
         |inner: &[String], outer: &[String]| inner.iter().all(|pattern| outer.contains(pattern));
@@ -325,7 +325,7 @@ fn may_offer_more(old: &ServerConfig, new: &ServerConfig) -> bool {
     includes_more || !is_within(&old.exclude_tools, &new.exclude_tools)
 }
 
-/// What of a whole configuration holds before anybody has said so.
+/// Finds the global settings that take effect without approval.
 struct RulesInForce<'a> {
     old: &'a Config,
     new: &'a Config,
@@ -335,7 +335,7 @@ struct RulesInForce<'a> {
 impl RulesInForce<'_> {
     fn in_force(&mut self) -> Config {
         let mut config = self.new.clone();
-        // S0-39: what is not watched stays as it was read.
+        // Entries of files that are not watched stay as they were loaded.
         let unwatched = |server: &ServerConfig| !server.dialect.profile().watched;
         let as_read = |name: &ServerName| {
             self.old
@@ -430,7 +430,7 @@ fn is_same_rule(one: &RuleText, other: &RuleText) -> bool {
     (&one.text, one.dialect) == (&other.text, other.dialect)
 }
 
-/// The new rules that were there before, and the texts of the others.
+/// The new rules that were there before, and the texts of the added ones.
 fn rules_in_both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
     let (kept, more): (Vec<_>, Vec<_>) = new
         .iter()
@@ -439,7 +439,7 @@ fn rules_in_both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<Stri
     (kept, more.into_iter().map(|rule| rule.text).collect())
 }
 
-/// The new rules and those that would go, and the texts of the latter.
+/// The new rules and the removed ones, and the texts of the latter.
 fn rules_in_either(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
     let gone: Vec<RuleText> = old
         .iter()

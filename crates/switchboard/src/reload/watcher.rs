@@ -1,5 +1,5 @@
-//! Notices that configuration files changed: their folders are watched, since editors write another
-//! file and rename it.
+//! Notices changes of configuration files. Watches their folders, because editors write a new file
+//! and rename it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::name::ServerName;
 use crate::panics::{CaughtPanic, catch_panic};
 use crate::sync::lock;
 
-/// What is written is read when nothing was written for so long.
+/// Files are loaded once nothing was written for this long.
 const QUIET_TIME: Duration = Duration::from_millis(200);
 
-/// A file that is never left alone is read all the same.
+/// Files that are written all the time are loaded after this long.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// A file that has lost servers may be half written: it is looked at again when nothing was written
-/// for so long.
+/// Files that have lost servers may be half written: they are loaded again once nothing was written
+/// for this long.
 const LONG_QUIET_TIME: Duration = Duration::from_secs(1);
 
 type LoadConfig = Arc<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync>;
@@ -36,7 +36,7 @@ type LoadConfig = Arc<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync>;
 #[error("the configuration is not watched, a change needs a restart: {0}")]
 pub struct WatchError(#[from] notify::Error);
 
-/// Watches from here on, in place of what was watched before.
+/// Starts watching; replaces an earlier watcher.
 pub(super) fn begin(
     host: &Arc<HostState>,
     files: Vec<PathBuf>,
@@ -60,14 +60,14 @@ pub(super) fn begin(
     Ok(())
 }
 
-/// Where a file is, and where the file is that a link leads to.
+/// The path of a file, and of the file that a link points to.
 fn watched_paths(file: &Path) -> Vec<PathBuf> {
     let here = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let there = here.canonicalize().ok().filter(|there| *there != here);
     [here].into_iter().chain(there).collect()
 }
 
-/// The folders of files, or as much of the way to them as there is.
+/// Watches the folders of files, or their nearest existing parents.
 struct WatchedFolders {
     files: Vec<PathBuf>,
     watcher: RecommendedWatcher,
@@ -78,7 +78,7 @@ impl WatchedFolders {
     fn new(files: Vec<PathBuf>, changed: Arc<Notify>) -> Result<Self, notify::Error> {
         let wanted = files.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // What cannot be told may have been anything.
+            // An error may hide any change.
             if event.is_ok_and(|event| !may_change(&event, &wanted)) {
                 return;
             }
@@ -91,7 +91,7 @@ impl WatchedFolders {
         })
     }
 
-    /// Watches what is there now. A folder that appears is watched from the next time on.
+    /// Watches the folders that exist now. Called again after each change, for new folders.
     fn watch(&mut self) -> Result<(), notify::Error> {
         for file in &self.files {
             let Some(folder) = file.ancestors().skip(1).find(|folder| folder.is_dir()) else {
@@ -102,13 +102,13 @@ impl WatchedFolders {
                 self.watched.insert(folder.to_owned());
             }
         }
-        // A folder that went is another one when it comes back.
+        // A folder that was removed must be watched again when it comes back.
         self.watched.retain(|folder| folder.is_dir());
         Ok(())
     }
 }
 
-/// Whether a file may be another one since.
+/// Whether an event may mean that one of the files changed.
 fn may_change(event: &notify::Event, files: &[PathBuf]) -> bool {
     let is_reading = matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write));
     let leads_to_one = |path: &PathBuf| files.iter().any(|file| file.starts_with(path));
@@ -116,7 +116,7 @@ fn may_change(event: &notify::Event, files: &[PathBuf]) -> bool {
 }
 
 struct FileWatcher {
-    /// Ends with it.
+    /// The watcher ends with the host.
     host: Weak<HostState>,
     files: Vec<PathBuf>,
     load: LoadConfig,
@@ -126,7 +126,7 @@ struct FileWatcher {
 
 impl FileWatcher {
     async fn run(mut self) {
-        // What was written since the files were read counts as well.
+        // Files may have changed since they were loaded.
         self.changed.notify_one();
         loop {
             self.changed.notified().await;
@@ -137,14 +137,14 @@ impl FileWatcher {
             let Some(host) = self.host.upgrade() else {
                 return;
             };
-            // Whatever a file did to us, the next edit is noticed.
+            // After a panic the next change is still noticed.
             if let Err(panicked) = catch_panic(self.load_and_apply(&host)).await {
                 host.set_load_errors(vec![format!("the files could not be applied: {panicked}")]);
             }
         }
     }
 
-    /// Waits until nothing was written for a while. False if it was quiet from the start.
+    /// Waits until nothing was written for this long. False if nothing was written meanwhile.
     async fn wait_quiet(&self, quiet: Duration) -> bool {
         let began = Instant::now();
         let mut disturbed = false;
@@ -197,7 +197,7 @@ impl FileWatcher {
     }
 }
 
-/// A file that had servers and now has no byte is about to be written.
+/// Whether a file with servers is now empty: then it is about to be written.
 fn is_emptied(host: &HostState, file: &Path) -> bool {
     let had_servers = || {
         host.roster()

@@ -1,8 +1,8 @@
-//! When a server that failed is tried again: a pure state machine, handed the time and its
-//! randomness.
+//! When a failed server is tried again: a pure state machine that is given the time and a random
+//! number.
 //!
-//! It counts failures since the last good answer, not uptime: a server that connects and dies
-//! without ever answering a call is in a crash loop, however long each round takes.
+//! It counts failures since the last successful response, not uptime: a server that connects and
+//! dies without ever answering a call is in a crash loop, however long each round takes.
 
 use std::time::Duration;
 
@@ -10,45 +10,45 @@ use tokio::time::Instant;
 
 /// The wait after the first failure; each further one doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// No wait is longer.
+/// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Nor is one that the server itself wants.
+/// The longest wait that a server can ask for (Retry-After).
 const LONGEST_WANTED: Duration = Duration::from_secs(3600);
-/// How far a wait strays to either side, so that servers which fell together do not rise together.
+/// Random share of a wait, so that servers that failed together are not retried together.
 const JITTER: f64 = 0.2;
-/// So many failures without one good answer, and only a use or a person starts it again.
+/// After this many failures in a row only a use or a restart starts the server.
 const GIVE_UP_AFTER: u32 = 5;
-/// How long a use does not wake a server that was given up.
+/// How long a use does not start a server that was given up.
 const COOL_DOWN: Duration = Duration::from_secs(30);
 
-/// What a failure says about trying again.
+/// When a failure may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retry {
-    /// It may go better next time.
+    /// Soon, with backoff.
     Soon,
-    /// The same, but it wants to be left alone for so long.
+    /// Not before the time that the server asked for.
     After(Duration),
-    /// Nothing was started, and nothing will change by itself: each use may look again.
+    /// Nothing was started: with the next use.
     OnUse,
-    /// It has nothing to use, and was closed: whoever wants to use it all the same may look again.
+    /// It was closed because it offers nothing: with the next use. Its offerings are withdrawn.
     OnUseWithdrawn,
-    /// Only a person or a new configuration can change it.
+    /// Only after a restart or a new configuration.
     OnRequest,
 }
 
 /// What follows a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BackoffDecision {
-    /// Try again after `wait`; it was failure number `attempt` in a row.
+    /// Retry after `wait`; it was failure number `attempt` in a row.
     Retry { attempt: u32, wait: Duration },
-    /// Do not try until [`Backoff::may_start`].
+    /// Do not retry until [`Backoff::may_start`] allows it.
     Pause,
 }
 
-/// The count of one server.
+/// The failures of one server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Backoff {
-    /// Since the last good answer.
+    /// Since the last successful response.
     failures: u32,
     block: RetryBlock,
 }
@@ -62,7 +62,7 @@ enum RetryBlock {
 }
 
 impl Backoff {
-    /// One more failure. `random` lies in 0..1.
+    /// Counts a failure. `random` is in 0..1.
     pub(super) fn failed(&mut self, retry: Retry, now: Instant, random: f64) -> BackoffDecision {
         self.failures = self.failures.saturating_add(1);
         let wanted = match retry {
@@ -83,17 +83,17 @@ impl Backoff {
         BackoffDecision::Pause
     }
 
-    /// There was a good answer: what failed before no longer counts.
+    /// After a successful response.
     pub(super) fn worked(&mut self) {
         *self = Self::default();
     }
 
-    /// A person said to start: as if nothing had happened.
+    /// After a restart by a person.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether a use may start a resting server now.
+    /// Whether a use may start the server now.
     pub(super) fn may_start(&self, now: Instant) -> bool {
         match self.block {
             RetryBlock::None => true,

@@ -1,9 +1,9 @@
-//! Sessions of callers' own, where the entry says `session = "per-caller"`: each is a connection
-//! like the shared one, begun when its caller first needs it and ended when it has been idle for a
-//! while, when others need the place, or with the server.
+//! The callers' own sessions, for entries with `session = "per-caller"`. Each is a connection like
+//! the shared one. It is opened when its caller first needs it, and ends when it was idle for a
+//! while, when the limit is reached and others need one, or with the server.
 //!
-//! The shared session lists, and its list is what is approved; a call goes to its caller's own
-//! session only if the tool is the same there.
+//! The shared session's list is what is approved. A call goes to its caller's own session only if
+//! the tool is the same there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,22 +22,22 @@ use crate::hint::Hint;
 use crate::session::{Era, Session};
 use crate::sync::lock;
 
-/// So many callers may have a session of their own with one server.
+/// The most sessions of their own that callers may have with one server.
 const MAX_CALLER_SESSIONS: usize = 32;
 
-/// A session that was not used for so long is ended.
+/// A session that was not used for this long is ended.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How often that is looked at.
+/// How often idle sessions are looked for.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Where a request of a caller goes.
+/// The session for one request of a caller.
 #[derive(Debug)]
 pub struct CallerSession {
     session: Arc<Session>,
-    /// Holds the caller's place for as long as the request takes; `None` on the shared session.
+    /// Keeps the connection from being evicted during the request; `None` on the shared session.
     connection: Option<Arc<CallerConnection>>,
-    /// The server's connection of the other era, where the request goes over that one.
+    /// The connection of the other era, if the request goes over that one.
     other_era: Option<ServerHandle>,
     route: CallRoute,
 }
@@ -49,7 +49,7 @@ struct CallerConnection {
     used: Mutex<Instant>,
 }
 
-/// All of them, of one server.
+/// All callers' connections to one server.
 pub(super) struct CallerSessions {
     factory: ConnectionFactory,
     connections: Mutex<CallerConnections>,
@@ -58,9 +58,9 @@ pub(super) struct CallerSessions {
 #[derive(Debug, Default)]
 struct CallerConnections {
     by_caller: HashMap<CallerId, Arc<CallerConnection>>,
-    /// Those that are being ended.
+    /// Connections that are being stopped.
     stopping: JoinSet<()>,
-    /// Ends those that are idle. Lives while there are any.
+    /// Evicts idle connections. Runs while there are any.
     eviction: Option<AbortHandle>,
     stopped: bool,
 }
@@ -83,7 +83,7 @@ impl CallerSession {
         }
     }
 
-    /// What the request is made on.
+    /// The session to send the request on.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
@@ -105,7 +105,7 @@ impl CallerSession {
         }
     }
 
-    /// Whose connection it is: the caller's own, the one of the other era, or the shared one.
+    /// The handle of the connection: the caller's own, the one of the other era, or the shared one.
     pub(crate) fn handle<'a>(&'a self, shared: &'a ServerHandle) -> &'a ServerHandle {
         self.not_shared().unwrap_or(shared)
     }
@@ -132,7 +132,8 @@ impl Drop for CallerSession {
 }
 
 impl ServerHandle {
-    /// Where requests of this caller go, waking the server and waiting up to `wait` for it.
+    /// The session for requests of this caller. Starts the server if needed and waits up to `wait`
+    /// for it.
     pub async fn session_for(
         &self,
         caller: &CallerId,
@@ -164,8 +165,7 @@ impl ServerHandle {
         Ok(caller_session)
     }
 
-    /// Where calls of this tool go: over the connection of the other era, where the tool was found
-    /// to need that one.
+    /// The session for calls of this tool: of the other era, if the tool was found to need that.
     pub(crate) async fn session_for_tool(
         &self,
         tool: &ToolDefinition,
@@ -190,7 +190,7 @@ impl ServerHandle {
         until: Instant,
     ) -> Result<CallerSession, NotReady> {
         let left = || until.saturating_duration_since(Instant::now());
-        // Which tools need the other era is known once it is connected.
+        // Which tools need the other era is known once the server is connected.
         let shared = self.ready(left()).await?;
         let needs_other = self.snapshot().other_era_tools.contains(&tool.name);
         if !needs_other {
@@ -210,7 +210,7 @@ impl ServerHandle {
         Ok(caller_session)
     }
 
-    /// How many callers have a session of their own now.
+    /// How many callers have a session of their own.
     pub fn own_sessions(&self) -> usize {
         self.caller_sessions
             .as_ref()
@@ -219,7 +219,7 @@ impl ServerHandle {
 }
 
 impl CallerSessions {
-    /// For a server whose callers have sessions of their own; `None` where they share one.
+    /// `None` if the callers share one session.
     pub(super) fn new(factory: &ConnectionFactory) -> Option<Arc<Self>> {
         (factory.config.session == Sharing::PerCaller).then(|| {
             Arc::new(Self {
@@ -233,7 +233,7 @@ impl CallerSessions {
         lock(&self.connections)
     }
 
-    /// The caller's connection, begun if it has none.
+    /// The caller's connection, opened if there is none. The error says what to try.
     fn connection(
         self: &Arc<Self>,
         caller: &CallerId,
@@ -270,16 +270,16 @@ impl CallerSessions {
         Ok(connection)
     }
 
-    /// Ends all; those who come again begin anew.
+    /// Ends all; later requests open new ones.
     pub(super) fn end_all(&self) {
         self.connections().end_all();
     }
 
-    /// Ends all for good, within the stop timing.
+    /// Ends all within the stop timing. No new ones can be opened.
     pub(super) async fn stop(&self) {
         let mut stopping = {
             let mut connections = self.connections();
-            // From here on nobody can begin another.
+            // From now on none can be opened.
             connections.stopped = true;
             connections.end_all();
             std::mem::take(&mut connections.stopping)
@@ -289,7 +289,7 @@ impl CallerSessions {
 }
 
 impl CallerConnections {
-    /// Ends one that nobody uses, the one that was idle for longest. False if all are in use.
+    /// Ends the connection that was idle for longest. False if all are in use.
     fn evict_least_recent(&mut self) -> bool {
         let idle = self
             .by_caller
@@ -344,7 +344,8 @@ impl Drop for CallerSessions {
     }
 }
 
-/// A request holds it. New ones come to hold it only under the lock of all seats.
+/// Whether a request uses it. New requests take it only under the lock, so this cannot change
+/// meanwhile.
 fn is_used(connection: &Arc<CallerConnection>) -> bool {
     Arc::strong_count(connection) > 1
 }
@@ -353,7 +354,7 @@ fn last_used(connection: &CallerConnection) -> Instant {
     *lock(&connection.used)
 }
 
-/// Ends what is idle, until nothing is left.
+/// Evicts idle connections until none is left.
 async fn run_eviction(callers: Weak<CallerSessions>) {
     loop {
         tokio::time::sleep(EVICTION_INTERVAL).await;

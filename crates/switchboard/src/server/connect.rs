@@ -1,8 +1,7 @@
 //! One attempt to connect: spawn, handshake, list, within one deadline.
 //!
-//! Owns the order of steps, their times, and what is tried when a server refuses the first
-//! approach. Leaves it to the task to publish the outcome, to end a process that is left over, and
-//! to try again.
+//! Owns the order and the times of the steps, and what is tried after a refused handshake. The task
+//! publishes the outcome, stops a process that is left over, and retries.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -27,38 +26,38 @@ use crate::secret::Redactor;
 use crate::session::{Era, OddityLog, OpenFault, OpenOptions, RequestFault};
 use crate::transport::WireFault;
 
-/// How long the end of a process and the end of its channel may lie apart and still be told as one.
+/// When process and channel end within this time of each other, both are reported.
 pub(super) const ENDS_TOGETHER: Duration = Duration::from_millis(100);
 
-/// Everything one attempt needs; consumed by it.
+/// The state of one attempt.
 pub(super) struct ConnectAttempt {
-    /// The entry as it is now.
+    /// The current entry.
     config: Arc<ServerConfig>,
     endpoint: Arc<dyn ServerEndpoint>,
     status: Arc<StatusPublisher>,
     launch_store: LaunchStore,
-    /// What every session of this server is opened with.
+    /// The options for every session of this server.
     options: OpenOptions,
     step: ConnectStep,
     step_began: Instant,
     process: Option<Box<dyn ServerProcess>>,
-    /// Open from the handshake on; closed if the attempt fails after it.
+    /// Set after the handshake; closed if the attempt fails later.
     link: Option<Arc<dyn LiveSession>>,
     redactor: Option<Redactor>,
-    /// What the session was found to run over.
+    /// The transport that was found to work.
     wire: Option<Wire>,
-    /// Those of this run, where there are any; else those of the store.
+    /// The profile of this run, if it was changed; otherwise it is read from the store.
     known: Option<LaunchProfile>,
     profile: LaunchProfile,
 }
 
-/// How an attempt ended. A process that was started comes back in any case: it is used, or it must
-/// be stopped.
+/// How an attempt ended. A process that was started is returned in any case: it is used or must be
+/// stopped.
 pub(super) struct AttemptOutcome {
     pub(super) process: Option<Box<dyn ServerProcess>>,
-    /// The last words of a session that came to be and is of no use.
+    /// Completes when the session of a failed attempt has closed.
     pub(super) farewell: Option<BoxFuture<'static, ()>>,
-    /// What the server was known for when the attempt began.
+    /// What was remembered of the server when the attempt began.
     pub(super) profile: LaunchProfile,
     pub(super) result: Result<Connected, ConnectError>,
 }
@@ -71,17 +70,17 @@ pub(super) struct Connected {
     pub(super) redactor: Option<Redactor>,
 }
 
-/// Why there is no connection.
+/// Why an attempt failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ConnectError {
-    /// The task asked for it.
+    /// The task cancelled it.
     Cancelled,
     /// A person must log in first; why, safe to show.
     NeedsLogin(String),
-    /// It did not work; the fact is a whole sentence by now.
+    /// The failure's text is complete.
     Failed {
         failure: Failure,
-        /// The era that was remembered did not work.
+        /// The remembered era did not work.
         forget_era: bool,
     },
 }
@@ -115,7 +114,7 @@ impl ConnectAttempt {
     /// Connects within the entry's `connect_timeout`. `cancelled` ends it early.
     pub(super) async fn run(mut self, cancelled: oneshot::Receiver<()>) -> AttemptOutcome {
         let limit = self.limit().await;
-        // The handshake goes by the same deadline.
+        // The handshake has the same deadline.
         self.options.connect_timeout = limit;
         let deadline = Instant::now() + limit;
         let connected = tokio::select! {
@@ -143,8 +142,7 @@ impl ConnectAttempt {
         }
     }
 
-    /// How long the attempt may take: longer where a package runner may have to install the server
-    /// first.
+    /// The time limit: longer if a package runner may have to install the server first.
     async fn limit(&mut self) -> Duration {
         let usual = self.options.connect_timeout;
         let is_first = match self.config.first_connect {
@@ -202,7 +200,7 @@ impl ConnectAttempt {
         }
     }
 
-    /// Starts the server and shakes hands, in as many approaches as it takes.
+    /// Starts the server and opens a session, trying other approaches after a refusal.
     async fn open(&mut self, deadline: Instant) -> Result<Arc<dyn LiveSession>, ConnectError> {
         // The store is read while the process starts.
         let endpoint = self.endpoint.clone();
@@ -298,7 +296,7 @@ impl ConnectAttempt {
         ConnectError::NeedsLogin(redacted(self.redactor.as_ref(), needed.reason))
     }
 
-    /// The channel ended; the process may be about to say how.
+    /// The channel ended; the process's exit status may follow.
     async fn ended(&mut self, reason: &str) -> ConnectError {
         let until = Instant::now() + ENDS_TOGETHER;
         let exit = match &mut self.process {
@@ -327,7 +325,7 @@ impl ConnectAttempt {
         self.failed_until(Instant::now(), fact, retry).await
     }
 
-    /// Makes a whole sentence of `fact`. The server's last words are waited for until then.
+    /// Adds the last lines of stderr to `fact`. They are waited for until `until`.
     async fn failed_until(&mut self, until: Instant, fact: String, retry: Retry) -> ConnectError {
         let last_stderr = match &self.process {
             Some(process) => process.last_stderr(until).await,
@@ -344,8 +342,7 @@ impl ConnectAttempt {
     }
 }
 
-/// How to open a session with a server: what the entry says, what is known, what was refused so
-/// far.
+/// How to open a session: the entry's protocol and the remembered era, without what was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Approach {
     protocol: Protocol,
@@ -360,8 +357,8 @@ impl Approach {
         }
     }
 
-    /// What to try on a fresh process after `fault`. Each approach knows less or asks less than the
-    /// one before, so this ends.
+    /// What to try with a new process after `fault`. Ends, because each approach assumes less than
+    /// the one before.
     pub(super) fn after(self, fault: &OpenFault) -> Option<Self> {
         match (fault, self) {
             (
@@ -374,7 +371,7 @@ impl Approach {
                 protocol: Protocol::Legacy,
                 known_era: None,
             }),
-            // The server was replaced by one of the other era since last time.
+            // The server now speaks the other era.
             (
                 OpenFault::Refused(_),
                 Self {
@@ -389,7 +386,7 @@ impl Approach {
     }
 }
 
-/// A server may say when it wants to be asked again.
+/// A server may send Retry-After.
 fn when_to_retry(fault: &WireFault) -> Retry {
     match fault {
         WireFault::Status {
@@ -400,8 +397,7 @@ fn when_to_retry(fault: &WireFault) -> Retry {
     }
 }
 
-/// Does `work` unless the process ends. What it said before its end still counts, so `work` has a
-/// moment to read it.
+/// Runs `work` until the process ends, and a moment longer, to read what the process wrote before.
 async fn unless_it_exits<T>(
     process: &mut Option<Box<dyn ServerProcess>>,
     work: impl Future<Output = T>,
@@ -415,7 +411,7 @@ async fn unless_it_exits<T>(
         done = &mut work => return Ok(done),
         exit = process.exited() => exit,
     };
-    // Another process may hold the pipes open for ever.
+    // Another process may keep the pipes open.
     timeout(ENDS_TOGETHER, work).await.map_err(|_| exit)
 }
 
@@ -426,8 +422,8 @@ pub(super) fn redacted(redactor: Option<&Redactor>, text: String) -> String {
     }
 }
 
-/// What a server says when a list fails is shown, and so are tools that are withheld; what it
-/// offers is its own word, and stays.
+/// Redacts errors of lists and withheld tools, which are shown. Definitions stay as the server sent
+/// them.
 pub(super) fn without_secrets(redactor: Option<&Redactor>, mut offerings: Offerings) -> Offerings {
     for (_, fault) in &mut offerings.faults {
         *fault = redacted(redactor, std::mem::take(fault));

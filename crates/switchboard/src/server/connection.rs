@@ -1,4 +1,4 @@
-//! A connection in use: notices its end, and lists again when the server says that a list changed.
+//! A live connection: notices its end, and lists again when the server says that a list changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::launch::Exit;
 use crate::secret::Redactor;
 use crate::session::{Era, RequestFault};
 
-/// One session, and the process it speaks to if it has one.
+/// One session, and its process if it has one.
 pub(super) struct LiveConnection {
     link: Arc<dyn LiveSession>,
     process: Option<Box<dyn ServerProcess>>,
@@ -24,32 +24,31 @@ pub(super) struct LiveConnection {
     lists: ListRefresh,
     /// How long a listing may take.
     limit: Duration,
-    /// How long the end waits for the session's last words, where it does not wait for all of
-    /// them.
+    /// How long closing waits for the session's last messages; `None` waits for all of them.
     patience: Option<Duration>,
-    /// Whether the task waits for the end of the calls that are under way.
+    /// [`next`](Self::next) also reports when no call is in flight.
     tells_when_idle: bool,
 }
 
-/// Closing returns at once (S0-33); what can be said in so short a time is said.
+/// Where the dialect's program closes at once: the time for the session's last messages.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// What a task learns from a connection.
+/// What a connection reports to its task.
 pub(super) enum ConnectionEvent {
-    /// It is over.
+    /// The connection ended.
     Ended(ConnectionEnd),
     /// The server said that a list changed; this is what it offers now.
     Relisted(Result<Offerings, RequestFault>),
-    /// No call is under way, and the task wanted to know.
+    /// No call is in flight, and the task asked to know.
     Idle,
 }
 
-/// How a connection ended: safe to show.
+/// How a connection ended; safe to show.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ConnectionEnd {
-    /// Of the channel.
+    /// Why the channel ended.
     pub(super) reason: String,
-    /// Of the process.
+    /// The process's exit status, if known.
     pub(super) exit: Option<Exit>,
     pub(super) last_stderr: Vec<String>,
 }
@@ -73,7 +72,7 @@ impl LiveConnection {
         }
     }
 
-    /// Takes the secrets of this launch out of a text.
+    /// Redacts the secrets of this launch.
     pub(super) fn redactor(&self) -> Redactor {
         self.redactor.clone().unwrap_or_default()
     }
@@ -90,7 +89,7 @@ impl LiveConnection {
         self.process.is_some()
     }
 
-    /// Whether no call is under way.
+    /// Whether no call is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.link.is_idle()
     }
@@ -100,12 +99,12 @@ impl LiveConnection {
         self.link.was_questioned()
     }
 
-    /// From here on, [`next`](Self::next) also waits for the end of the calls that are under way.
+    /// From now on [`next`](Self::next) also reports when no call is in flight.
     pub(super) fn tell_when_idle(&mut self) {
         self.tells_when_idle = true;
     }
 
-    /// Waits for the next thing to know. Cancel-safe.
+    /// Waits for the next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> ConnectionEvent {
         loop {
             let Self {
@@ -136,8 +135,7 @@ impl LiveConnection {
         }
     }
 
-    /// Ends the process, but leaves the session, where it has none, to the calls that are under way
-    /// on it.
+    /// Stops the process. A session without a process stays open for the calls in flight.
     pub(super) fn detach(self) -> BoxFuture<'static, ()> {
         if self.process.is_some() {
             self.close()
@@ -146,13 +144,13 @@ impl LiveConnection {
         }
     }
 
-    /// Closes the session and ends the process.
+    /// Closes the session and stops the process.
     pub(super) fn close(self) -> BoxFuture<'static, ()> {
         self.link.close();
         let (farewell, patience) = (self.link.farewell(), self.patience);
         let farewell: BoxFuture<'static, ()> = Box::pin(async move {
             match patience {
-                // The words leave by themselves, as long as the process lives.
+                // The last messages are still written in the background while the process lives.
                 Some(patience) => _ = timeout(patience, farewell).await,
                 None => farewell.await,
             }
@@ -161,8 +159,8 @@ impl LiveConnection {
     }
 }
 
-/// Ends a process, if there is one, and waits for the last words of its session. The channel is
-/// closed by now, and both are bounded.
+/// Stops a process, if there is one, and waits for the session to close. The channel is closed by
+/// now; both are bounded.
 pub(super) fn close_connection(
     process: Option<Box<dyn ServerProcess>>,
     farewell: Option<BoxFuture<'static, ()>>,
@@ -180,8 +178,8 @@ pub(super) fn close_connection(
     }
 }
 
-/// Waits for the channel or the process to end, then a moment for the other: whichever is seen
-/// first, the end is told whole.
+/// Waits for the channel or the process to end, then a moment for the other, so that both are
+/// reported.
 async fn ended(
     link: &dyn LiveSession,
     process: &mut Option<Box<dyn ServerProcess>>,
@@ -200,8 +198,8 @@ async fn ended(
     };
     let until = Instant::now() + ENDS_TOGETHER;
     let (reason, exit) = match first {
-        // A process that was left behind may hold the pipe open; what the server itself has written
-        // is read by then.
+        // Another process may keep the pipe open; what the server itself wrote has been read by
+        // then.
         Ok(exit) => (
             timeout_at(until, link.closed())
                 .await
@@ -227,12 +225,12 @@ async fn list(link: Arc<dyn LiveSession>, limit: Duration) -> Result<Offerings, 
 }
 
 impl ConnectionEnd {
-    /// For the calls that were under way.
+    /// The message for the calls that were in flight.
     pub(super) fn message_for_calls(&self) -> String {
         messages::connection_end(&self.reason, self.exit, &self.last_stderr)
     }
 
-    /// For the state that follows.
+    /// The message for the server's state.
     pub(super) fn fact(&self) -> String {
         match self.exit {
             Some(exit) => format!("lost the connection: its process {exit}"),

@@ -1,5 +1,4 @@
-//! Begins further connections to a server beside the shared one: those of callers' own, and the one
-//! of the other era.
+//! Opens further connections to a server: the callers' own, and the one of the other era.
 
 use std::sync::Arc;
 
@@ -17,15 +16,15 @@ use crate::transport::Connector;
 pub(super) struct ConnectionFactory {
     pub(super) config: Arc<ServerConfig>,
     pub(super) resources: ServerResources,
-    /// A library user's own transport, where there is one.
+    /// The library user's transport, if there is one.
     pub(super) connector: Option<Arc<dyn Connector>>,
     pub(super) log: Option<LogFile>,
-    /// Shared with the shared session.
+    /// Subscriptions and log level, shared by all connections.
     pub(super) subscriptions: Subscriptions,
 }
 
 impl ConnectionFactory {
-    /// The same, for connections of one era.
+    /// The same, for connections of one protocol.
     pub(super) fn with_protocol(&self, protocol: Protocol) -> Self {
         let config = ServerConfig {
             protocol,
@@ -37,14 +36,13 @@ impl ConnectionFactory {
         }
     }
 
-    /// A connection like the shared one. Its states are nobody else's business, what its server
-    /// says is.
+    /// Opens a connection like the shared one. Its states are not published; its messages are.
     pub(super) fn connect(&self) -> ServerHandle {
         ServerHandle::spawn_task(self.task_setup(), connecting_now())
     }
 
-    /// The same, but what is learnt from it is not remembered: it is no sign of what the shared one
-    /// should begin with or offers.
+    /// The same, but nothing is remembered of it: the remembered era and catalog are those of the
+    /// shared connection.
     pub(super) fn connect_unremembered(&self) -> ServerHandle {
         let server = self.task_setup();
         let server = TaskSetup {

@@ -1,4 +1,4 @@
-//! The ways of a library user's own to servers, by the names of their entries.
+//! The library user's own transports, by the names of their entries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,12 +9,12 @@ use crate::config::{Config, ConfigErrors, Diagnostic};
 use crate::name::ServerName;
 use crate::transport::Connector;
 
-/// By which servers are reached instead of their entries' endpoints. The default has none.
+/// Transports that are used instead of the entries' endpoints. Empty by default.
 #[derive(Clone, Default)]
 pub struct Connectors(BTreeMap<String, Arc<dyn Connector>>);
 
 impl Connectors {
-    /// The server of this entry is reached by this; it takes the place of an earlier one.
+    /// Sets the transport of a server; replaces an earlier one.
     pub fn insert(&mut self, server: &str, connector: Arc<dyn Connector>) {
         self.0.insert(server.to_owned(), connector);
     }
@@ -23,7 +23,7 @@ impl Connectors {
         self.0.get(server.as_str()).cloned()
     }
 
-    /// One that no entry uses is an error: it is the program that is wrong.
+    /// A transport without an entry is an error of the program.
     pub(crate) fn check(&self, config: &Config) -> Result<(), ConfigErrors> {
         let unused = self
             .0

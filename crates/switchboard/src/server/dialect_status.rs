@@ -1,5 +1,4 @@
-//! What becomes of a server, in the words of its file's dialect: one record each, for whoever shows
-//! them (S0-34, C16).
+//! A server's status in the words of its dialect's own program.
 
 use super::{ServerHandle, State};
 use crate::config::{Dialect, StateNames};
@@ -10,18 +9,18 @@ use crate::name::{ServerName, ToolName};
 pub struct DialectStatus {
     /// Its name.
     pub name: ServerName,
-    /// The kind of file its entry stands in.
+    /// The dialect of its entry.
     pub dialect: Dialect,
-    /// Where it stands, in that dialect's words.
+    /// The status, in that dialect's words.
     pub status: &'static str,
-    /// Why it is not usable; safe to show, secrets redacted.
+    /// Why it cannot be used; safe to show, secrets redacted.
     pub error: Option<String>,
-    /// What it calls its tools; none while it is not usable.
+    /// The names of its tools; empty while it is not connected.
     pub tools: Vec<ToolName>,
 }
 
 impl ServerHandle {
-    /// How it stands now.
+    /// The current status.
     pub fn record(&self) -> DialectStatus {
         let snapshot = self.snapshot();
         let live = matches!(snapshot.state, State::Ready { .. });
@@ -44,7 +43,7 @@ impl ServerHandle {
 }
 
 impl State {
-    /// The state in one of these words.
+    /// The state in this vocabulary.
     pub fn word(&self, words: StateNames) -> &'static str {
         match (words, self) {
             (StateNames::Three | StateNames::All, Self::Ready { .. }) => "CONNECTED",
@@ -67,8 +66,8 @@ impl State {
         }
     }
 
-    /// Why a server in this state cannot be used; `None` where it can, or will be started when it
-    /// is needed.
+    /// Why a server in this state cannot be used; `None` if it can, or is started with its next
+    /// use.
     pub fn unusable_reason(&self) -> Option<String> {
         match self {
             Self::Ready { .. } | Self::Idle => None,

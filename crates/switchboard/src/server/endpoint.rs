@@ -1,9 +1,7 @@
-//! How a server is reached: what must be started and which channel leads to it, for each kind of
-//! endpoint.
+//! What differs between kinds of servers: a process, a URL, a library user's transport.
 //!
-//! The task sees a server through four small traits: [`ServerEndpoint`] starts it, [`ServerProcess`] is what was
-//! started, [`SessionOpener`] is the way to a session with it, [`LiveSession`] is that session. A server without
-//! a process (a URL, a library user's own transport) differs nowhere else.
+//! The task sees four traits: [`ServerEndpoint`] starts a server, [`ServerProcess`] is its process
+//! if it has one, [`SessionOpener`] opens a session with it, [`LiveSession`] is that session.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +29,7 @@ use crate::store;
 use crate::transport::Connector;
 use crate::transport::stdio::StdioConnector;
 
-/// A URL, over whichever wire it speaks.
+/// A server with a URL.
 #[cfg(feature = "http")]
 mod url;
 
@@ -41,7 +39,7 @@ pub use url::SharedStack;
 /// How many lines of stderr an error quotes.
 const QUOTED_STDERR_LINES: usize = 5;
 
-/// The way to the server of an entry. A new kind of endpoint is one more arm here.
+/// The endpoint of an entry. A new kind of endpoint is one more arm here.
 pub(super) fn endpoint_for(
     config: &Arc<ServerConfig>,
     resources: &ServerResources,
@@ -74,7 +72,7 @@ pub(super) fn endpoint_for(
 
 /// Starts a server and opens sessions with it.
 pub(super) trait ServerEndpoint: Send + Sync {
-    /// Starts what must run before anything can be said.
+    /// Starts what must run before a session can be opened.
     fn start(&self) -> BoxFuture<'_, Result<StartedServer, Failure>>;
 
     /// The first step of connecting.
@@ -82,42 +80,41 @@ pub(super) trait ServerEndpoint: Send + Sync {
         ConnectStep::Spawn
     }
 
-    /// How to open on a fresh start after `fault`, if there is another way.
+    /// How to open a session with a newly started server after `fault`, if there is another way.
     fn next_approach(&self, approach: Approach, fault: &OpenFault) -> Option<Approach> {
         approach.after(fault)
     }
 
-    /// Where it is, for who must log in there: safe to show, empty for a server that has no
-    /// address.
+    /// Its address, for a login; safe to show. Empty for a server without one.
     fn address(&self) -> String {
         String::new()
     }
 }
 
-/// A server that was started, and the way to it.
+/// A server that was started.
 pub(super) struct StartedServer {
     pub(super) process: Option<Box<dyn ServerProcess>>,
-    /// Holds the process's stdin, so it must be gone before the process is stopped.
+    /// Has the process's stdin, so it must be dropped before the process is stopped.
     pub(super) opener: Box<dyn SessionOpener>,
     /// References to variables that are not set: (variable, field).
     pub(super) unset: Vec<(String, String)>,
-    /// Keeps the entry's secrets out of what the server says when it fails.
+    /// Redacts the entry's secrets in the server's errors.
     pub(super) redactor: Option<Redactor>,
 }
 
-/// The way to a session with a server that was started.
+/// Opens sessions with a server that was started.
 pub(super) trait SessionOpener: Send + Sync {
-    /// Connects and shakes hands, within the options' time.
+    /// Connects and performs the handshake, within the options' time limit.
     fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<OpenedSession, OpenFault>>;
 }
 
-/// A session, and what it was found to run over where there was a choice.
+/// A session, and the transport that was found to work, if there was a choice.
 pub(super) struct OpenedSession {
     pub(super) link: Arc<dyn LiveSession>,
     pub(super) wire: Option<Wire>,
 }
 
-/// One channel, without a choice.
+/// Opens sessions over one given transport.
 struct ConnectorOpener(Arc<dyn Connector>);
 
 impl SessionOpener for ConnectorOpener {
@@ -132,7 +129,7 @@ impl SessionOpener for ConnectorOpener {
     }
 }
 
-/// Why an attempt failed, and whether another may go better.
+/// Why an attempt failed, and when to retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     /// The fact, safe to show.
@@ -140,24 +137,23 @@ pub(super) struct Failure {
     pub(super) retry: Retry,
 }
 
-/// A process of ours.
+/// The process of a server.
 pub(super) trait ServerProcess: Send {
     fn pid(&self) -> u32;
 
-    /// The last lines of its stderr, safe to show. What it wrote before it ended may still be on
-    /// its way: that is waited for, but only `until` then, since other processes may hold its
-    /// stderr.
+    /// The last lines of its stderr, safe to show. Output that it wrote before it ended is waited
+    /// for, but only `until` then: other processes may keep its stderr open.
     fn last_stderr(&self, until: Instant) -> BoxFuture<'_, Vec<String>>;
 
-    /// Waits for its end. Cancel-safe, and may be called again.
+    /// Waits until it has ended. Cancel-safe, and may be called again.
     fn exited(&mut self) -> BoxFuture<'_, Exit>;
 
-    /// Ends it and all its descendants, in the 3.5 s that any [`StopTiming`] takes. The channel
-    /// must be closed.
+    /// Stops it and all its descendants, within the 3.5 s of any [`StopTiming`]. The channel must
+    /// be closed.
     fn stop(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
-/// A live session, as far as keeping it alive goes.
+/// A live session, as the task uses it.
 pub(super) trait LiveSession: Send + Sync {
     fn hello(&self) -> &Hello;
     fn offerings(&self) -> BoxFuture<'_, Result<Offerings, RequestFault>>;
@@ -165,7 +161,7 @@ pub(super) trait LiveSession: Send + Sync {
     fn closed(&self) -> BoxFuture<'_, String>;
     fn close(&self);
 
-    /// Waits until a closed session has said its last words.
+    /// Waits until a closed session has sent its last messages.
     fn farewell(&self) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
@@ -175,13 +171,13 @@ pub(super) trait LiveSession: Send + Sync {
     /// Whether the server has asked something during a call.
     fn was_questioned(&self) -> bool;
 
-    /// Whether no call is under way.
+    /// Whether no call is in flight.
     fn is_idle(&self) -> bool;
 
-    /// Waits until no call is under way. Cancel-safe.
+    /// Waits until no call is in flight. Cancel-safe.
     fn idle(&self) -> BoxFuture<'_, ()>;
 
-    /// What calls are made on.
+    /// The session that calls use; `None` in tests.
     fn session(self: Arc<Self>) -> Option<Arc<Session>>;
 }
 
@@ -231,13 +227,14 @@ impl LiveSession for Session {
     }
 }
 
-/// A child process that speaks over its standard streams.
+/// A child process with its standard streams as transport.
 struct ProcessEndpoint {
     config: Arc<ServerConfig>,
     endpoint: StdioEndpoint,
     environment: Arc<Environment>,
     launcher: Launcher,
-    /// Where the user's own servers run that name no folder; `None`: in this process's.
+    /// The parent of the folders of user-scope servers without `cwd`; `None` runs them in this
+    /// process's folder.
     private_folder: Option<Arc<PathBuf>>,
     stderr: ServerStderr,
 }
@@ -283,15 +280,15 @@ impl ProcessEndpoint {
 }
 
 impl ProcessEndpoint {
-    /// The launch, in the folder that the entry names or that is meant where it names none.
+    /// Resolves the launch, with the working folder of an entry that names none.
     fn resolve(&self) -> Result<ResolvedLaunch, String> {
         let private = self
             .private_folder
             .as_ref()
             .filter(|_| self.config.source.scope == Scope::User);
         let launch = match private {
-            // Nothing of the current folder may run: relative paths that would start there lead
-            // nowhere.
+            // Nothing in the current folder may run, so relative paths are resolved against a
+            // private folder.
             Some(private)
                 if self
                     .config
@@ -315,7 +312,7 @@ impl ProcessEndpoint {
                 (_, Some(private)) => Some(own_folder(private, &self.config)?),
                 _ => None,
             };
-            // What is inherited names the folder of this process.
+            // An inherited PWD names the folder of this process.
             launch.env.retain(|(name, _)| {
                 launch.cwd.is_none() || name != "PWD" || self.endpoint.env.contains_key(name)
             });
@@ -341,7 +338,7 @@ pub fn private_working_folder(private: &Path, server: &ServerName) -> PathBuf {
     private.join(format!("{server}.cwd"))
 }
 
-/// A folder for this server alone, made where it is missing.
+/// A folder for this server alone, created if it is missing.
 fn own_folder(private: &Path, config: &ServerConfig) -> Result<PathBuf, String> {
     let folder = private_working_folder(private, &config.name);
     match store::make_private_folder(private).and_then(|()| store::make_private_folder(&folder)) {
@@ -353,8 +350,7 @@ fn own_folder(private: &Path, config: &ServerConfig) -> Result<PathBuf, String> 
     }
 }
 
-/// The program was there a moment ago, so what the system says is worth as much as what was found
-/// then.
+/// The program was found just before, so the system's error is as good as the search's.
 fn spawn_failure(launch: &ResolvedLaunch, error: &io::Error) -> Failure {
     let (fact, retry) = match error.kind() {
         io::ErrorKind::NotFound => (
@@ -386,12 +382,12 @@ fn spawn_failure(launch: &ResolvedLaunch, error: &io::Error) -> Failure {
 
 struct SpawnedProcess {
     child: Child,
-    /// Begun anew by each spawn, and free of the launch's secrets.
+    /// Emptied by each spawn; secrets of the launch are redacted in it.
     stderr: ServerStderr,
     stop: StopTiming,
 }
 
-/// As the document of the entry's file has it.
+/// As the entry's dialect specifies.
 fn stop_timing(config: &ServerConfig) -> StopTiming {
     match config.dialect.profile().stop {
         StopMethod::CloseFirst => StopTiming::default(),
@@ -429,7 +425,7 @@ impl ServerProcess for SpawnedProcess {
     }
 }
 
-/// A library user's own transport: nothing to start.
+/// A library user's transport: nothing is started.
 pub(super) struct ConnectorEndpoint(pub(super) Arc<dyn Connector>);
 
 impl ServerEndpoint for ConnectorEndpoint {
@@ -446,7 +442,7 @@ impl ServerEndpoint for ConnectorEndpoint {
     }
 }
 
-/// An endpoint that cannot be reached, and why.
+/// An entry with an invalid or unsupported endpoint, and why.
 struct UnusableEndpoint(String);
 
 impl ServerEndpoint for UnusableEndpoint {

@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::session::{Era, RequestFault};
 use crate::wire::RawJson;
 
-/// A switch that no question has confirmed is tried anew after so long.
+/// An unconfirmed switch expires after this time.
 const UNCONFIRMED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A server that was switched back may have been replaced by another version after so long.
+/// A server that was switched back is probed again after this time: it may be another version.
 const SETTLED_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A refusal is short; a larger result is not searched for one.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
-/// What Python's SDK, FastMCP, the TypeScript SDK and rmcp say where a handler asks with a request
-/// and the connection is modern.
+/// The errors of Python's SDK, FastMCP, the TypeScript SDK and rmcp when a handler sends a request
+/// on a modern connection.
 const NEEDS_LEGACY: [&str; 5] = [
     "Cannot send 'elicitation/create'",
     "Cannot send 'roots/list'",
@@ -33,8 +33,8 @@ const NEEDS_LEGACY: [&str; 5] = [
 ];
 const NEEDS_LEGACY_TO_SAMPLE: &str = "Cannot send 'sampling/createMessage'";
 
-/// What FastMCP, rmcp and Python's SDK say where a handler asks in its result and the connection is
-/// legacy.
+/// The errors of FastMCP, rmcp and Python's SDK when a handler asks in its result on a legacy
+/// connection.
 const NEEDS_MODERN: [(i64, &str); 3] = [
     (
         -32602,
@@ -50,8 +50,7 @@ const NEEDS_MODERN: [(i64, &str); 3] = [
 /// A refusal that says which era a handler needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EraEvidence {
-    /// It asks with requests. `only_sampling`: it asks for an answer of a model, which not every
-    /// caller has.
+    /// It sends requests. `only_sampling`: only for sampling, which not every caller offers.
     NeedsLegacy { only_sampling: bool },
     /// It asks in its results.
     NeedsModern,
@@ -66,7 +65,7 @@ impl EraEvidence {
         }
     }
 
-    /// What an answer says, if anything.
+    /// The evidence in a response, if there is any.
     pub(crate) fn in_answer(answer: &Result<RawJson, RequestFault>) -> Option<Self> {
         match answer {
             Err(RequestFault::Answered { code, message, .. }) => in_text(message).or_else(|| {
@@ -88,7 +87,7 @@ fn in_text(text: &str) -> Option<EraEvidence> {
     is_said.then_some(EraEvidence::NeedsLegacy { only_sampling })
 }
 
-/// The text of a result with `isError`. What a tool that succeeded returns is its own affair.
+/// Only results with `isError` are searched.
 fn in_result(result: &RawJson) -> Option<EraEvidence> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -118,7 +117,7 @@ fn in_result(result: &RawJson) -> Option<EraEvidence> {
         .find_map(in_text)
 }
 
-/// What is remembered of a launch whose era was switched on evidence.
+/// What is remembered of a launch whose era was switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "era", rename_all = "lowercase")]
 pub(super) enum EraVerdict {
@@ -147,7 +146,7 @@ impl EraVerdict {
         matches!(self, Self::Modern { both: true, .. })
     }
 
-    /// It was opened with legacy and came to nothing.
+    /// The legacy connection failed.
     pub(super) fn failed(self, now: SystemTime) -> Self {
         match self {
             Self::Legacy { .. } => Self::Modern {
@@ -168,7 +167,7 @@ impl EraVerdict {
         }
     }
 
-    /// Whether it is too old to count.
+    /// Whether it has expired.
     pub(super) fn is_expired(self, now: SystemTime) -> bool {
         let age = |since: u64| Duration::from_secs(seconds(now).saturating_sub(since));
         match self {
@@ -189,7 +188,7 @@ pub(super) enum EraDecision {
     Stay {
         both: bool,
     },
-    /// The evidence says nothing about this connection.
+    /// The evidence does not concern this connection.
     Ignore,
 }
 

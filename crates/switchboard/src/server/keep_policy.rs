@@ -1,13 +1,13 @@
-//! Whether what a server offers makes it worth keeping (S0-31, C13, S2-35). Pure.
+//! Whether a server is kept for what it offers. Pure.
 
 use super::backoff::Retry;
 use super::endpoint::Failure;
 use crate::catalog::{Offerings, is_let_through};
 use crate::config::ServerConfig;
 
-/// Keeps a server while it offers a tool, a prompt or a resource; in a file whose program keeps
-/// only what has tools, a tool that its entry lets through. One that is not kept is closed, with
-/// the reason, and looked at again when somebody wants to use it.
+/// A server is kept while it offers a tool, a prompt or a resource; in dialects whose programs keep
+/// only servers with tools, a tool that the entry's filter includes. Otherwise it is closed, with
+/// the reason, until its next use.
 pub(super) fn check_offerings(config: &ServerConfig, offerings: &Offerings) -> Result<(), Failure> {
     if let Some((method, fault)) = offerings
         .faults
@@ -36,7 +36,7 @@ pub(super) fn check_offerings(config: &ServerConfig, offerings: &Offerings) -> R
     let has_others = !(prompts.is_empty() && resources.is_empty() && templates.is_empty());
     if config.dialect.profile().closes_without_tools && !is_let_through(config, tools) {
         return closed(match (withheld.first(), tools.is_empty(), has_others) {
-            // With the server closed, nothing else would tell what is wrong with its tools (S2-24).
+            // With the server closed, this is the only place to say what is wrong with its tools.
             (Some((tool, reason)), ..) => {
                 let tool = tool.untrusted();
                 format!(
@@ -136,8 +136,8 @@ mod tests {
             },
             None,
         );
-        // A filter that lets nothing through is no reason: the person wrote it, and may read its
-        // resources.
+        // A filter that excludes everything is no reason to close the server: its resources may
+        // still be read.
         let filtered = ServerConfig {
             include_tools: Some(Vec::new()),
             ..server(Dialect::Native)

@@ -1,8 +1,7 @@
-//! What is remembered of one launch between runs: the era it spoke, whether it asks, and what it
-//! offered.
+//! What is remembered of one launch between runs: its era, whether it asks, its offerings.
 //!
-//! Everything here is a convenience: a store that cannot serve costs a probe or an empty list,
-//! never a server. The store may block, so the task reaches it through a blocking thread.
+//! It saves time and is never required: a store that fails costs a probe or an empty list. The
+//! store may block, so it is used on blocking threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,36 +23,35 @@ use crate::session::Era;
 use crate::store::{Store, StoreError, StoreTable};
 use crate::wire::RawJson;
 
-/// How long a server waits for what is remembered of it.
+/// How long a server waits for the store.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a launch offered when it was last listed, as far as the store knows. It may block: call it
-/// where that is no harm.
+/// What a launch offered when it was last listed. May block.
 pub fn remembered_offerings(store: &dyn Store, launch: Fingerprint) -> Option<Offerings> {
     let text = or_log(store.get(StoreTable::Catalogs, &launch.to_hex()))??;
     read_offerings(text)
 }
 
-/// How a launch behaved last time.
+/// How a launch behaved before.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct LaunchProfile {
     /// The era that worked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) era: Option<Era>,
-    /// It was seen to ask during a call.
+    /// It has sent questions during a call.
     #[serde(default)]
     pub(super) asks: bool,
-    /// Which era its handlers were found to need.
+    /// The era that its handlers were found to need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) verdict: Option<EraVerdict>,
-    /// The era that a tool was found to need, where the server may have a connection of each. A
-    /// tool that neither carries has the era of the shared one.
+    /// The era that a tool needs, for servers with a connection of each era. A tool that works with
+    /// neither has the shared connection's era.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) tool_eras: BTreeMap<String, Era>,
 }
 
 impl LaunchProfile {
-    /// The era to begin with.
+    /// The era to try first.
     pub(super) fn first_era(&self) -> Option<Era> {
         self.verdict.map(EraVerdict::era).or(self.era)
     }
@@ -68,7 +66,7 @@ impl LaunchProfile {
             .collect()
     }
 
-    /// Without what is too old to count: the server is found out about anew.
+    /// Without an expired verdict: the server is probed again.
     fn current(self, now: SystemTime) -> Self {
         match self.verdict {
             Some(verdict) if verdict.is_expired(now) => Self {
@@ -82,7 +80,7 @@ impl LaunchProfile {
     }
 }
 
-/// The store, as far as one launch is concerned.
+/// The store's entries for one launch.
 #[derive(Debug, Clone)]
 pub(super) struct LaunchStore {
     store: Arc<dyn Store>,
@@ -114,8 +112,8 @@ impl LaunchStore {
         read_blocking(move || remembered_offerings(&*self.store, self.launch)).await
     }
 
-    /// Without the definitions that hold a secret: a definition is kept byte for byte or not at
-    /// all, since approvals are bound to its hash.
+    /// Leaves out definitions that contain a secret. They cannot be redacted, because approvals are
+    /// bound to their hashes.
     pub(super) async fn store_offerings(self, offerings: Arc<Offerings>, redactor: Redactor) {
         self.put(StoreTable::Catalogs, move || {
             write_offerings(&offerings, &redactor)
@@ -128,13 +126,13 @@ impl LaunchStore {
             let text = text()?;
             put_if_changed(&*self.store, table, &self.launch.to_hex(), &text)
         };
-        // A store that panics has remembered nothing; there is nothing else to do about it.
+        // If the store panics, nothing was stored.
         let _ = tokio::task::spawn_blocking(write).await;
     }
 }
 
-/// Writes only what changed: fifty servers that start alike every day should not rewrite fifty
-/// catalogs every day.
+/// Writes only if the value changed, so that starting servers does not rewrite their catalogs every
+/// day.
 pub(super) fn put_if_changed(
     store: &dyn Store,
     table: StoreTable,
@@ -147,8 +145,7 @@ pub(super) fn put_if_changed(
     Some(())
 }
 
-/// Reads on a blocking thread, for as long as a server can wait for it. A store that panics or
-/// hangs has remembered nothing.
+/// Reads on a blocking thread, with a time limit. `None` if the store panics or is too slow.
 pub(super) async fn read_blocking<T: Send + 'static>(
     read: impl FnOnce() -> Option<T> + Send + 'static,
 ) -> Option<T> {
@@ -166,7 +163,7 @@ pub(super) fn or_log<T>(answer: Result<T, StoreError>) -> Option<T> {
         .ok()
 }
 
-/// The catalog of one server as it lies in the store: the objects as the server sent them.
+/// The stored catalog of one server: the objects as the server sent them.
 #[derive(Serialize)]
 struct EncodedCatalog<'a> {
     tools: Vec<&'a RawJson>,

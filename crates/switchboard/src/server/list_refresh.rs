@@ -1,4 +1,4 @@
-//! When a server's lists are listed again, and what is made of the answer (F14).
+//! When a server's lists are requested again, and whether they changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::catalog::Offerings;
 use crate::session::RequestFault;
 use crate::wire::RawJson;
 
-/// From the first change to the listing: what changes together is listed together.
+/// From the first change to the request, so that changes in quick succession need one request.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// One listing at a time; changes that come meanwhile lead to one more.
+/// At most one request at a time; changes that arrive meanwhile lead to one more.
 #[derive(Default)]
 pub(super) struct ListRefresh {
     due: Option<Instant>,
@@ -21,13 +21,13 @@ pub(super) struct ListRefresh {
 }
 
 impl ListRefresh {
-    /// The first of many changes starts the clock and later ones do not move it, so a storm cannot
-    /// put the listing off for ever.
+    /// Later changes do not move the time, so a flood of changes cannot postpone the request
+    /// forever.
     pub(super) fn changed(&mut self) {
         self.due.get_or_insert_with(|| Instant::now() + QUIET);
     }
 
-    /// The answer of a running listing, or `None` when it is time to run one.
+    /// The result of a running request, or `None` when it is time to start one.
     pub(super) async fn next(&mut self) -> Option<Result<Offerings, RequestFault>> {
         match (&mut self.running, self.due) {
             (Some(running), _) => {
@@ -52,19 +52,19 @@ impl ListRefresh {
     }
 }
 
-/// What a listing brought.
+/// The result of comparing two listings.
 #[derive(Debug)]
 pub(super) enum ListUpdate {
-    /// What was known already: a server that cries change for nothing costs a listing, but no new
-    /// catalog.
+    /// Nothing changed, so the catalog is not rebuilt.
     Unchanged,
-    /// Something else than before.
+    /// The new offerings.
     Changed(Offerings),
-    /// A list could not be had; what was known is kept.
+    /// A list failed; the known one stays.
     Failed(String),
 }
 
-/// Compares a listing with what was known. A list that had failed before already is no news.
+/// Compares a new listing with the known one. A list that already failed before is not reported
+/// again.
 pub(super) fn compare(before: &Offerings, listed: Result<Offerings, RequestFault>) -> ListUpdate {
     let now = match listed {
         Ok(now) => now,

@@ -1,5 +1,5 @@
-//! What went wrong with a server, in words: the fact and what it last said. What to try is
-//! [`Hint`](crate::hint::Hint), which has no words here. Pure.
+//! The messages about a server: what happened, and its last stderr. What to do about it is
+//! [`Advice`], which the front words. Pure.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::name::ServerName;
 use crate::session::{Era, Revision};
 use crate::transport::WireFault;
 
-/// How much of one line of stderr a sentence quotes.
+/// How much of a line of stderr a message quotes.
 const QUOTED_CHARACTERS: usize = 300;
 
-/// `fact`, and what the server last wrote to stderr.
+/// Adds the last lines of stderr to `fact`.
 pub(super) fn with_stderr(fact: &str, last_stderr: &[String]) -> String {
     let quoted = quoted(last_stderr)
         .map(|words| format!(" ({words})"))
@@ -21,7 +21,7 @@ pub(super) fn with_stderr(fact: &str, last_stderr: &[String]) -> String {
     format!("{fact}{quoted}")
 }
 
-/// How a process ended, for the error of a call that was under way.
+/// How a connection ended, for the error of a call that was in flight.
 pub(super) fn connection_end(reason: &str, exit: Option<Exit>, last_stderr: &[String]) -> String {
     let fact = exit.map_or_else(|| reason.to_owned(), |exit| exit.to_string());
     match quoted(last_stderr) {
@@ -30,7 +30,7 @@ pub(super) fn connection_end(reason: &str, exit: Option<Exit>, last_stderr: &[St
     }
 }
 
-/// What happened in a step of connecting that ended with the channel.
+/// The channel ended during a step of connecting.
 pub(super) fn ended_during(step: ConnectStep, reason: &str, exit: Option<Exit>) -> String {
     let when = match step {
         ConnectStep::List => "while it was asked what it offers",
@@ -42,12 +42,12 @@ pub(super) fn ended_during(step: ConnectStep, reason: &str, exit: Option<Exit>) 
     }
 }
 
-/// How HTTP failed to bring an answer to the handshake.
+/// HTTP brought no response to the handshake.
 pub(super) fn handshake_fault(fault: &WireFault) -> String {
     match fault {
         WireFault::NotSent(fact) => fact.clone(),
         WireFault::Lost(reason) => ended_during(ConnectStep::Handshake, reason, None),
-        // A good status with a body that is no answer: what is wrong with it says it all.
+        // A successful status with an unusable body: the body's error says it all.
         WireFault::Status {
             status: 200..=299,
             said,
@@ -58,7 +58,7 @@ pub(super) fn handshake_fault(fault: &WireFault) -> String {
     }
 }
 
-/// A step of connecting that took too long.
+/// A step of connecting timed out.
 pub(super) fn timed_out(step: ConnectStep, limit: Duration) -> String {
     let limit = duration(limit);
     match step {
@@ -70,7 +70,7 @@ pub(super) fn timed_out(step: ConnectStep, limit: Duration) -> String {
     }
 }
 
-/// What is told to whoever made the call that showed which era a server's handlers need.
+/// The notice for the caller whose call showed which era a server's handlers need.
 pub(super) fn era_notice(
     server: &ServerName,
     outcome: EraOutcome,

@@ -1,8 +1,8 @@
-//! A second connection, of the other era than the shared one: over HTTP a server some of whose tools
-//! ask in the older way and some in the newer has one of each.
+//! A second connection, of the other era than the shared one: over HTTP a server can have one of
+//! each, if some of its tools need the legacy era and some the modern one.
 //!
-//! The shared connection lists, and its list is what is approved; a call goes to the other one only
-//! if the tool is the same there.
+//! The shared connection's list is what is approved. A call goes to the other connection only if
+//! the tool is the same there.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,18 +14,19 @@ use crate::config::{Endpoint, Protocol};
 use crate::session::Era;
 use crate::sync::lock;
 
-/// Which of a server's connections a request went over.
+/// The connection that a request was sent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallRoute {
     /// The shared one, or the caller's own of the same era.
     Main,
     /// The one of the other era.
     OtherEra,
-    /// The shared one, although the other was wanted: it cannot be had, or has not the same tool.
+    /// The shared one, although the tool needs the other: that one failed, or does not have the
+    /// same tool.
     OtherEraUnavailable,
 }
 
-/// The second connection of a server. Begun when a tool first needs it; ends with the server.
+/// The second connection of a server. Opened when a tool first needs it; ends with the server.
 pub(super) struct OtherEra {
     factory: ConnectionFactory,
     state: Mutex<OtherEraState>,
@@ -46,8 +47,8 @@ impl std::fmt::Debug for OtherEra {
 }
 
 impl OtherEra {
-    /// `None` where one connection is all there can be: a process speaks the era that it is first
-    /// spoken to in, and an entry that names the era means it.
+    /// `None` where there can be only one: a process has one era for its life, and an entry may fix
+    /// the era.
     pub(super) fn new(factory: &ConnectionFactory) -> Option<Arc<Self>> {
         let is_possible = matches!(factory.config.endpoint, Endpoint::Http(_))
             && factory.connector.is_none()
@@ -60,7 +61,7 @@ impl OtherEra {
         })
     }
 
-    /// The connection of this era, begun if there is none. `None` once the server is stopped.
+    /// The connection of this era, opened if there is none. `None` once the server was stopped.
     pub(super) fn connection(&self, era: Era) -> Option<ServerHandle> {
         let mut state = lock(&self.state);
         if state.stopped {
@@ -68,7 +69,7 @@ impl OtherEra {
         }
         match &state.connection {
             Some((known, handle)) if *known == era => Some(handle.clone()),
-            // One of the wrong era is no longer wanted: it ends with its last call.
+            // One of the other era is no longer needed: it ends with its last call.
             _ => {
                 let protocol = match era {
                     Era::Legacy => Protocol::Legacy,
@@ -85,17 +86,17 @@ impl OtherEra {
         }
     }
 
-    /// Ends it; who needs it again begins it anew.
+    /// Ends it; a later request opens a new one.
     pub(super) fn end(&self) {
         let mut state = lock(&self.state);
         state.connection = None;
     }
 
-    /// Ends it for good, within the stop timing.
+    /// Ends it within the stop timing. No new one can be opened.
     pub(super) fn stop(&self) -> BoxFuture<'static, ()> {
         let connection = {
             let mut state = lock(&self.state);
-            // From here on nobody can begin another.
+            // From now on none can be opened.
             state.stopped = true;
             state.connection.take()
         };

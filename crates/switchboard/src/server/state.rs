@@ -1,4 +1,4 @@
-//! Where a server stands, and what others see of it at one moment.
+//! The state of a server, and the snapshot of it that others see.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,40 +9,40 @@ use crate::catalog::Offerings;
 use crate::name::ToolName;
 use crate::session::{Era, OddityLog, Session};
 
-/// Where a server stands, with the reason.
+/// The state of a server, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// `enabled = false`.
     Disabled,
-    /// A list in `[security]` keeps it from running.
+    /// A list in `[security]` blocks it.
     Blocked {
-        /// Which.
+        /// Which list.
         rule: String,
     },
-    /// A project's entry that nobody has accepted, or that changed since.
+    /// A project's entry that nobody has accepted, or that has changed since.
     Untrusted {
-        /// What is known.
+        /// Why it is not trusted.
         reason: String,
     },
     /// Lazy, not needed yet.
     Idle,
-    /// Under way.
+    /// An attempt to connect is in progress.
     Connecting {
         /// Since when.
         since: SystemTime,
         /// The current step.
         step: ConnectStep,
     },
-    /// Usable.
+    /// It can be used.
     Ready {
-        /// Which era it speaks.
+        /// Its protocol era.
         era: Era,
-        /// Which revision.
+        /// The revision of the protocol.
         version: String,
     },
     /// A person must log in.
     NeedsLogin {
-        /// Where.
+        /// Its URL.
         url: String,
         /// What the server said, or what is missing; safe to show.
         reason: String,
@@ -51,17 +51,17 @@ pub enum State {
     Backoff {
         /// Why.
         error: String,
-        /// How often in a row.
+        /// How many attempts in a row have failed.
         attempt: u32,
-        /// When.
+        /// When the next attempt begins.
         retry_at: SystemTime,
     },
-    /// Failed, and will be tried again only when used or told.
+    /// Failed, and will be tried again only when it is used or restarted.
     Failed {
         /// Why.
         error: String,
     },
-    /// Ended by us.
+    /// We stopped it.
     Stopped,
 }
 
@@ -109,54 +109,52 @@ pub enum Wire {
     Sse,
 }
 
-/// What others see of a server at one moment.
+/// A server at one moment. Replaced as a whole, never changed.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// The live connection, while Ready.
     pub session: Option<Arc<Session>>,
-    /// What the present connection, or the last one, runs over, where that had to be found out.
+    /// The transport of the current or last connection, where it had to be found out.
     pub wire: Option<Wire>,
-    /// What it offers, or offered last time.
+    /// What it offers, or offered when it was last connected.
     pub offerings: Arc<Offerings>,
-    /// The offerings are those of last time, not of a live session.
+    /// The offerings come from the cache or a former session.
     pub cached: bool,
-    /// Of the running process.
+    /// The running process.
     pub pid: Option<u32>,
-    /// When the process was started, or the connection begun.
+    /// When the process was started or the connection opened.
     pub started: Option<SystemTime>,
-    /// How often it was started again.
+    /// How often it was restarted.
     pub restarts: u32,
     /// Variables referred to and not set: (variable, field).
     pub unset: Vec<(String, String)>,
     /// How long each step of the last start took.
     pub steps: Vec<(ConnectStep, Duration)>,
-    /// The last state changes with their reasons, newest last, at most 50 (P9).
+    /// The last state changes with their reasons, newest last, at most 50.
     pub history: Vec<(SystemTime, String)>,
-    /// What was odd about the present connection, or the last one: it tells why a server failed
-    /// before it had a session.
+    /// What was unusual about the current or last connection. Explains failures before there was a
+    /// session.
     pub oddities: OddityLog,
-    /// How the last connection ended: exit status and the last of stderr, safe to show.
+    /// How the last connection ended: exit status and last stderr, safe to show.
     pub last_exit: Option<String>,
-    /// A package runner may be installing the server, for the first time.
+    /// Its first start: a package runner may be installing it.
     pub is_first_start: bool,
-    /// Why the last attempt failed and how many in a row did, until one works or somebody starts
-    /// it anew.
+    /// Why the last attempt failed and how many in a row have. Cleared by a success or a restart.
     pub(super) failure: Option<(String, u32)>,
-    /// Attempts to connect that came to an end, good or bad.
+    /// Attempts to connect that have ended, successful or not.
     pub(super) attempts_ended: u64,
     /// How often the server was listed again.
     pub(super) listings: u64,
-    /// The catalog of last time is still being read.
+    /// The cached catalog is being read.
     pub(super) loading_cached: bool,
-    /// The tools that were found to need the other era than that of this connection.
+    /// Tools that need the other era than this connection's.
     pub(super) other_era_tools: Arc<BTreeSet<ToolName>>,
 }
 
 impl Snapshot {
-    /// The state as it is shown: a server that is being tried again has failed until it is
-    /// connected (S2-36).
+    /// The state to show: a server that is being retried is shown as failed until it is connected.
     pub fn shown_state(&self) -> State {
         match (&self.state, &self.failure) {
             (State::Connecting { since, .. }, Some((error, attempt))) => State::Backoff {
@@ -168,8 +166,7 @@ impl Snapshot {
         }
     }
 
-    /// It is usable, or an attempt has shown that it is not, or none is under way: what it offers
-    /// later comes late.
+    /// Whether its first attempt has ended, or none is in progress.
     pub fn is_settled(&self) -> bool {
         self.attempts_ended > 0
             || !matches!(self.state, State::Connecting { .. }) && !self.loading_cached

@@ -1,4 +1,4 @@
-//! What others see of a server: the one place where its snapshot is replaced, told and recorded.
+//! Publishes a server's snapshot: the only place where it is changed, logged and sent as an event.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,17 +10,17 @@ use crate::event::Event;
 use crate::name::ServerName;
 use crate::store::{LogFile, LogStream};
 
-/// How many state changes are kept (P9).
+/// The length of a snapshot's history.
 const HISTORY: usize = 50;
 
-/// The writing end of a server's snapshot. Held by its task and by the attempt that the task runs.
+/// The writing side of a server's snapshot. Shared by its task and the task's attempt to connect.
 #[derive(Debug)]
 pub(super) struct StatusPublisher {
     server: ServerName,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    /// Where every change is noted beside what the server itself writes.
+    /// The server's log, which gets every state change.
     log: Option<LogFile>,
-    /// Read by whoever holds `Host::events`; nobody has to.
+    /// Received through `Host::events`.
     events: broadcast::Sender<Event>,
     /// The host waits on it to rebuild its catalog.
     changed: Arc<Notify>,
@@ -56,8 +56,9 @@ impl StatusPublisher {
         self.snapshot.borrow().clone()
     }
 
-    /// Moves to another state; what else is new goes with it, so that no reader sees half of a
-    /// change; `also` still sees the state from before. `because` is what led to it.
+    /// Changes the state, and with `also` the rest of the snapshot in the same step, so that no
+    /// reader sees half of a change. `also` sees the old state. `because` is added to log and
+    /// history.
     pub(super) fn set_state(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
         let line = if because.is_empty() {
             state.to_string()
@@ -68,7 +69,7 @@ impl StatusPublisher {
         self.change_state(state, line, also);
     }
 
-    /// Moves to the last state. `quiet`: the log is spared.
+    /// Changes to the final state. `quiet`: without an entry in the log.
     pub(super) fn set_stopped(&self, quiet: bool, also: impl FnOnce(&mut Snapshot)) {
         match quiet {
             true => self.change_state(State::Stopped, State::Stopped.to_string(), also),
@@ -90,19 +91,19 @@ impl StatusPublisher {
         });
     }
 
-    /// Changes something that is no change of state.
+    /// Changes the snapshot but not the state, and has the catalog rebuilt.
     pub(super) fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         self.update_quietly(change);
         self.changed.notify_one();
     }
 
-    /// Changes something that cannot matter to the catalog.
+    /// Changes what does not affect the catalog.
     pub(super) fn update_quietly(&self, change: impl FnOnce(&mut Snapshot)) {
         self.snapshot
             .send_modify(|snapshot| change(Arc::make_mut(snapshot)));
     }
 
-    /// Connecting goes on to `step`. Whoever shows progress is told.
+    /// Sets the current step of connecting, and sends an event for those who show progress.
     pub(super) fn set_step(&self, step: ConnectStep) {
         let mut told = None;
         self.update_quietly(|snapshot| {
@@ -121,7 +122,7 @@ impl StatusPublisher {
         }
     }
 
-    /// A step of connecting is over.
+    /// Records how long a step took.
     pub(super) fn record_step_time(&self, step: ConnectStep, took: Duration) {
         tracing::debug!(
             "server \"{}\": step {step} took {} ms",
@@ -131,7 +132,7 @@ impl StatusPublisher {
         self.update_quietly(|snapshot| snapshot.steps.push((step, took)));
     }
 
-    /// Something a person should know that changes no state.
+    /// A line for the person, in log, history and events.
     pub(super) fn notice(&self, line: String) {
         self.log(&line);
         self.update_quietly(|snapshot| record(snapshot, line.clone()));

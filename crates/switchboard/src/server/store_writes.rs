@@ -1,9 +1,8 @@
-//! What a server's task writes to the store beside its supervision, one thing after the other.
+//! Writes to the store, one after the other, while the server's task goes on.
 
 use crate::caller::BoxFuture;
 
-/// Work that nobody waits for until the task ends. Each piece starts when the one before it is
-/// done, so the newest is written last.
+/// The pending writes. Each starts when the one before it has ended, so the newest is written last.
 #[derive(Default)]
 pub(super) struct StoreWrites(Option<BoxFuture<'static, ()>>);
 
@@ -18,7 +17,7 @@ impl StoreWrites {
         }));
     }
 
-    /// Waits until all is done; for ever if there is nothing to do. Cancel-safe.
+    /// Waits until all are done; forever if there are none. Cancel-safe.
     pub(super) async fn next(&mut self) {
         match &mut self.0 {
             Some(store_writes) => store_writes.await,
@@ -27,7 +26,7 @@ impl StoreWrites {
         self.0 = None;
     }
 
-    /// Waits until nothing is left to do.
+    /// Waits until all are done.
     pub(super) async fn finish(&mut self) {
         if self.0.is_some() {
             self.next().await;

@@ -1,5 +1,5 @@
-//! Opens a server with the other era, where a refusal showed that its handlers need that one; where
-//! it may have a connection of each era, decides which tools use which.
+//! Switches a server to the other era when a refusal shows that its handlers need that; for servers
+//! that can have a connection of each era, decides which tools use which.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,13 +17,13 @@ use crate::config::Protocol;
 use crate::name::ToolName;
 use crate::session::Era;
 
-/// So many tools may be remembered to need one era.
+/// The most tools that are remembered to need one era.
 const MAX_TOOL_ERAS: usize = 1024;
 
-/// A request that was refused in words that say which era it needs.
+/// A refused request whose error says which era it needs.
 #[derive(Debug, Clone)]
 pub(crate) struct EraRefusal {
-    /// Of the connection that the request went over.
+    /// The era of the connection that the request was sent on.
     pub(crate) era: Era,
     pub(crate) evidence: EraEvidence,
     /// Which tool was called; `None` for a prompt or a resource.
@@ -31,18 +31,18 @@ pub(crate) struct EraRefusal {
     pub(crate) route: CallRoute,
 }
 
-/// What evidence came to.
+/// The result of such a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EraOutcome {
     /// It is being opened with this era.
     Reopening {
         era: Era,
-        /// Its process is started again for that.
+        /// Its process is restarted.
         restarted: bool,
         /// Some of its handlers need one era, some the other.
         both: bool,
     },
-    /// It will be opened with this era, as soon as the calls that are under way have ended.
+    /// It will be opened with this era when the calls in flight have ended.
     WhenIdle(Era),
     /// Calls of this tool go over a second connection, of this era, from now on.
     OtherConnection(Era),
@@ -51,14 +51,14 @@ pub(crate) enum EraOutcome {
 }
 
 impl EraOutcome {
-    /// Whether a call that is made now is made with the other era.
+    /// Whether a call that is made now uses the other era.
     pub(crate) fn is_switched(self) -> bool {
         matches!(self, Self::Reopening { .. } | Self::OtherConnection(_))
     }
 }
 
 impl ServerHandle {
-    /// What becomes of the refusal of a request of a caller that can answer these questions.
+    /// Handles the refusal of a request whose caller can answer these questions.
     pub(crate) async fn era_refused(
         &self,
         mut refusal: EraRefusal,
@@ -84,7 +84,7 @@ impl ServerHandle {
         decided.await.ok()?
     }
 
-    /// What the caller is told of it. `repeated`: its call is made again.
+    /// The notice for the caller. `repeated`: its call is made again.
     pub(crate) fn era_notice(&self, outcome: EraOutcome, repeated: bool) -> String {
         messages::era_notice(
             &self.config.name,
@@ -164,7 +164,7 @@ impl ServerTask {
         let known = self.profile.tool_eras.get(tool.as_wire()).copied();
         let is_full = self.profile.tool_eras.len() >= MAX_TOOL_ERAS;
         match known {
-            // The other one refused it, too.
+            // The other connection refused it too.
             Some(known) if known == era => EraOutcome::Stays { era, both: false },
             _ if route == CallRoute::OtherEraUnavailable || known.is_none() && is_full => {
                 EraOutcome::Stays { era, both: true }
@@ -194,7 +194,7 @@ impl ServerTask {
         }
     }
 
-    /// Another call brought the evidence first.
+    /// Another call has already caused the switch.
     fn is_reopening(&self, era: Era) -> Option<EraOutcome> {
         let verdict = self
             .profile
@@ -221,8 +221,8 @@ impl ServerTask {
         }
     }
 
-    /// Leaves the connection and opens one of the other era. A session without a process is left to
-    /// the calls that are under way.
+    /// Ends the connection and opens one of the other era. A session without a process stays open
+    /// for the calls in flight.
     pub(super) fn reopen(&mut self) {
         self.confirm_era();
         let Phase::Live(live) = std::mem::take(&mut self.phase) else {

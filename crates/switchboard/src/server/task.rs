@@ -1,6 +1,7 @@
-//! The task of one server: what it does when told, when an attempt ends, when a connection is lost.
+//! The task of one server: handles commands, the results of attempts to connect, and lost
+//! connections.
 //!
-//! One phase at a time: a process is started only when the one before it is gone.
+//! It is in one phase at a time, so a process is started only after the one before it has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,72 +29,72 @@ use crate::secret::Redactor;
 use crate::session::{Era, OpenOptions, RequestFault};
 use crate::transport::WireFault;
 
-/// Ending takes no longer, whatever the process does (its own bound is 3.5 s).
+/// The longest that stopping may take; a process's own stop takes at most 3.5 s.
 const STOP_BOUND: Duration = Duration::from_millis(3550);
 
-/// What a holder may tell the task, and the way to say that it was heeded.
+/// What handles send to the task. The sender in a command is used when it was handled.
 #[derive(Debug)]
 pub(super) enum TaskCommand {
-    /// Someone wants to use the server.
+    /// Someone uses the server.
     Wake(oneshot::Sender<()>),
-    /// A call learnt that a person must log in, and why.
+    /// A call failed for lack of a login, and why.
     NeedsLogin(String, oneshot::Sender<()>),
-    /// Answered when the new process is being started.
+    /// Handled when the new process is being started.
     Restart(oneshot::Sender<()>),
     /// A request was refused in words that say which era it needs.
     EraRefused(EraRefusal, oneshot::Sender<Option<EraOutcome>>),
-    /// The entry says something else beside its launch.
+    /// Another entry with the same launch.
     UpdateConfig(Arc<ServerConfig>),
-    /// Heeded when the task is gone.
+    /// Ends the task.
     Stop,
 }
 
-/// The owner of one server.
+/// The task's state.
 pub(super) struct ServerTask {
-    /// The entry as it is now.
+    /// The current entry.
     pub(super) config: Arc<ServerConfig>,
     pub(super) endpoint: Arc<dyn ServerEndpoint>,
     pub(super) status: Arc<StatusPublisher>,
     pub(super) launch_store: LaunchStore,
-    /// What every session of this server is opened with.
+    /// The options for every session of this server.
     pub(super) options: OpenOptions,
-    /// Every handle holds the other end; the task ends when all are gone.
+    /// Every handle has a sender; the task ends when all are dropped.
     pub(super) commands: mpsc::Receiver<TaskCommand>,
-    /// Set by handles after a good answer.
+    /// Set by handles after a successful response.
     pub(super) worked: Arc<AtomicBool>,
     pub(super) phase: Phase,
     pub(super) backoff: Backoff,
     pub(super) profile: LaunchProfile,
-    /// The habits hold a decision of this run, which the store may not have yet.
+    /// The profile was changed in this run, so the store may have an older one.
     pub(super) is_profile_current: bool,
     pub(super) store_writes: StoreWrites,
-    /// Holders that wait for a restart to begin.
+    /// Answered when a restart begins.
     pub(super) restarting: Vec<oneshot::Sender<()>>,
 }
 
-/// What the task waits for, beside commands.
+/// What the task waits for, besides commands.
 #[derive(Default)]
 pub(super) enum Phase {
     /// Nothing.
     #[default]
     Idle,
-    /// The time to connect.
+    /// The time at which to connect.
     Waiting(Instant),
-    /// An attempt.
+    /// An attempt to connect.
     Connecting {
         attempt: BoxFuture<'static, AttemptOutcome>,
         cancel: Option<oneshot::Sender<()>>,
     },
-    /// The end of a connection.
+    /// A live connection.
     Live(Box<LiveConnection>),
-    /// The end of a process; then the time to connect, if one was set.
+    /// The end of a process; then the time at which to connect, if there is one.
     Stopping {
         stopping: BoxFuture<'static, ()>,
         then: Option<Instant>,
     },
 }
 
-/// What a phase came to.
+/// How a phase's wait ended.
 enum PhaseEvent {
     Due,
     Attempted(AttemptOutcome),
@@ -102,7 +103,7 @@ enum PhaseEvent {
 }
 
 impl ServerTask {
-    /// Supervises until told to stop, or until the last handle is gone.
+    /// Runs until a stop command, or until the last handle is dropped.
     pub(super) async fn run(mut self) {
         loop {
             tokio::select! {
@@ -112,7 +113,7 @@ impl ServerTask {
                     Some(TaskCommand::NeedsLogin(reason, done)) => self.refused(&reason, done),
                     Some(TaskCommand::Restart(done)) => self.restart(done),
                     Some(TaskCommand::EraRefused(refusal, answer)) => {
-                        // Whoever asked may be gone by now.
+                        // The caller may have given up.
                         let _ = answer.send(self.era_refused(refusal));
                     }
                     Some(TaskCommand::UpdateConfig(config)) => self.update_config(config),
@@ -125,13 +126,13 @@ impl ServerTask {
         self.end().await;
     }
 
-    /// What holds from the next connection or listing on.
+    /// Takes effect with the next connection or listing.
     fn update_config(&mut self, config: Arc<ServerConfig>) {
         self.options.connect_timeout = config.timeouts.connect;
         self.config = config;
     }
 
-    /// A use starts what is idle, and what failed long enough ago.
+    /// A use starts a server that is idle, or whose backoff allows it.
     fn wake(&mut self, done: oneshot::Sender<()>) {
         let startable = match self.status.snapshot().state {
             // Another process may have logged in meanwhile.
@@ -153,21 +154,20 @@ impl ServerTask {
             return;
         }
         self.backoff.reset();
-        // Whoever restarts a server wants to see what it offers now.
+        // A restart is to show what the server offers now.
         self.options.cache.clear();
         self.restarting.push(done);
         self.connect_now("restarted on request");
     }
 
-    /// The server turned a call away. What it has answered or will answer yet is no worse for it:
-    /// the session ends with its last call.
+    /// A call failed for lack of a login. The other calls of the session are left to finish.
     fn refused(&mut self, reason: &str, done: oneshot::Sender<()>) {
         match std::mem::take(&mut self.phase) {
             Phase::Live(live) => {
                 self.record_connection(&live);
                 self.needs_login(reason, live.detach(), false);
             }
-            // It is over already, or a new connection finds out for itself.
+            // The connection has ended, or a new one will find out by itself.
             phase => self.phase = phase,
         }
         let _ = done.send(());
@@ -188,7 +188,7 @@ impl ServerTask {
         });
     }
 
-    /// Leaves whatever is under way and connects anew.
+    /// Ends the current phase and connects.
     fn connect_now(&mut self, because: &str) {
         let now = Instant::now();
         let step = if matches!(self.phase, Phase::Idle | Phase::Waiting(_)) {
@@ -227,7 +227,7 @@ impl ServerTask {
             });
     }
 
-    /// The connection is being left for another one.
+    /// Publishes that the connection is ended in favour of another one.
     pub(super) fn set_reconnecting(&self, because: &str) {
         self.status
             .set_state(connecting(ConnectStep::Stop), because, disconnected);
@@ -367,7 +367,7 @@ impl ServerTask {
         });
     }
 
-    /// The connection is gone; the calls under way know it already.
+    /// The connection was lost. Its calls have failed already.
     fn lost(&mut self, end: ConnectionEnd) {
         let Phase::Live(live) = std::mem::take(&mut self.phase) else {
             return;
@@ -410,7 +410,7 @@ impl ServerTask {
         self.phase = Phase::Stopping { stopping, then };
         self.status.set_state(state, "", |snapshot| {
             snapshot.failure = again;
-            // A connection that was lost has ended no attempt: the one that made it had ended well.
+            // The attempt that opened a lost connection was counted when it succeeded.
             snapshot.attempts_ended += u64::from(death.is_none());
             snapshot.last_exit = death.or(snapshot.last_exit.take());
             disconnected(snapshot);
@@ -420,7 +420,7 @@ impl ServerTask {
         });
     }
 
-    /// The server was listed again, because it said that a list changed.
+    /// Handles a new listing after the server said that a list changed.
     fn relisted(&mut self, listed: Result<Offerings, RequestFault>) {
         if let Err(RequestFault::Wire(WireFault::NeedsLogin(needed))) = &listed {
             let Phase::Live(live) = std::mem::take(&mut self.phase) else {
@@ -468,7 +468,7 @@ impl ServerTask {
         }
     }
 
-    /// It has taken back all that it was kept for.
+    /// Closes a server that no longer offers anything.
     fn close_without_offerings(&mut self, failure: Failure) {
         let Phase::Live(live) = std::mem::take(&mut self.phase) else {
             return;
@@ -483,7 +483,7 @@ impl ServerTask {
             .update_quietly(|snapshot| snapshot.listings += 1);
     }
 
-    /// What a connection that is over has shown.
+    /// Records what a connection that has ended showed about the server.
     pub(super) fn record_connection(&mut self, live: &LiveConnection) {
         if self.worked.swap(false, Ordering::Relaxed) {
             self.backoff.worked();
@@ -502,8 +502,8 @@ impl ServerTask {
         });
     }
 
-    /// What an entry dictates says nothing about what another entry of the same launch should begin
-    /// with.
+    /// Only with `protocol = "auto"`: an era that the entry fixed says nothing about other entries
+    /// with the same launch.
     fn remember_era(&mut self, era: Era) {
         if self.config.protocol == Protocol::Auto {
             let is_refuted =
@@ -531,10 +531,10 @@ impl ServerTask {
         }
     }
 
-    /// Ends the session and the process, in bounded time; what is being written to the store gets
-    /// the same time.
+    /// Ends the session and the process, and lets writes to the store finish, within one time
+    /// limit.
     async fn end(mut self) {
-        // Nothing will be heeded any more, so nobody should wait for it.
+        // No further command is handled; dropping them answers their senders.
         self.commands.close();
         while self.commands.try_recv().is_ok() {}
         let stopping: BoxFuture<'static, ()> = match std::mem::take(&mut self.phase) {
@@ -554,7 +554,7 @@ impl ServerTask {
                 live.close()
             }
         };
-        // What never ran has nothing to tell: the log of a server is not one of every run of ours.
+        // A server that never ran writes nothing to its log.
         let quiet = matches!(
             self.status.snapshot().state,
             State::Disabled | State::Blocked { .. } | State::Untrusted { .. } | State::Idle
@@ -573,7 +573,7 @@ impl ServerTask {
 }
 
 impl Phase {
-    /// Waits for what the phase is about. Cancel-safe.
+    /// Waits for the end of the phase. Cancel-safe.
     async fn next(&mut self) -> PhaseEvent {
         match self {
             Self::Idle => std::future::pending().await,
@@ -598,21 +598,20 @@ fn connecting(step: ConnectStep) -> State {
     }
 }
 
-/// The calls under way on a connection that we end fail now, and this is why.
+/// Records why the calls of a connection that we end fail.
 fn cut_off(snapshot: &mut Snapshot, because: &str) {
     if matches!(snapshot.state, State::Ready { .. }) {
         snapshot.last_exit = Some(because.to_owned());
     }
 }
 
-/// Without a session the offerings are those of last time. They stay on offer: a call of one of
-/// them wakes the server.
+/// Without a session the offerings are cached ones. They stay on offer: a call starts the server.
 fn disconnected(snapshot: &mut Snapshot) {
     snapshot.session = None;
     snapshot.cached |= matches!(snapshot.state, State::Ready { .. });
 }
 
-/// A server that no call can wake has nothing on offer.
+/// A server that no call can start offers nothing.
 fn withdrawn(snapshot: &mut Snapshot) {
     snapshot.offerings = Arc::new(Offerings::default().replace(&snapshot.offerings));
     snapshot.cached = false;

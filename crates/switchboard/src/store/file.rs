@@ -1,8 +1,8 @@
-//! A store in files: one JSON object per shelf, in the state folder.
+//! A store in files: one JSON object per table, in the state folder.
 //!
-//! Every change takes the shelf's lock, reads what is there, writes a new file beside it and
-//! renames it into place, so that two processes lose nothing of each other's and a crash leaves the
-//! old file or the new one. Catalogs are large and change alone, so each has a file of its own.
+//! A change takes the table's lock, reads the file, writes a new one and renames it into place. So
+//! processes do not overwrite each other's changes, and a crash leaves the old file or the new one.
+//! Catalogs are large, so each has a file of its own.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -16,25 +16,25 @@ use serde_json::value::RawValue;
 use super::private;
 use super::{Store, StoreError, StoreTable};
 
-/// Keeps each shelf in a file of its own.
+/// A store with one file per table.
 #[derive(Debug)]
 pub struct FileStore {
     folder: PathBuf,
 }
 
-/// How long to wait for another process that is writing: it needs milliseconds, unless it hangs.
+/// How long to wait for another process's lock: it needs milliseconds, unless it hangs.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The same, for what is stored while a call waits.
+/// The same, for tables that are written during a call.
 const LOCK_TIMEOUT_IN_CALLS: Duration = Duration::from_secs(2);
 
-/// How many catalogs are kept: a launch that changes leaves its old one behind.
+/// The most cached catalogs: a launch that changes leaves its old one behind.
 const MAX_CATALOGS: usize = 256;
 
-/// What a shelf's file holds.
+/// The content of a table's file.
 type TableContents = BTreeMap<String, Box<RawValue>>;
 
-/// What the file of one catalog holds.
+/// The content of a catalog's file.
 #[derive(Serialize, Deserialize)]
 struct CatalogFile {
     key: String,
@@ -42,7 +42,7 @@ struct CatalogFile {
 }
 
 impl FileStore {
-    /// Opens the folder, making it (0700) where it is missing.
+    /// Opens the folder, or creates it (0700).
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let folder = folder.into();
         private::make_folder(&folder).map_err(|source| StoreError::Io {
@@ -52,8 +52,7 @@ impl FileStore {
         Ok(Self { folder })
     }
 
-    /// Damaged files that were kept aside, in this run or before: for `doctor` and status to show
-    /// until a person removes them.
+    /// Damaged files that were renamed, in this run or before. Shown until a person removes them.
     pub fn damaged(&self) -> Vec<PathBuf> {
         let folders = [self.folder.clone(), self.table_folder(StoreTable::Catalogs)];
         let files = folders
@@ -69,7 +68,7 @@ impl FileStore {
         found
     }
 
-    /// The folder in which a shelf's files and its lock stand.
+    /// The folder of a table's files and lock.
     fn table_folder(&self, table: StoreTable) -> PathBuf {
         if table == StoreTable::Catalogs {
             self.folder.join("catalogs")
@@ -78,7 +77,7 @@ impl FileStore {
         }
     }
 
-    /// The file that holds a key.
+    /// The file that contains a key.
     fn file(&self, table: StoreTable, key: &str) -> PathBuf {
         let name = if table == StoreTable::Catalogs {
             blake3::hash(key.as_bytes()).to_hex().to_string()
@@ -88,8 +87,7 @@ impl FileStore {
         self.table_folder(table).join(format!("{name}.json"))
     }
 
-    /// Taken by whoever changes a shelf. Reading needs none, and so works where nothing can be
-    /// written.
+    /// Locks a table for a change. Reading needs no lock, so it works in a read-only folder.
     fn lock(&self, table: StoreTable) -> Result<File, StoreError> {
         let folder = self.table_folder(table);
         let path = folder.join(format!("{}.lock", table_name(table)));
@@ -105,14 +103,14 @@ impl FileStore {
         lock(&path, wait).map_err(|source| StoreError::Io { path, source })
     }
 
-    /// Takes a lock of the caller's own, which other processes heed as well.
+    /// Takes a lock of this name, which also holds against other processes.
     #[cfg(feature = "oauth")]
     pub(crate) fn hold(&self, name: &str, wait: Duration) -> Result<File, StoreError> {
         let path = self.folder.join(format!("{name}.lock"));
         lock(&path, wait).map_err(|source| StoreError::Io { path, source })
     }
 
-    /// Reads and parses a file. A damaged one is set aside, under the lock, and reported.
+    /// Reads and parses a file. A damaged one is renamed, under the lock, and reported.
     fn read<T: for<'de> Deserialize<'de>>(
         &self,
         table: StoreTable,
@@ -136,7 +134,7 @@ impl FileStore {
         } else {
             Some(self.lock(table)?)
         };
-        // Another process may have set it aside, or replaced it, while we waited.
+        // Another process may have renamed or replaced it meanwhile.
         let Some(bytes) = read(path)? else {
             return Ok(None);
         };
@@ -153,7 +151,7 @@ impl FileStore {
         })
     }
 
-    /// Changes a shelf's object under its lock.
+    /// Changes a table under its lock.
     fn change(
         &self,
         table: StoreTable,
@@ -288,7 +286,8 @@ fn table_name(table: StoreTable) -> &'static str {
     }
 }
 
-/// Makes room for `wanted`. A catalog is a convenience: what cannot be removed stays.
+/// Removes the oldest catalogs to make room for `wanted`. Errors are ignored: catalogs are only a
+/// cache.
 fn remove_oldest(folder: &Path, wanted: &Path) {
     let Ok(files) = std::fs::read_dir(folder) else {
         return;
@@ -322,7 +321,7 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
         })
 }
 
-/// Takes the lock, which ends with the file: also when its process is killed.
+/// Takes the lock. It is released with the file, also when the process is killed.
 fn lock(path: &Path, wait: Duration) -> io::Result<File> {
     let file = private::open_lock(path)?;
     let deadline = Instant::now() + wait;

@@ -1,9 +1,8 @@
-//! A server's log: what it wrote to stderr, and notes about it, in a file of the state folder that
-//! stays small.
+//! A server's log file: its stderr, its log messages and our notes, limited in size.
 //!
-//! `logs/SERVER.log`, 0600, rotated at 1 MiB into `SERVER.log.1`. Secrets are redacted and controls
-//! escaped before anything is written, so the file can be shown as it is. Writing never fails and
-//! never waits: what the disk or the rate does not allow is counted and left out.
+//! `logs/SERVER.log`, 0600, rotated at 1 MiB to `SERVER.log.1`. Secrets are redacted and control
+//! characters escaped before writing, so the file can be shown as it is. Writing never fails and
+//! never waits: lines that the disk or the rate limit does not allow are counted and dropped.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -24,11 +23,11 @@ pub use lines::LineWriter;
 
 mod lines;
 
-/// Where a log is put aside and begun anew.
+/// The size at which a log is rotated.
 const ROTATE_BYTES: u64 = 1024 * 1024;
-/// What may be written at once, after some quiet.
+/// How much may be written at once after a pause.
 const BURST_BYTES: f64 = 1024.0 * 1024.0;
-/// What may be written each second, for ever.
+/// The sustained rate.
 const RATE_BYTES_PER_SECOND: f64 = 128.0 * 1024.0;
 
 /// Where a line of a log came from.
@@ -65,12 +64,12 @@ struct LogState {
     /// Bytes that may be written now, as of `counted_at`.
     allowance: f64,
     counted_at: Instant,
-    /// Lines that were not written since the last that was.
+    /// Lines that were dropped since the last write.
     dropped_lines: u64,
 }
 
 impl LogFile {
-    /// Opens `FOLDER/logs/SERVER.log`, making it (0600, in a 0700 folder) where it is missing.
+    /// Opens `FOLDER/logs/SERVER.log`, or creates it (0600, in a 0700 folder).
     pub fn open(folder: &Path, server: &ServerName) -> io::Result<Self> {
         let path = path(folder, server);
         let logs = folder.join("logs");
@@ -102,7 +101,7 @@ impl LogFile {
         writer.finish();
     }
 
-    /// Writes what comes in chunks.
+    /// A writer for output that arrives in chunks.
     pub fn writer(&self, stream: LogStream) -> LineWriter {
         LineWriter::new(self.clone(), stream)
     }
@@ -131,7 +130,7 @@ impl LogFile {
         Ok(lines)
     }
 
-    /// Whether there is room for a line now.
+    /// Whether the rate limit allows a line now.
     fn allows(&self) -> bool {
         let mut state = self.state();
         let now = Instant::now();
@@ -146,7 +145,7 @@ impl LogFile {
     }
 
     /// Writes whole lines, redacted, with one system call. The allowance may go below zero by one
-    /// chunk: that is paid off before the next.
+    /// chunk, which delays the next.
     fn append(&self, stream: LogStream, lines: &[Untrusted]) {
         let mut state = self.state();
         if lines.is_empty() && state.dropped_lines == 0 {
@@ -184,7 +183,7 @@ impl LogState {
         };
         let now = file.metadata()?;
         if now.len() + bytes.len() as u64 > ROTATE_BYTES && now.len() > 0 {
-            // Another process that logs for the same server may have put it aside already.
+            // Another process that logs for the same server may have rotated it already.
             if fs::symlink_metadata(&self.path)
                 .is_ok_and(|named| (named.dev(), named.ino()) == (now.dev(), now.ino()))
             {
@@ -198,7 +197,7 @@ impl LogState {
     }
 }
 
-/// Never through a symbolic link, never a pipe that would block us, and nobody else's to read.
+/// Follows no symbolic link, does not block on a pipe, and allows no other user to read.
 fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = OpenOptions::new()

@@ -1,5 +1,5 @@
-//! Files for our eyes only: 0600 in a 0700 folder, links never followed, replaced whole or not at
-//! all (T35).
+//! Files that only their owner can read: 0600 in a 0700 folder, without following links, replaced
+//! atomically.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use nix::fcntl::OFlag;
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// Makes a folder that nobody else can enter, or makes sure that an existing one is such.
+/// Creates a folder that only its owner can enter, or checks that an existing one is such.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -31,9 +31,9 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of a regular file that is no link; `None` where there is none.
+/// Reads a regular file, following no link; `None` if there is none.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    // Without waiting: a planted pipe would hold us for ever.
+    // Non-blocking: a pipe in its place would block forever.
     let mut file = match OpenOptions::new()
         .read(true)
         .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
@@ -54,22 +54,21 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Replaces a file atomically. The caller holds the lock, so that the name of the new file is ours
-/// alone.
+/// Replaces a file atomically. The caller has the lock, so nobody else uses the temporary name.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = with_suffix(path, ".new");
     let written = write_new(&new, bytes).and_then(|()| std::fs::rename(&new, path));
     if let Err(fault) = written {
-        // A full disk must not be kept full by our own half.
+        // On a full disk, remove the half-written file.
         let _ = std::fs::remove_file(&new);
         return Err(fault);
     }
-    // The rename itself lasts only once the folder is on disk.
+    // The rename is durable once the folder is synced.
     path.parent()
         .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
-/// Moves a file to a free name beside it and says which.
+/// Renames a file to a free name and returns that.
 pub(super) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     for number in 1..1000 {
         let kept_as = with_suffix(path, &format!(".damaged-{number}"));
@@ -84,14 +83,14 @@ pub(super) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     ))
 }
 
-/// Whether [`set_aside`] gave a file its name.
+/// Whether [`set_aside`] renamed this file.
 pub(super) fn was_set_aside(path: &Path) -> bool {
     path.extension()
         .and_then(|extension| extension.to_str())
         .is_some_and(|extension| extension.starts_with("damaged-"))
 }
 
-/// Opens (or makes) the file that a lock is taken on.
+/// Opens or creates a lock file.
 pub(super) fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
@@ -104,7 +103,7 @@ pub(super) fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // What a crash left behind, or what somebody planted: removed, never written through.
+    // A leftover of a crash, or a planted link: removed, never written to.
     match std::fs::remove_file(path) {
         Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
         _ => {}

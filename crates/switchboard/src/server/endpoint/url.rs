@@ -1,8 +1,6 @@
-//! A server that is given by its URL: resolves it, finds the wire and the era it speaks, and
-//! remembers what worked.
+//! A server with a URL: resolves the URL, finds its transport and era, and remembers what worked.
 //!
-//! Owns the order of wires within one attempt. Leaves the eras to the session's handshake and
-//! everything on the wire to the transports.
+//! Owns the order in which transports are tried. The session's handshake finds the era.
 
 use std::sync::{Arc, OnceLock};
 
@@ -30,8 +28,7 @@ use remembered::RememberedWires;
 mod plan;
 mod remembered;
 
-/// The HTTP stack that all servers of a host share, made when the first of them connects: a host
-/// without any pays nothing for it.
+/// The HTTP stack of all servers of a host, created when the first URL server connects.
 #[derive(Debug, Clone, Default)]
 pub struct SharedStack(Arc<OnceLock<Result<HttpStack, ConnectFault>>>);
 
@@ -41,18 +38,17 @@ impl SharedStack {
     }
 }
 
-/// The way to a URL.
+/// The endpoint of a server with a URL.
 pub(super) struct UrlEndpoint {
     config: Arc<ServerConfig>,
     endpoint: HttpEndpoint,
     environment: Arc<Environment>,
     stack: SharedStack,
     store: Arc<dyn Store>,
-    /// Holds no line of a server without a process, but what keeps its secrets out of what is
-    /// told.
+    /// Without a process it has no lines, but it redacts texts about the server.
     stderr: ServerStderr,
     auth: AuthContext,
-    /// Shared by all connections, so that one refreshed token serves them all.
+    /// Shared by all connections, so that they use one refreshed token.
     credentials: OnceLock<Arc<dyn Credentials>>,
 }
 
@@ -123,7 +119,7 @@ impl UrlEndpoint {
         })
     }
 
-    /// What this server's requests are authorized with.
+    /// The credentials for this server's requests.
     fn credentials(&self, resolved: &ResolvedUrl) -> Arc<dyn Credentials> {
         self.credentials
             .get_or_init(|| auth::for_server(&self.config, resolved, &self.environment, &self.auth))
@@ -141,7 +137,7 @@ impl ServerEndpoint for UrlEndpoint {
         ConnectStep::Resolve
     }
 
-    /// All approaches are tried in one opening: there is nothing to start afresh.
+    /// Every approach is tried in one `open`: there is no process to start again.
     fn next_approach(&self, _: Approach, _: &OpenFault) -> Option<Approach> {
         None
     }
@@ -156,16 +152,16 @@ impl ServerEndpoint for UrlEndpoint {
     }
 }
 
-/// A URL without what may be secret in it.
+/// A URL without the parts that may be secret.
 fn bare(mut url: Url) -> String {
-    // Fails only for a URL that can have neither.
+    // Fails only for URLs that cannot have them.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     url.set_query(None);
     url.set_fragment(None);
     url.into()
 }
 
-/// One attempt at a URL.
+/// One attempt to connect to a URL.
 struct WireProbe {
     stack: HttpStack,
     target: HttpTarget,
@@ -180,7 +176,7 @@ impl SessionOpener for WireProbe {
 }
 
 impl WireProbe {
-    /// Tries one wire after the other, within the options' time.
+    /// Tries one transport after the other, within the options' time limit.
     async fn find(&self, options: OpenOptions) -> Result<OpenedSession, OpenFault> {
         let deadline = Instant::now() + options.connect_timeout;
         let known = self.wires.known().await;
@@ -226,7 +222,7 @@ impl WireProbe {
         deadline: Instant,
     ) -> Result<Arc<Session>, OpenFault> {
         let left = deadline.saturating_duration_since(Instant::now());
-        // What is remembered may hang; then there must be time left to find out anew.
+        // The remembered transport may hang; then there must be time left to try the others.
         let connect_timeout = if attempt.remembered {
             left * 2 / 3
         } else {
@@ -256,7 +252,7 @@ impl WireProbe {
     }
 }
 
-/// What was tried without success before the last attempt, in the server's words.
+/// The errors of the transports that were tried before the last one.
 #[derive(Default)]
 struct FailedWires {
     streamable: Option<String>,
@@ -265,7 +261,7 @@ struct FailedWires {
 }
 
 impl FailedWires {
-    /// Where all ways failed, all are told.
+    /// If all failed, the message names all.
     fn and(self, fault: OpenFault) -> OpenFault {
         let all = match (self, &fault) {
             (_, OpenFault::NeedsLogin(_) | OpenFault::Timeout(_)) => return fault,

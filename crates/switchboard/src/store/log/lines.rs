@@ -1,23 +1,23 @@
-//! Cuts a stream of bytes into the lines of a log, within what its rate allows.
+//! Splits a byte stream into log lines, within the rate limit.
 
 use super::{LogFile, LogStream};
 use crate::untrusted::Untrusted;
 
-/// A line longer than this is cut, and its end left out.
+/// The longest line; the rest is cut off.
 const LINE_BYTES: usize = 8 * 1024;
-/// So much of a long line is looked at, so that no half of a secret shows where it is cut.
+/// How much of a long line is examined, so that a secret across the cut is still redacted.
 const PENDING_BYTES: usize = 64 * 1024;
 
-/// Writes chunks to a log as whole lines. What has no newline yet is written with
+/// Writes chunks to a log as whole lines. A last line without a newline is written by
 /// [`finish`](Self::finish), or when dropped.
 #[derive(Debug)]
 pub struct LineWriter {
     log: LogFile,
     stream: LogStream,
     pending: Vec<u8>,
-    /// Bytes of the pending line that were not kept.
+    /// Bytes of the pending line that were cut off.
     cut_bytes: usize,
-    /// Lines of this kind are not written, and not counted as left out.
+    /// Matching lines are not written, and not counted as dropped.
     excluded: Option<fn(&str) -> bool>,
 }
 
@@ -32,13 +32,13 @@ impl LineWriter {
         }
     }
 
-    /// The same, without lines of one kind.
+    /// Leaves out matching lines.
     pub(crate) fn without(mut self, excluded: fn(&str) -> bool) -> Self {
         self.excluded = Some(excluded);
         self
     }
 
-    /// Takes a chunk of any size, cut anywhere.
+    /// Takes a chunk, which may end within a line.
     pub fn push(&mut self, chunk: &[u8]) {
         if !self.log.allows() {
             return self.count_dropped(chunk);
@@ -56,7 +56,7 @@ impl LineWriter {
         }
     }
 
-    /// Writes what is pending, and how much was left out.
+    /// Writes the pending line, and the number of dropped ones.
     pub fn finish(&mut self) {
         let last = if self.pending.is_empty() {
             None
@@ -66,12 +66,11 @@ impl LineWriter {
         self.log.append(self.stream, last.as_slice());
     }
 
-    /// Counts lines without looking at them: a flood must cost little.
+    /// Only counts lines: a flood must cost little.
     fn count_dropped(&mut self, chunk: &[u8]) {
         let lines = memchr::memchr_iter(b'\n', chunk).count() as u64;
         match memchr::memrchr(b'\n', chunk) {
-            // The line that goes on from here has lost its beginning only where nothing of it came
-            // before.
+            // The last line continues in the next chunk.
             Some(end) => {
                 self.log.count_dropped(lines);
                 self.pending.clear();

@@ -1,8 +1,8 @@
-//! Which wire and era to try on a URL, and what after a failure, by the specification's rules.
-//! Pure.
+//! Which transport and era to try on a URL, and what to try after a failure, by the specification's
+//! rules. Pure.
 //!
-//! Modern, then legacy Streamable HTTP (the session's handshake tells these apart), then HTTP+SSE;
-//! what is remembered comes first.
+//! First what is remembered; then modern and legacy Streamable HTTP, which the session's handshake
+//! tells apart; then HTTP+SSE.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,11 +23,11 @@ pub(super) struct KnownWire {
 pub(super) struct WirePlan {
     pub(super) wire: HttpWire,
     pub(super) protocol: Protocol,
-    /// The URL may be a base URL: an HTTP+SSE stream may be at `/sse` under it (S4-09).
+    /// The URL may be a base URL, with an HTTP+SSE stream at `/sse` below it.
     pub(super) sse_path_fallback: bool,
 }
 
-/// One way to open a session.
+/// One combination to open a session with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WireAttempt {
     pub(super) wire: Wire,
@@ -35,12 +35,12 @@ pub(super) struct WireAttempt {
     pub(super) known_era: Option<Era>,
     /// At `/sse` under the URL, not at the URL itself.
     pub(super) below: bool,
-    /// Tried on the strength of what worked last time, so its failure says little.
+    /// Tried because it worked last time, so its failure means little.
     pub(super) remembered: bool,
 }
 
 impl WirePlan {
-    /// What is known, where the launch itself is remembered for another era than its URL.
+    /// The known transport, with the era that is remembered for the launch if that differs.
     pub(super) fn with_era(self, known: Option<KnownWire>, era: Option<Era>) -> Option<KnownWire> {
         match (known, era) {
             (
@@ -57,12 +57,12 @@ impl WirePlan {
         }
     }
 
-    /// Whether the era that was found is the server's choice, and not the entry's.
+    /// Whether the server, and not the entry, chose the era.
     pub(super) fn tells_era(self, found: KnownWire) -> bool {
         self.protocol == Protocol::Auto || found.wire == Wire::Sse
     }
 
-    /// Where to begin.
+    /// The first attempt.
     pub(super) fn first(self, known: Option<KnownWire>) -> WireAttempt {
         match (self.wire, known) {
             (HttpWire::Sse, _) => SSE,
@@ -75,7 +75,7 @@ impl WirePlan {
                 remembered: true,
                 ..SSE
             },
-            // A server that is known to be modern is asked what an unknown one is asked.
+            // A known modern server is probed like an unknown one.
             (
                 _,
                 Some(KnownWire {
@@ -91,16 +91,16 @@ impl WirePlan {
         }
     }
 
-    /// What to try after `fault`. Each step knows less or is older than the one before, so this
-    /// ends.
+    /// What to try after `fault`. Ends, because each attempt assumes less or is older than the one
+    /// before.
     pub(super) fn after(self, step: WireAttempt, fault: &OpenFault) -> Option<WireAttempt> {
         match fault {
-            // Nothing else would be found at the same place.
+            // Other transports at the same address would fail in the same way.
             OpenFault::NeedsLogin(_)
             | OpenFault::ProtocolViolation(_)
             | OpenFault::Wire(WireFault::NotSent(_)) => None,
             _ if step.remembered => Some(self.probe()),
-            // Said without the probe, a refusal comes with its reason.
+            // Without the probe, a refusal comes with its reason.
             OpenFault::RefusedAfterProbe if step.protocol == Protocol::Auto => Some(WireAttempt {
                 protocol: Protocol::Legacy,
                 ..step
@@ -112,8 +112,8 @@ impl WirePlan {
             {
                 Some(SSE)
             }
-            // An answer that is no stream; trouble of the server's own says nothing about where it
-            // has one.
+            // The response is no event stream. A server error (5xx) says nothing about where the
+            // stream is.
             OpenFault::WrongWire(_) | OpenFault::Wire(WireFault::Status { status: ..500, .. })
                 if step.wire == Wire::Sse && self.sse_path_fallback && !step.below =>
             {
@@ -123,7 +123,7 @@ impl WirePlan {
         }
     }
 
-    /// Nothing is known.
+    /// Without any knowledge.
     fn probe(self) -> WireAttempt {
         match self.wire {
             HttpWire::Sse => SSE,
@@ -138,7 +138,7 @@ impl WirePlan {
     }
 }
 
-/// There is one era on this wire.
+/// HTTP+SSE has the legacy era only.
 const SSE: WireAttempt = WireAttempt {
     wire: Wire::Sse,
     protocol: Protocol::Legacy,

@@ -1,4 +1,4 @@
-//! What is remembered of an endpoint between runs: the wire and the era that worked.
+//! The transport and era that worked for a URL, remembered between runs.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::plan::KnownWire;
 use crate::server::launch_store;
 use crate::store::{Store, StoreTable};
 
-/// The store, as far as one endpoint is concerned.
+/// The store's entry for one URL.
 #[derive(Debug, Clone)]
 pub(super) struct RememberedWires {
     store: Arc<dyn Store>,
@@ -14,8 +14,8 @@ pub(super) struct RememberedWires {
 }
 
 impl RememberedWires {
-    /// Of the endpoint at `url`. Servers of different kinds may share an origin, so the path counts
-    /// as well; it may hold a key, so it is not written out.
+    /// For the endpoint at `url`. The key has the path, because an origin can have several servers,
+    /// and only its hash, because the path may contain a secret.
     pub(super) fn new(store: Arc<dyn Store>, url: &url::Url) -> Self {
         let path = blake3::hash(url.path().as_bytes()).to_hex();
         Self {
@@ -32,7 +32,7 @@ impl RememberedWires {
         .await
     }
 
-    /// Written only where it is news.
+    /// Writes it if it changed.
     pub(super) async fn store(&self, known: KnownWire) {
         let Self { store, key } = self.clone();
         let write = move || {
