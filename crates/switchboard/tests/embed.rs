@@ -138,7 +138,12 @@ fn example(name: &str) -> Command {
         return Command::new(built);
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["run", "--quiet", "-p", "switchboard", "--example", name]);
+    cargo.args(["run", "--quiet", "--example", name]);
+    // The folder that the example runs in is the test's, not the workspace.
+    cargo.args([
+        "--manifest-path",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+    ]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
