@@ -1,4 +1,4 @@
-//! Keeps the two sides of a session on chosen cores.
+//! Pins caller and server to chosen cores.
 //!
 //! Left alone, the scheduler at times puts caller and server on one core and at times on two, and a
 //! round trip differs fourfold between the two: more than any contestant differs from another. So

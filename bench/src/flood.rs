@@ -1,5 +1,5 @@
-//! `bench flood`: calls of a healthy server beside none, one and two servers that send without
-//! pause, and when calls of those end.
+//! `bench flood`: calls of a healthy server next to none, one and two flooding servers, and when
+//! calls of those end.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A server that sends without pause: on stdio and in the response once its tool is called, on the
-//! GET stream as soon as that is open.
+//! A flooding server: on stdio and in the response once its tool is called, on the GET stream as
+//! soon as that is open.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! The floor: one thread that writes a request and blocks until the answer is there. No correct
-//! caller is faster with one call in flight.
+//! The floor: one thread that writes a request and blocks for the response. No correct client is
+//! faster with one call in flight.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};

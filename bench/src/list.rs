@@ -1,5 +1,5 @@
-//! `bench list`: catalogs of 10, 1,000 and 10,000 tools: time to list, cost of the stations before
-//! a call, memory.
+//! `bench list`: catalogs of 10, 1,000 and 10,000 tools: time to list, cost of the steps before a
+//! call, memory.
 
 use std::process::Command;
 use std::sync::Arc;

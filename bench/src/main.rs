@@ -1,4 +1,4 @@
-//! Measures Switchboard, the floor and the peers side by side in one run.
+//! Measures Switchboard, reference clients and other SDKs in one run.
 
 mod cores;
 mod flood;

@@ -1,5 +1,4 @@
-//! The work that every contestant does, and how it is timed: the same loops, the same runtime,
-//! whoever is measured.
+//! The loops that every contestant runs, and how they are timed.
 
 use std::future::Future;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! The options of the command line.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! A peer in another language: a child program that makes the calls itself and tells how long they
-//! took.
+//! A client in another language: a child program that makes the calls itself and reports their
+//! times.
 //!
 //! Each line we write is an order, `one N` or `many WIDTH N`; each line it answers is a number: the
 //! median of N calls made one after the other in seconds, or calls per second. Its first line is

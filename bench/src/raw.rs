@@ -1,5 +1,5 @@
-//! The raw reference client: the least that a correct asynchronous caller over stdio must do, and
-//! so the mark that Switchboard is held to.
+//! The raw reference client: the least that a correct asynchronous client over stdio must do, and
+//! so the reference for Switchboard.
 //!
 //! Non-blocking pipes, an envelope with the id only, a slab of pending calls, coalesced writes. No
 //! gate, no validation, no deadlines.

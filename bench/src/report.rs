@@ -1,5 +1,4 @@
-//! What was measured, against what it is held to: medians, spread, ratios, bars; as a table or as
-//! one JSON document.
+//! The results against their bars: medians, spread, ratios; as a table or as one JSON document.
 
 use std::fmt::Write as _;
 

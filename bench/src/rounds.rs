@@ -1,5 +1,5 @@
-//! What one contestant does in the rounds of a run, whatever the wire: one call in flight, 64 in
-//! flight, large results.
+//! The work of one contestant in each round, on any transport: one call in flight, 64 in flight,
+//! large results.
 
 use crate::measure::{Contestant, Fault, Tool, many_in_flight, one_in_flight};
 use crate::peer_rmcp::Rmcp;

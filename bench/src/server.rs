@@ -1,5 +1,5 @@
-//! The floor server: the fastest MCP server over stdio that we can write, so that what is measured
-//! is the caller's side.
+//! The benchmark server: the fastest MCP server over stdio that we can write, so that the client
+//! side is measured.
 //!
 //! One thread, blocking reads and writes with large buffers. Requests are not parsed beyond the
 //! fields that are needed; all answers to what one read brought leave in one write. It ends when

@@ -1,5 +1,5 @@
-//! `bench startup`: fifty servers started, greeted and listed at once; and again beside a
-//! fifty-first that never answers.
+//! `bench startup`: fifty servers started and listed at once; and again with a fifty-first that
+//! never answers.
 
 use std::sync::Arc;
 use std::time::Instant;

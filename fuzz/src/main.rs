@@ -1,5 +1,5 @@
-//! Runs one fuzz target on mutated inputs. The input of each round follows from the seed and the
-//! round's number alone.
+//! Runs one fuzz target on mutated inputs. The input of each round is determined by the seed and
+//! the round's number.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! What is fuzzed: each target has seeds, words of its format, and a check that panics where a
-//! promise is broken.
+//! The fuzz targets: each has seeds, words of its format, and a check that panics if a promise is
+//! broken.
 
 mod config;
 mod events;

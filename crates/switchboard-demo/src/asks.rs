@@ -1,4 +1,4 @@
-//! Questions to whoever made the call, put in the way of the call's era.
+//! Questions to the caller of a tool, asked in the way of the call's era.
 //!
 //! A tool that asks is a [`Script`]: from its arguments and the answers so far it says what comes
 //! next. A legacy peer is asked by a request while the call waits; a modern one gets the question

@@ -1,4 +1,4 @@
-//! What all peers share: the tools on offer, the counter, and who hears of changes.
+//! State that all connections share: the tools, the counter, and the subscribers to changes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

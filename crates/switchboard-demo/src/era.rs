@@ -1,4 +1,4 @@
-//! Which protocol a request is made in, and what its sender can do.
+//! The protocol era of a request, and the capabilities of its sender.
 //!
 //! `initialize` makes a peer legacy for the whole connection; a request that carries its version in
 //! `_meta` is modern, by itself. Both may happen on one connection.

@@ -1,5 +1,5 @@
-//! One request while it is answered: [`Call`] for those answered at once, [`Exchange`] for those
-//! that take time.
+//! One request while it is handled: [`Call`] for immediate responses, [`Exchange`] for those that
+//! take time.
 
 use std::sync::Arc;
 

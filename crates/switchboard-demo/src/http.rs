@@ -1,4 +1,4 @@
-//! Requests in, answers and streams of events out: the HTTP edge.
+//! The HTTP transport: requests in, responses and event streams out.
 //!
 //! `/mcp` is Streamable HTTP, both eras on one endpoint; `/sse` and `/message` are HTTP+SSE of
 //! 2024-11-05. A quick answer leaves as JSON straight from the task that read its request. Owns the

@@ -1,5 +1,5 @@
-//! The modern stream of changes: `subscriptions/listen` stays open and says what changed, under the
-//! id it was opened with.
+//! The modern stream of changes: `subscriptions/listen` stays open and sends notifications under
+//! the id it was opened with.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

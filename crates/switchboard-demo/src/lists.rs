@@ -1,4 +1,4 @@
-//! Lists in pages, in both eras.
+//! Paged lists, in both eras.
 
 use serde_json::Value;
 

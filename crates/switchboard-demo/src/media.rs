@@ -1,4 +1,4 @@
-//! A small real picture and a small real sound, as base64.
+//! A small image and a small sound, as base64.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What the flags and variables say: `--tools 1000` or `SWITCHBOARD_DEMO_TOOLS=1000`.
+//! The options, from flags and variables: `--tools 1000` or `SWITCHBOARD_DEMO_TOOLS=1000`.
 
 use std::fmt;
 use std::time::Duration;

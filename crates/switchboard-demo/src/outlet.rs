@@ -1,4 +1,4 @@
-//! Where messages to the peer wait to be written: one buffer that many fill and one wire empties.
+//! The outgoing buffer of a connection: many writers fill it, one transport empties it.
 //!
 //! Everything said between two writes leaves in one write. Owns the order of messages; leaves the
 //! writing to the wire.

@@ -1,4 +1,4 @@
-//! One peer: takes its messages, decides their era, hands each request to what answers it.
+//! One connection: reads its messages, determines their era, and dispatches each request.
 //!
 //! Owns what belongs to a connection: the legacy handshake, subscriptions, calls under way,
 //! questions not answered yet. Knows no wire: messages come as text, answers go to an [`Outlet`].

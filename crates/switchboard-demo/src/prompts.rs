@@ -1,4 +1,4 @@
-//! What can be prompted, and the completion of arguments.
+//! The prompts, and the completion of their arguments.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
-//! What can be read: a text, a picture, a counter that can be subscribed to, and greetings made to
-//! order.
+//! The resources: a text, an image, a counter that can be subscribed to, and a template for
+//! greetings.
 
 use serde_json::{Value, json};
 

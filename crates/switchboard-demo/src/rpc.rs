@@ -1,4 +1,4 @@
-//! JSON-RPC: a message taken apart without parsing what it carries, and replies put together.
+//! JSON-RPC: splits a message without parsing its payload, and builds responses.
 
 use std::borrow::Cow;
 

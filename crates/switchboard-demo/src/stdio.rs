@@ -1,4 +1,4 @@
-//! Lines in, lines out: the stdio edge.
+//! The stdio transport: lines in, lines out.
 //!
 //! Reads as much as there is, hands every complete line to the [`Peer`], and writes whatever waits
 //! in the [`Outlet`] with one write: many pipelined calls cost two system calls together. Ends when

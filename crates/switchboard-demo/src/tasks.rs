@@ -1,5 +1,5 @@
-//! Calls that become tasks: `errand` runs on by itself, is asked how far it is, and may ask in
-//! return.
+//! Calls that become tasks: `errand` runs in the background, is polled for its state, and may ask a
+//! question.
 //!
 //! Legacy (2025-11-25): the call asks to become a task, questions come while `tasks/result` waits.
 //! Modern: the call is answered with a task where the peer declared the extension, questions stand

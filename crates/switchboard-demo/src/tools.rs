@@ -1,4 +1,4 @@
-//! What can be called: the list of tools, and the way from a name to its tool.
+//! The list of tools, and the lookup of a tool by name.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

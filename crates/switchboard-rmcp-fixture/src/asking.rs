@@ -1,4 +1,4 @@
-//! What the fixture asks: by requests in the legacy era, by results in the modern one.
+//! The fixture's questions: by requests in the legacy era, by results in the modern one.
 #![allow(deprecated)] // sampling and roots are what this is for
 
 use rmcp::ErrorData;

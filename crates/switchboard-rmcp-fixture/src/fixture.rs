@@ -1,4 +1,4 @@
-//! What the fixture answers: tools, resources, a prompt, completion, subscriptions.
+//! The fixture's features: tools, resources, a prompt, completion, subscriptions.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};

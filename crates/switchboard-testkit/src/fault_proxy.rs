@@ -1,5 +1,4 @@
-//! A proxy for TCP that misbehaves on order: between a caller and a server, each connection by its
-//! script.
+//! A faulty TCP proxy between a caller and a server: each connection follows a script.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,5 +1,5 @@
-//! For tests only: a server that misbehaves on order, a network that does, a tee that records the
-//! wire, and what tests around processes need.
+//! For tests only: a scripted misbehaving server, a faulty network, a recording tee, and helpers
+//! for tests with processes.
 //!
 //! # `chaosd`
 //!

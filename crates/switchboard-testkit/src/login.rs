@@ -1,5 +1,5 @@
-//! A server that wants a login, and the authorization server that gives one: both on one port of
-//! this machine, doing what a test says.
+//! A server that requires a login, and its authorization server: both on one local port, with
+//! behaviour that a test sets.
 //!
 //! It is an ordinary MCP server otherwise (legacy Streamable HTTP, JSON answers, one tool), so that
 //! a whole host can be tested with it.

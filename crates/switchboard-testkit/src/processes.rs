@@ -1,4 +1,4 @@
-//! Looks at the process table, and waits for what other processes do.
+//! Reads the process table, and waits for what other processes do.
 //!
 //! In a container nobody may reap orphans, so a process in state `Z` counts as dead. Linux only: it
 //! reads `/proc`.

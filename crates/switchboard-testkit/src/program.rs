@@ -1,4 +1,4 @@
-//! Finds the workspace's programs, and says how a server is started.
+//! Finds the programs of the workspace, and describes how a server is started.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

@@ -1,5 +1,4 @@
-//! What the two programs wrote down: `chaosd`'s record of what it received, `wiretee`'s of what
-//! passed.
+//! Reads the recordings: what `chaosd` received, and what passed through `wiretee`.
 
 use std::path::Path;
 

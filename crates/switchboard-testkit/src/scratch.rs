@@ -1,4 +1,4 @@
-//! A folder of a test's own, and the `switchboard.toml` in it.
+//! The temporary folder of a test, and the `switchboard.toml` in it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What `chaosd` is told to do: the script, its steps, and their spelling in JSON.
+//! The script of `chaosd`: its steps, and their spelling in JSON.
 //!
 //! One set of types for both ends: a test builds them (see [`crate::chaos`]), `chaosd` reads them.
 //! An unknown word is an error, so a typing mistake in a test is not a server that behaves.

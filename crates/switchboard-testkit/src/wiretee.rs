@@ -1,5 +1,5 @@
-//! `wiretee --record FILE -- COMMAND ARGUMENTS…`: runs a stdio server and writes down every line
-//! that passes.
+//! `wiretee --record FILE -- COMMAND ARGUMENTS…`: runs a stdio server and records every line in
+//! both directions.
 //!
 //! Bytes pass as they are; stderr is the command's own; end of file, signals and exit status pass
 //! on. In FILE a line that went to the command starts with `> `, one that came from it with `< `,

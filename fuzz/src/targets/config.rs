@@ -1,5 +1,5 @@
-//! Configuration files, each format in each dialect: no panic, findings that are short, visible and
-//! inside the file, edits that hold.
+//! Configuration files, each format in each dialect: no panic; findings that are short, without
+//! hidden characters, and inside the file; edits that hold.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Server-sent events: the events are those of a plain reading of the specification, however the
-//! bytes come.
+//! Server-sent events: the same as a plain implementation of the specification, however the bytes
+//! are chunked.
 
 use switchboard::wire::events::{EventFrames, ServerEvent};
 

@@ -1,4 +1,4 @@
-//! Patterns over names: the same answer as `globset` gives, within the bound.
+//! Glob patterns over names: the same result as `globset`, within the limit.
 
 use globset::GlobBuilder;
 use switchboard::name::Glob;

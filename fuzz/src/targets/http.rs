@@ -1,4 +1,4 @@
-//! HTTP responses: head and body are the same however the bytes come, and a body has no byte that
+//! HTTP responses: the same head and body however the bytes are chunked, and no byte in a body that
 //! was not sent.
 
 use switchboard::fuzzing::{ParsedBody, read_http_response};

@@ -1,5 +1,5 @@
-//! Newline framing: the lines are those of a plain split, however the bytes come, and nothing past
-//! the bound is kept.
+//! Newline framing: the same lines as a plain split, however the bytes are chunked, and nothing
+//! beyond the limit is kept.
 
 use switchboard::wire::lines::{Frame, LineFrames};
 

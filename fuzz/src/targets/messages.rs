@@ -1,5 +1,5 @@
-//! JSON-RPC messages: what is accepted is JSON to `serde_json` too, and every part is the text that
-//! came.
+//! JSON-RPC messages: accepted ones are JSON to `serde_json` too, and every part is the text that
+//! was received.
 
 use serde_json::Value;
 use switchboard::wire::{Incoming, RawJson, RequestId, parse};

@@ -1,5 +1,4 @@
-//! Names that a model sees: within their style's characters and length, one for each pair, and the
-//! same each time (S1-16).
+//! Exposed names: within their style's characters and length, unique for each pair, and stable.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! What an authorization server or a stranger on the callback port may send: nothing is believed
-//! that leaves the server's origin, and no answer counts without the right state (T18).
+//! Input from an authorization server or on the callback port: metadata outside the server's origin
+//! is rejected, and so is a callback without the right state.
 
 use switchboard::auth::parse_page_url;
 use switchboard::fuzzing::{believed_metadata, read_callback, read_challenge};

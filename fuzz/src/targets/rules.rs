@@ -1,5 +1,5 @@
-//! Permission rules in every dialect: they compile or are refused in words, and one more `deny` or
-//! `ask` never allows more (T33).
+//! Permission rules in every dialect: they compile or are rejected with a message, and one more
+//! `deny` or `ask` never allows more.
 
 use std::path::PathBuf;
 use std::sync::Arc;

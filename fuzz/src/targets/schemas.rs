@@ -1,5 +1,5 @@
-//! Schemas of tools, and arguments against them: compiled within bounds or refused in words, and
-//! every answer is short and visible.
+//! Tool schemas, and arguments against them: compiled within limits or rejected with a message that
+//! is short and has no hidden characters.
 
 use switchboard::catalog::ToolDefinition;
 use switchboard::schema::Validators;

@@ -1,4 +1,4 @@
-//! Whether an answer fits its form: the few keywords that forms are made of.
+//! Validates an answer against its form, with the few keywords that forms use.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! State that passes through the peer and must come back as it left: sealed with a key of this
-//! process, bound to one tool, its arguments, and a time.
+//! Request state that passes through the client and must return unchanged: sealed with a key of
+//! this process, bound to one tool, its arguments and a time.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

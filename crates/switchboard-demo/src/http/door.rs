@@ -1,5 +1,4 @@
-//! Whether a request may come in: no web page of elsewhere, and only with the token, where there is
-//! one.
+//! Whether a request is admitted: no foreign web page, and only with the token if one is set.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Messages as events, and streams that can be resumed.
+//! Messages as server-sent events, and streams that can be resumed.
 //!
 //! A [`Stream`] numbers what passes and keeps the last of it; a [`Reader`] is one connection that
 //! carries it. Who resumes gets a new reader, and the old one ends.

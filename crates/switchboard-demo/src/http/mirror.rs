@@ -1,4 +1,4 @@
-//! What a modern request says twice, in its headers and in its body: both must be the same.
+//! Checks that the headers of a modern request match its body.
 
 use axum::http::HeaderMap;
 use data_encoding::BASE64;

@@ -1,4 +1,4 @@
-//! What the flags say about the HTTP edge.
+//! The options of the HTTP transport.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One POST to `/mcp`: which era it belongs to, and whether its answer is a document or a stream.
+//! One POST to `/mcp`: its era, and whether the response is a document or an event stream.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Legacy sessions and their streams: begun by `initialize`, named in a header, ended by DELETE.
+//! Legacy sessions and their streams: opened by `initialize`, named in a header, closed by DELETE.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};

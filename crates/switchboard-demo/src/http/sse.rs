@@ -1,5 +1,5 @@
-//! HTTP+SSE, the wire of 2024-11-05: one stream for everything the server says, a POST for each
-//! message to it.
+//! HTTP+SSE, the transport of 2024-11-05: one event stream from the server, a POST for each message
+//! to it.
 
 use std::sync::Arc;
 

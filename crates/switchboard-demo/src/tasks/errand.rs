@@ -1,4 +1,5 @@
-//! One errand: works in steps, asks in the middle where it is told to, and ends as it is told to.
+//! One run of the tool `errand`: works in steps, can ask a question in the middle, and ends as its
+//! arguments say.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

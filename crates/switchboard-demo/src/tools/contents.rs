@@ -1,4 +1,4 @@
-//! Tools that answer with content of every kind, one from the future included.
+//! Tools that return content of every kind, and of one kind that does not exist yet.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What each tool says of itself: schemas, titles, icons, hints.
+//! The definitions of the tools: schemas, titles, icons, annotations.
 
 use serde_json::{Value, json};
 

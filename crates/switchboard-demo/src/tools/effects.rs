@@ -1,4 +1,4 @@
-//! Tools that do something besides answering: `toggle_tool`, `count_up`, `log`.
+//! Tools with side effects: `toggle_tool`, `count_up`, `log`.
 
 use serde::Deserialize;
 use serde_json::json;

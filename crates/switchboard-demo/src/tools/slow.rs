@@ -1,5 +1,5 @@
-//! The tools that take their time: `slow` reports progress and stops when it is told to, `hang_up`
-//! loses its connection meanwhile.
+//! Tools that take time: `slow` reports progress and can be cancelled, `hang_up` drops its
+//! connection.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a server usually answers: handshake of either era, lists with pages, a tool that says `ok`.
+//! The default responses: handshake of either era, paged lists, a tool that returns `ok`.
 
 use indexmap::IndexMap;
 use serde::Deserialize;

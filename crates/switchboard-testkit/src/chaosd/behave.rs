@@ -1,4 +1,4 @@
-//! Does what the script says for one request, step by step.
+//! Runs the script of one request, step by step.
 
 use std::fs::OpenOptions;
 use std::io::Write;

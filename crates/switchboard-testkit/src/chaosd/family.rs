@@ -1,4 +1,4 @@
-//! The processes that `chaosd` starts, and what it tells of itself.
+//! The child processes of `chaosd`, and facts about its own process.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;

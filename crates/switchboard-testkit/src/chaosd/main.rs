@@ -1,4 +1,4 @@
-//! `chaosd SCRIPT`: an MCP server over stdio that misbehaves on order.
+//! `chaosd SCRIPT`: an MCP server over stdio that misbehaves as scripted.
 //!
 //! SCRIPT is JSON, or `@FILE`; its words are in `switchboard_testkit`'s documentation. Here: start,
 //! the reading loop, signals. What a script says is done in `behave`, the usual answers are in

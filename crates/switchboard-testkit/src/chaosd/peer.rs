@@ -1,4 +1,4 @@
-//! The pipe to the host: writes whole lines, takes in what comes, and lets behaviours wait for it.
+//! The connection to the host: writes whole lines, reads messages, and lets steps wait for them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};

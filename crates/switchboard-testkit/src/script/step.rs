@@ -1,4 +1,4 @@
-//! The single steps of a script, with what belongs to each.
+//! The steps of a script, with their parameters.
 
 use std::fmt;
 use std::path::PathBuf;
