@@ -53,7 +53,7 @@ fn line_diff<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<DiffLine<'a>> {
         .iter()
         .zip(after)
         .take_while(|(one, other)| one == other)
-        .map(|(line, _)| DiffLine::Same(*line))
+        .map(|(line, _)| DiffLine::Same(line))
         .collect();
     let (before, after) = (&before[lines.len()..], &after[lines.len()..]);
     let removed =

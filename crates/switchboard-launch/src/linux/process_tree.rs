@@ -85,7 +85,8 @@ mod tests {
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
         // Other tests of this binary may have children too. Their threads and children end while
         // the lists are read: then there is none from the kernel, or it lacks an entry.
-        let lists: [fn(Pid) -> Option<Vec<Pid>>; 2] = [children_from_kernel_list, |parent| {
+        type Listing = fn(Pid) -> Option<Vec<Pid>>;
+        let lists: [Listing; 2] = [children_from_kernel_list, |parent| {
             Some(children_from_scan(parent))
         }];
         for list in lists {

@@ -182,7 +182,7 @@ async fn what_is_disabled_or_blocked_is_never_started() {
         (
             "denied",
             "blocked: the deny list under [security] names it",
-            "blocked: the deny list under [security] names it; change that list",
+            "blocked: the deny list under [security] names it",
         ),
         (
             "unlisted",

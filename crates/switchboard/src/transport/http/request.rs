@@ -107,7 +107,7 @@ impl<'a> HttpRequest<'a> {
     }
 
     /// Converts the request for the shared stack.
-    pub(super) fn to_reqwest(&self) -> reqwest::Request {
+    pub(super) fn to_reqwest(self) -> reqwest::Request {
         let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
         self.merged_headers().for_each(|(name, value)| {
             request.headers_mut().append(name, value.clone());
