@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use switchboard::HostBuilder;
 use switchboard::config::{self, ConfigFile, Dialect, Environment, Protocol, Scope, ServerConfig};
 use switchboard::server::State;
 use switchboard::store::{MemoryStore, Store};
+use switchboard::{Hint, HostBuilder};
 
 use crate::peer::{Kind, Peer};
 use crate::support::{HANGS, call, entry, server, start, state};
@@ -44,8 +44,11 @@ async fn s0_33_closing_an_http_server_returns_at_once_and_later_calls_say_that_i
     let took = began.elapsed();
     assert!(took < Duration::from_millis(1500), "{took:?}");
     peer.until_seen("DELETE /mcp").await;
-    let later = call(&host).await.unwrap_err().to_string();
-    assert_eq!(later, "server \"peer\": closed; start it again to use it");
+    let later = call(&host).await.unwrap_err();
+    assert_eq!(
+        (later.to_string().as_str(), later.hint()),
+        ("server \"peer\": closed", Some(Hint::StartAgain))
+    );
     assert_eq!(server(&host).snapshot().pid, None);
     host.stop().await;
 }

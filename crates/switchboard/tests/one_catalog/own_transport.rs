@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use switchboard::HostBuilder;
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{Approval, BoxFuture, Caller};
 use switchboard::config::{
@@ -17,6 +16,7 @@ use switchboard::transport::{
     Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport,
 };
 use switchboard::wire::{Outgoing, RawJson, parse};
+use switchboard::{Hint, HostBuilder};
 
 use crate::support::{PATIENCE, person_who_says};
 
@@ -168,8 +168,11 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
         server.0.inbound.lock().unwrap().is_none(),
         "the transport was closed"
     );
-    let later = call("own/greet").await.map(|_| ()).unwrap_err().to_string();
-    assert_eq!(later, "server \"own\": closed; start it again to use it");
+    let later = call("own/greet").await.map(|_| ()).unwrap_err();
+    assert_eq!(
+        (later.to_string().as_str(), later.hint()),
+        ("server \"own\": closed", Some(Hint::StartAgain))
+    );
     assert_eq!(server.0.called.lock().unwrap().len(), 1);
 
     // A reload begins it again the same way.
