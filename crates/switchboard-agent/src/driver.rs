@@ -111,11 +111,6 @@ impl HttpModel {
         })
     }
 
-    /// The settings.
-    pub fn settings(&self) -> &ModelSettings {
-        &self.settings
-    }
-
     /// Which tools the vendor refused so far, for display and for the next session.
     pub fn refusals(&self) -> RefusalMemory {
         self.lock_refusals().clone()
@@ -189,6 +184,10 @@ impl Model for HttpModel {
         let vendor = self.settings.vendor.name();
         let (name, host) = (&self.settings.name, self.settings.host());
         format!("{name} ({vendor} at {host})")
+    }
+
+    fn settings(&self) -> &ModelSettings {
+        &self.settings
     }
 
     fn turn<'a>(

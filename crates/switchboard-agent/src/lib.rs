@@ -1,8 +1,9 @@
 //! The agent's part of Switchboard: a conversation between a person, a model and tools.
 //!
-//! This crate knows vendors of models, not MCP servers. It turns a [`Conversation`] into a
-//! vendor's request, reads the vendor's answer into a complete [`ModelTurn`], and keeps the
-//! conversation in a state that every vendor accepts.
+//! An [`Agent`] offers the tools of a [`switchboard::Host`] to a [`Model`] and makes its calls,
+//! through the host's gate, until the model is done. Below it, this crate turns a [`Conversation`]
+//! into a vendor's request, reads the vendor's answer into a complete [`ModelTurn`], and keeps the
+//! conversation in a state that every vendor accepts. That part can be used without a host:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,8 +52,10 @@
 //! [`json`] and [`sse`] are the formats, [`usage`] and [`price`] count, [`conversation`] is the
 //! history, [`tools`] the list of tools, [`wire`] the four vendors' APIs, [`fault`] and
 //! [`refusal`] what goes wrong, [`driver`] the HTTP requests, [`model`] what they are asked with,
-//! [`session`] the file of a conversation, and [`compact`] makes a long one short.
+//! [`session`] the file of a conversation, and [`compact`] makes a long one short. [`agent`] is the
+//! loop; it alone uses the host.
 
+pub use agent::{Agent, AgentEvent, AgentLimits, CallDecision, CallRecord, RunSummary, StopReason};
 pub use conversation::{
     AwaitingResults, CallArguments, CallOutcome, ContentPart, Conversation, HistoryEntry,
     ModelTurn, ToolCall, ToolOutput, UserMessage,
@@ -84,3 +87,5 @@ pub mod model;
 
 pub mod compact;
 pub mod session;
+
+pub mod agent;

@@ -22,6 +22,9 @@ pub trait Model: Send + Sync {
     /// One line about what it is, for a person.
     fn description(&self) -> String;
 
+    /// How it is reached: this decides the form of tools, their limit and the price.
+    fn settings(&self) -> &ModelSettings;
+
     /// Asks for one turn. What arrives before the turn is complete goes to `sink`. Dropping the
     /// future cancels the request.
     fn turn<'a>(

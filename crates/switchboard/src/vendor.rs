@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::{Tool, Withheld};
 use crate::name::Style;
+use crate::untrusted::Untrusted;
 use crate::wire::{NotJson, RawJson};
 use json::Json;
 
@@ -160,6 +161,12 @@ impl Toolset {
         &self.tools
     }
 
+    /// The tool that the model sees under this name.
+    pub fn get(&self, name: &str) -> Option<&AdaptedTool> {
+        let index = self.by_name.get(name)?;
+        Some(&self.tools[*index])
+    }
+
     /// Those that could not, with reasons.
     pub fn withheld(&self) -> &[Withheld] {
         &self.withheld
@@ -184,7 +191,7 @@ impl Toolset {
         name: &str,
         arguments: &RawJson,
     ) -> Option<Result<(String, RawJson), NotJson>> {
-        let adapted = &self.tools[*self.by_name.get(name)?];
+        let adapted = self.get(name)?;
         Some(
             adapted
                 .own_arguments(arguments)
@@ -194,6 +201,26 @@ impl Toolset {
 }
 
 impl AdaptedTool {
+    /// What it does, as the vendor takes it, without characters that a person would not see.
+    pub fn description(&self) -> String {
+        let text = self.member("description").and_then(Json::as_str);
+        let text = Untrusted::new(text.unwrap_or_default());
+        text.for_model().0.into_owned()
+    }
+
+    /// The schema of its arguments, as the vendor takes it.
+    pub fn schema(&self) -> RawJson {
+        let fields = ["input_schema", "parameters", "parametersJsonSchema"];
+        match fields.into_iter().find_map(|field| self.member(field)) {
+            Some(schema) => RawJson::from_value(schema),
+            None => RawJson::from(json!({"type": "object", "properties": {}})),
+        }
+    }
+
+    fn member(&self, name: &str) -> Option<&Json> {
+        self.definition.members()?.get(name)
+    }
+
     fn own_arguments(&self, arguments: &RawJson) -> Result<RawJson, NotJson> {
         if self.renamed.is_empty() {
             return Ok(arguments.clone());

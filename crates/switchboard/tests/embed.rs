@@ -78,33 +78,6 @@ fn the_readme_and_the_front_page_show_the_examples() {
     assert!(front_page.contains(&code(QUICK_START)));
 }
 
-/// S2-49, S4-04: a model has the program's own tools and the servers' tools in one list, and calls
-/// either.
-#[test]
-fn s2_49_s4_04_a_model_loops_over_own_tools_and_mcp_tools_of_one_catalog() {
-    let scratch = Scratch::new();
-    let config = scratch.config_with(
-        "",
-        &[Chaos::new()
-            .tool("greet", Step::text("hello to you"))
-            .entry("chaos")],
-    );
-    let ran = example("model_loop")
-        .arg(&config)
-        .args(["mcp__chaos__greet", "{}"])
-        .output();
-    assert_eq!(
-        outcome(ran),
-        (
-            Some(0),
-            "of 2 tools I used two: \"hello to you\" has 3 words\n".to_owned(),
-            "may it call mcp__chaos__greet? (no rule applies) yes, once\nmcp__chaos__greet: hello to you\n\
-             may it call count_words? (no rule applies) yes, once\ncount_words: 3\n"
-                .to_owned()
-        )
-    );
-}
-
 /// Exit code, stdout and stderr.
 fn outcome(ran: std::io::Result<Output>) -> (Option<i32>, String, String) {
     let ran = ran.unwrap();

@@ -1,6 +1,8 @@
 //! The built-in model `demo`: a script that follows plain orders, so that everything around a model
 //! can be tried with nothing installed and no key.
 
+use std::sync::LazyLock;
+
 use super::{Model, TurnContext, TurnDelta, TurnEvent, TurnFuture};
 use crate::conversation::{
     AnsweredTurn, CallArguments, ContentPart, Conversation, FinishReason, HistoryEntry, ModelTurn,
@@ -16,6 +18,9 @@ const MAX_QUOTED_CHARS: usize = 2000;
 /// How many names of tools are listed.
 const MAX_LISTED: usize = 20;
 
+static SETTINGS: LazyLock<ModelSettings> =
+    LazyLock::new(|| ModelSettings::new(ModelVendor::Demo, "demo"));
+
 /// The scripted model.
 ///
 /// It understands `call TOOL {"argument": …}`, one per line, and calls those tools in parallel. It
@@ -26,6 +31,10 @@ pub struct DemoModel;
 impl Model for DemoModel {
     fn description(&self) -> String {
         "demo: a built-in script, not an AI model; configure [model] for a real one".to_owned()
+    }
+
+    fn settings(&self) -> &ModelSettings {
+        &SETTINGS
     }
 
     fn turn<'a>(
@@ -83,7 +92,7 @@ fn answer(context: &TurnContext<'_>) -> ModelTurn {
 }
 
 fn origin() -> TurnOrigin {
-    ModelSettings::new(ModelVendor::Demo, "demo").origin()
+    SETTINGS.origin()
 }
 
 /// What the model has to answer.

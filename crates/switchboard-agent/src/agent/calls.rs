@@ -1,0 +1,221 @@
+//! The calls of one turn: made in parallel through the host, each with exactly one result.
+
+use std::collections::VecDeque;
+
+use switchboard::call::CallError;
+use switchboard::{CallResult, ModelContent, Untrusted};
+use tokio::task::JoinSet;
+
+use super::offered::HostCall;
+use super::summary::{CallDecision, CallRecord, RunSummary, StopReason};
+use super::{Agent, AgentEvent, EventSink};
+use crate::conversation::{CallOutcome, ContentPart, ImageData, ToolCall, ToolOutput};
+use crate::json::JsonText;
+
+/// The most calls of a turn that are under way at once; the others wait.
+const MAX_PARALLEL_CALLS: usize = 16;
+
+/// How much text of one result the model reads.
+const MAX_RESULT_BYTES: usize = 256 << 10;
+
+/// The calls of one turn and what is known of them.
+struct TurnCalls<'a> {
+    records: Vec<CallRecord>,
+    sink: EventSink<'a>,
+}
+
+impl Agent {
+    /// Makes the calls of the turn that awaits results.
+    pub(super) async fn make_calls(&mut self, summary: &mut RunSummary, sink: EventSink<'_>) {
+        let mut turn = self.turn_calls(sink);
+        let mut waiting = VecDeque::new();
+        for (index, call) in self.open_calls() {
+            match self.tools.prepare(&call) {
+                Ok(prepared) => {
+                    turn.records[index].server = prepared.server.clone();
+                    turn.records[index].tool = prepared.tool.clone();
+                    waiting.push_back((index, prepared, call));
+                }
+                Err(outcome) => {
+                    self.end_call(index, CallDecision::Undecided, outcome, &mut turn);
+                }
+            }
+        }
+        let mut running = JoinSet::new();
+        loop {
+            while running.len() < MAX_PARALLEL_CALLS
+                && let Some((index, prepared, call)) = waiting.pop_front()
+            {
+                turn.started(index, &prepared, &call);
+                let host = self.host.clone();
+                let call = prepared.call.caller(self.caller.clone());
+                running.spawn(async move { (index, host.call_with(call).await) });
+            }
+            match running.join_next().await {
+                None => break,
+                Some(Ok((index, result))) => {
+                    let (decision, outcome) = outcome_of(result);
+                    self.end_call(index, decision, outcome, &mut turn);
+                }
+                // A tool of the program panicked. Its call is answered below.
+                Some(Err(_)) => {}
+            }
+        }
+        for (index, _) in self.open_calls() {
+            let outcome = CallOutcome::failed("the call ended without a result");
+            self.end_call(index, CallDecision::Allowed, outcome, &mut turn);
+        }
+        summary.calls.append(&mut turn.records);
+    }
+
+    /// Gives the calls of the last turn a result without making them.
+    pub(super) fn deny_calls(
+        &mut self,
+        stop: StopReason,
+        summary: &mut RunSummary,
+        sink: EventSink<'_>,
+    ) {
+        let mut turn = self.turn_calls(sink);
+        for (index, _) in self.open_calls() {
+            let reason = stop.reason().to_owned();
+            let outcome = CallOutcome::Denied { reason };
+            self.end_call(index, CallDecision::Denied, outcome, &mut turn);
+        }
+        summary.calls.append(&mut turn.records);
+    }
+
+    /// A record for each call of the turn. Those with invalid arguments have their result already.
+    fn turn_calls<'a>(&self, sink: EventSink<'a>) -> TurnCalls<'a> {
+        let outcomes = self.awaiting.iter().flat_map(|turn| turn.outcomes());
+        let record = |call: &ToolCall| CallRecord {
+            server: String::new(),
+            tool: call.name.clone(),
+            decision: CallDecision::Undecided,
+            is_error: true,
+        };
+        let mut records = Vec::new();
+        for (index, (call, outcome)) in outcomes.enumerate() {
+            records.push(record(call));
+            if let Some(outcome) = outcome {
+                let (record, outcome) = (record(call), outcome.clone());
+                sink(AgentEvent::CallEnded {
+                    index,
+                    record,
+                    outcome,
+                });
+            }
+        }
+        TurnCalls { records, sink }
+    }
+
+    fn open_calls(&self) -> Vec<(usize, ToolCall)> {
+        let turn = self.awaiting.iter();
+        let open = turn.flat_map(|turn| turn.open_calls());
+        open.map(|(index, call)| (index, call.clone())).collect()
+    }
+
+    /// Gives a call its result.
+    fn end_call(
+        &mut self,
+        index: usize,
+        decision: CallDecision,
+        outcome: CallOutcome,
+        turn: &mut TurnCalls<'_>,
+    ) {
+        let record = &mut turn.records[index];
+        record.decision = decision;
+        record.is_error = outcome.is_error();
+        let record = record.clone();
+        (turn.sink)(AgentEvent::CallEnded {
+            index,
+            record,
+            outcome: outcome.clone(),
+        });
+        if let Some(awaiting) = &mut self.awaiting {
+            // Only open calls come here, each once.
+            let answered = awaiting.answer(index, outcome);
+            debug_assert!(answered.is_ok(), "{answered:?}");
+        }
+    }
+}
+
+impl TurnCalls<'_> {
+    fn started(&mut self, index: usize, prepared: &HostCall, call: &ToolCall) {
+        let arguments = call.arguments.object().map(JsonText::as_str);
+        (self.sink)(AgentEvent::CallStarted {
+            index,
+            server: prepared.server.clone(),
+            tool: prepared.tool.clone(),
+            arguments: arguments.unwrap_or("{}").to_owned(),
+        });
+    }
+}
+
+/// What became of a call of the host: whether it was allowed, and what the model reads.
+fn outcome_of(result: Result<CallResult, CallError>) -> (CallDecision, CallOutcome) {
+    let error = match result {
+        Ok(result) if result.is_error() => {
+            return (
+                CallDecision::Allowed,
+                CallOutcome::Failed(output_of(&result)),
+            );
+        }
+        Ok(result) => {
+            return (
+                CallDecision::Allowed,
+                CallOutcome::Answered(output_of(&result)),
+            );
+        }
+        Err(error) => error,
+    };
+    let visible = |text: String| Untrusted::new(text).for_model().0.into_owned();
+    match error {
+        CallError::Denied { reason, .. } => {
+            let reason = visible(reason.to_string());
+            (CallDecision::Denied, CallOutcome::Denied { reason })
+        }
+        CallError::Unresolved { .. }
+        | CallError::UnknownServer { .. }
+        | CallError::Replaced { .. }
+        | CallError::Misfit { .. } => (
+            CallDecision::Undecided,
+            CallOutcome::failed(visible(error.to_string())),
+        ),
+        _ => (
+            CallDecision::Allowed,
+            CallOutcome::failed(visible(error.to_string())),
+        ),
+    }
+}
+
+fn output_of(result: &CallResult) -> ToolOutput {
+    let mut left = MAX_RESULT_BYTES;
+    let parts = result.for_model().into_iter().map(|content| match content {
+        ModelContent::Text(text) => ContentPart::Text(cut(text, &mut left)),
+        ModelContent::Image { mime_type, data } => ContentPart::Image(ImageData {
+            media_type: mime_type,
+            base64: data,
+        }),
+        ModelContent::Audio { mime_type, .. } => {
+            ContentPart::Text(format!("[{mime_type}, left out: sound is not passed on]"))
+        }
+        other => ContentPart::Text(format!("[{other:?}]")),
+    });
+    ToolOutput {
+        parts: parts.collect(),
+        raw: JsonText::parse(result.raw.as_str()).ok(),
+        loaded_tools: Vec::new(),
+    }
+}
+
+/// The text as far as `left` bytes reach.
+fn cut(mut text: String, left: &mut usize) -> String {
+    let whole = text.len();
+    let end = text.floor_char_boundary(*left);
+    *left -= end;
+    if end < whole {
+        text.truncate(end);
+        text.push_str(&format!("\n[cut here: {end} of {whole} bytes]"));
+    }
+    text
+}

@@ -1,0 +1,196 @@
+//! The tools of a host as its model is offered them, and a model's call as one of the host.
+
+use std::sync::Arc;
+
+use switchboard::catalog::Catalog;
+use switchboard::{Call, RawJson, Toolset, Vendor};
+
+use crate::compact::TokenEstimate;
+use crate::conversation::{CallOutcome, ToolCall};
+use crate::json::JsonText;
+use crate::model::{ModelSettings, ModelVendor};
+use crate::tools::budget::{DEFAULT_SHARE_PERCENT, choose_deferred, max_definition_tokens};
+use crate::tools::search_tool::{self, SEARCH_TOOL};
+use crate::tools::{ToolList, ToolSpec, ToolState, vendor_tool_limit};
+
+/// What the model is told where tools are deferred. Their names follow.
+const DEFERRED_INTRODUCTION: &str = "More tools are listed here by name only. Load them with \
+     search_tools before you call them. By server:";
+
+/// The tools of a conversation.
+pub(super) struct OfferedTools {
+    vendor: Vendor,
+    limit: Option<usize>,
+    /// How many tokens definitions may fill; `None` where the size of the context is unknown.
+    max_tokens: Option<u64>,
+    /// The catalog that the list was last made from.
+    catalog: Option<Arc<Catalog>>,
+    toolset: Toolset,
+    list: ToolList,
+    /// Whether tools are deferred, so that the model has `search_tools`.
+    has_search: bool,
+    /// The names of deferred tools when the conversation began. Fixed, since it stands at the
+    /// beginning of each request.
+    deferred_names: Option<String>,
+    /// Names of tools that calls of the present turn loaded.
+    loaded_by_calls: Vec<String>,
+}
+
+/// What came after the conversation began.
+#[derive(Debug, Default)]
+pub(super) struct LateTools {
+    /// Names of tools whose definitions were added.
+    pub(super) loaded: Vec<String>,
+    /// What the model is told about those of which it sees the name only.
+    pub(super) note: Option<String>,
+}
+
+/// A model's call, ready for the host.
+pub(super) struct HostCall {
+    pub(super) call: Call,
+    pub(super) server: String,
+    pub(super) tool: String,
+}
+
+impl OfferedTools {
+    pub(super) fn new(settings: &ModelSettings) -> Self {
+        let vendor = match settings.vendor {
+            ModelVendor::OpenAi | ModelVendor::OpenAiChat => Vendor::OpenAi,
+            ModelVendor::Gemini => Vendor::Gemini,
+            ModelVendor::Anthropic | ModelVendor::Demo => Vendor::Anthropic,
+        };
+        let context = settings.context_tokens;
+        let limit = vendor_tool_limit(settings);
+        Self {
+            vendor,
+            limit,
+            max_tokens: context.map(|size| max_definition_tokens(size, DEFAULT_SHARE_PERCENT)),
+            catalog: None,
+            toolset: Toolset::new(vendor, []),
+            list: ToolList::new(limit),
+            has_search: false,
+            deferred_names: None,
+            loaded_by_calls: Vec::new(),
+        }
+    }
+
+    pub(super) fn list(&self) -> &ToolList {
+        &self.list
+    }
+
+    /// The system prompt, with the names of deferred tools after it.
+    pub(super) fn system_prompt(&self, system: &str) -> String {
+        let names = self.deferred_names.as_deref().unwrap_or_default();
+        match (system.is_empty(), names.is_empty()) {
+            (_, true) => system.to_owned(),
+            (true, false) => format!("{DEFERRED_INTRODUCTION}\n{names}"),
+            (false, false) => format!("{system}\n\n{DEFERRED_INTRODUCTION}\n{names}"),
+        }
+    }
+
+    /// Brings the list up to date. The first time it marks the beginning of the conversation.
+    pub(super) fn update(&mut self, catalog: Arc<Catalog>) -> LateTools {
+        let is_same = |known: &Arc<Catalog>| Arc::ptr_eq(known, &catalog);
+        if self.catalog.as_ref().is_some_and(is_same) {
+            return LateTools::default();
+        }
+        self.toolset = Toolset::new(self.vendor, catalog.tools());
+        self.catalog = Some(catalog);
+        let mut specs = self.specs();
+        self.has_search |= self.is_too_much(&specs);
+        if self.has_search {
+            specs.retain(|spec| spec.name != SEARCH_TOOL);
+            specs.insert(0, search_tool::spec());
+        }
+        let over_budget = match self.max_tokens {
+            Some(limit) => choose_deferred(&specs, limit, &TokenEstimate::default(), is_search),
+            None => Default::default(),
+        };
+        let change = self
+            .list
+            .update(specs, |spec| over_budget.contains(&spec.name));
+        if self.deferred_names.is_none() {
+            self.list.start();
+            self.deferred_names = Some(self.list.deferred_names());
+            return LateTools::default();
+        }
+        let is_loaded = |name: &String| {
+            let tool = self.list.get(name);
+            tool.is_some_and(|tool| tool.state == ToolState::Loaded)
+        };
+        let (loaded, deferred): (Vec<_>, Vec<_>) = change.added.into_iter().partition(is_loaded);
+        let note = (!deferred.is_empty()).then(|| {
+            let names = deferred.join(", ");
+            format!("New tools can be loaded with search_tools: {names}")
+        });
+        LateTools { loaded, note }
+    }
+
+    fn specs(&self) -> Vec<ToolSpec> {
+        let specs = self.toolset.tools().iter().filter_map(|adapted| {
+            Some(ToolSpec {
+                name: adapted.name.clone(),
+                server: adapted.tool.id.server.to_string(),
+                description: adapted.description(),
+                schema: JsonText::parse(adapted.schema().as_str()).ok()?,
+            })
+        });
+        specs.collect()
+    }
+
+    /// Whether not all definitions can be in each request.
+    fn is_too_much(&self, specs: &[ToolSpec]) -> bool {
+        let is_beyond_limit = self.limit.is_some_and(|limit| specs.len() > limit);
+        let is_beyond_budget = self.max_tokens.is_some_and(|limit| {
+            !choose_deferred(specs, limit, &TokenEstimate::default(), is_search).is_empty()
+        });
+        is_beyond_limit || is_beyond_budget
+    }
+
+    /// The call of the host that a model's call means, or the result that it has at once.
+    pub(super) fn prepare(&mut self, call: &ToolCall) -> Result<HostCall, CallOutcome> {
+        let Some(arguments) = call.arguments.object() else {
+            return Err(CallOutcome::failed("the arguments are not a JSON object"));
+        };
+        if self.has_search && call.name == SEARCH_TOOL {
+            let outcome = search_tool::run(&mut self.list, arguments);
+            self.loaded_by_calls
+                .extend(outcome.loaded_tools().iter().cloned());
+            return Err(outcome);
+        }
+        match self.list.load(&call.name) {
+            Ok(true) => self.loaded_by_calls.push(call.name.clone()),
+            Ok(false) => {}
+            Err(error) => return Err(CallOutcome::failed(error.to_string())),
+        }
+        let arguments = RawJson::parse(arguments.as_str().to_owned());
+        let arguments = arguments.map_err(|error| CallOutcome::failed(error.to_string()))?;
+        let adapted = self.toolset.get(&call.name);
+        let meant = self.toolset.to_server_call(&call.name, &arguments);
+        let (Some(adapted), Some(meant), Some(catalog)) = (adapted, meant, &self.catalog) else {
+            let name = &call.name;
+            return Err(CallOutcome::failed(format!(
+                "there is no tool named \"{name}\" now"
+            )));
+        };
+        let (name, arguments) = meant.map_err(|error| CallOutcome::failed(error.to_string()))?;
+        let id = &adapted.tool.id;
+        Ok(HostCall {
+            call: Call::new(name, arguments).listed(catalog.clone()),
+            server: match id.server.is_host() {
+                true => String::new(),
+                false => id.server.to_string(),
+            },
+            tool: id.tool.as_wire().to_owned(),
+        })
+    }
+
+    /// Names of tools that calls loaded since the last time.
+    pub(super) fn take_loaded_by_calls(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.loaded_by_calls)
+    }
+}
+
+fn is_search(spec: &ToolSpec) -> bool {
+    spec.name == SEARCH_TOOL
+}

@@ -1,0 +1,300 @@
+//! The loop over a real host and real servers, with the scripted model: each call of a turn has
+//! exactly one result, whatever becomes of it.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::{Approval, Host, HostBuilder};
+use switchboard_agent::{
+    Agent, AgentEvent, AgentLimits, CallDecision, CallOutcome, ContentPart, Conversation,
+    DemoModel, HistoryEntry, RunSummary, StopReason, UserMessage,
+};
+use switchboard_host_testkit::TestCaller;
+use switchboard_testkit::{Chaos, Entry, Scratch, Step};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct World {
+    agent: Agent,
+    host: Host,
+    caller: Arc<TestCaller>,
+    scratch: Scratch,
+}
+
+impl World {
+    async fn new(rules: &str, servers: impl FnOnce(&Scratch) -> Vec<Entry>) -> Self {
+        Self::with_caller(rules, TestCaller::new("agent"), servers).await
+    }
+
+    async fn with_caller(
+        rules: &str,
+        caller: TestCaller,
+        servers: impl FnOnce(&Scratch) -> Vec<Entry>,
+    ) -> Self {
+        let scratch = Scratch::new();
+        let file = scratch.config_with(rules, &servers(&scratch));
+        let host = HostBuilder::open(file).unwrap().start().await.unwrap();
+        host.settled(PATIENCE).await;
+        let caller = Arc::new(caller);
+        Self {
+            agent: Agent::new(host.clone(), DemoModel, caller.clone()),
+            host,
+            caller,
+            scratch,
+        }
+    }
+
+    /// Runs a message; returns what came of it and the events.
+    async fn run(&mut self, message: &str) -> (RunSummary, Vec<AgentEvent>) {
+        let mut events = Vec::new();
+        let message = UserMessage::text(message);
+        let mut sink = |event| events.push(event);
+        let summary = self.agent.run(message, &mut sink).await.unwrap();
+        self.check_events(&summary, &events);
+        (summary, events)
+    }
+
+    /// Each call has one end, and a beginning only if the host was asked.
+    fn check_events(&mut self, summary: &RunSummary, events: &[AgentEvent]) {
+        let is_end = |event: &&AgentEvent| matches!(event, AgentEvent::CallEnded { .. });
+        assert_eq!(events.iter().filter(is_end).count(), summary.calls.len());
+        let outcomes = outcomes(self.agent.history());
+        assert!(outcomes.len() >= summary.calls.len());
+    }
+}
+
+/// Every result in the conversation, in order.
+fn outcomes(conversation: &Conversation) -> Vec<CallOutcome> {
+    let turns = conversation
+        .entries()
+        .iter()
+        .filter_map(|entry| match entry {
+            HistoryEntry::Model(turn) => Some(turn),
+            _ => None,
+        });
+    turns
+        .flat_map(|turn| turn.calls().map(|(_, outcome)| outcome.clone()))
+        .collect()
+}
+
+const ALLOW_ALL: &str = "[permissions]\nallow = [\"*\"]\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_reaches_its_server_and_the_model_reads_the_result() {
+    let mut world = World::new(ALLOW_ALL, |_| {
+        vec![Chaos::new().tool("say", Step::Echo).entry("s")]
+    })
+    .await;
+    let (summary, events) = world.run("call mcp__s__say {\"a\": 1.50}").await;
+    assert!(summary.text.contains("1.50"), "{}", summary.text);
+    assert_eq!((summary.turns, summary.stop), (2, StopReason::Done));
+    let call = &summary.calls[0];
+    assert_eq!((&*call.server, &*call.tool), ("s", "say"));
+    assert_eq!(
+        (call.decision, call.is_error),
+        (CallDecision::Allowed, false)
+    );
+    assert_eq!(summary.cost.total_usd(), Some(0.0));
+    let started = AgentEvent::CallStarted {
+        index: 0,
+        server: "s".to_owned(),
+        tool: "say".to_owned(),
+        arguments: "{\"a\": 1.50}".to_owned(),
+    };
+    assert!(events.contains(&started), "{events:?}");
+    let (summary, _) = world.run("which tools are there?").await;
+    assert!(summary.text.contains("Tools: mcp__s__say."));
+    assert!(summary.calls.is_empty());
+    world.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_reads_why_a_call_was_denied() {
+    let caller = TestCaller::new("agent").approves(Approval::no("not on a Monday"));
+    let rules = "[permissions]\ndeny = [\"s/never\"]\n";
+    let mut world = World::with_caller(rules, caller, |_| {
+        let server = Chaos::new().tool("ask", Step::Answer);
+        vec![server.tool("never", Step::Answer).entry("s")]
+    })
+    .await;
+    let (summary, _) = world
+        .run("call mcp__s__ask {}\ncall mcp__s__never {}")
+        .await;
+    assert!(summary.text.contains("not on a Monday"), "{}", summary.text);
+    let decisions = summary.calls.iter().map(|call| call.decision);
+    assert!(decisions.eq([CallDecision::Denied; 2]));
+    let outcomes = outcomes(world.agent.history());
+    let [CallOutcome::Denied { .. }, CallOutcome::Denied { reason }] = &*outcomes else {
+        panic!("{outcomes:?}");
+    };
+    assert!(reason.contains("s/never"), "{reason}");
+    assert_eq!(world.caller.seen().approvals.len(), 1);
+    world.host.stop().await;
+}
+
+/// Two calls that each wait for the other: they end only if both run at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_one_turn_run_in_parallel_and_keep_their_order() {
+    let mut world = World::new(ALLOW_ALL, |scratch| {
+        let (a, b) = (scratch.path("a"), scratch.path("b"));
+        let meet =
+            |own, other, text| vec![Step::touch(own), Step::wait_file(other), Step::text(text)];
+        let one = Chaos::new().tool("meet", meet(&a, &b, "first"));
+        let two = Chaos::new().tool("meet", meet(&b, &a, "second"));
+        vec![one.entry("one"), two.entry("two")]
+    })
+    .await;
+    let message = "call mcp__one__meet {}\ncall mcp__two__meet {}";
+    let (summary, _) = tokio::time::timeout(PATIENCE, world.run(message))
+        .await
+        .unwrap();
+    let expected = "mcp__one__meet answered: first\nmcp__two__meet answered: second";
+    assert_eq!(summary.text, expected);
+    world.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_has_one_result_whatever_becomes_of_it() {
+    let mut world = World::new(ALLOW_ALL, |_| {
+        let good = Chaos::new()
+            .tool("fine", Step::text("a\u{200b}b"))
+            .tool("error", Step::error(-32000, "no disk"))
+            .tool(
+                "fails",
+                Step::result(r#"{"isError":true,"content":[{"type":"text","text":"full"}]}"#),
+            )
+            .tool(
+                "image",
+                Step::result(
+                    r#"{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}"#,
+                ),
+            );
+        let dies = Chaos::new().tool("die", Step::Exit(3));
+        vec![good.entry("good"), dies.entry("bad")]
+    })
+    .await;
+    let message = "call mcp__good__fine {}\ncall mcp__good__error {}\ncall mcp__good__fails {}\n\
+                   call mcp__good__image {}\ncall mcp__bad__die {}\ncall nobody {}\n\
+                   call mcp__good__fine {\"cut\ncall mcp__good__fine []";
+    let (summary, _) = world.run(message).await;
+    let outcomes = outcomes(world.agent.history());
+    assert_eq!((outcomes.len(), summary.calls.len()), (8, 8));
+    let errors = summary.calls.iter().map(|call| call.is_error);
+    assert!(errors.eq([false, true, true, false, true, true, true, true]));
+    let texts: Vec<String> = outcomes.iter().map(CallOutcome::text).collect();
+    assert_eq!(texts[0], "ab");
+    assert!(
+        texts[1].contains("no disk") && texts[2] == "full",
+        "{texts:?}"
+    );
+    assert!(texts[4].contains("server \"bad\""), "{texts:?}");
+    assert!(texts[5].contains("no tool named \"nobody\""), "{texts:?}");
+    let CallOutcome::Answered(output) = &outcomes[3] else {
+        panic!("{:?}", outcomes[3]);
+    };
+    assert!(matches!(&*output.parts, [ContentPart::Image(_)]));
+    assert!(output.raw.is_some());
+    world.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_beyond_a_limit_are_not_made() {
+    let mut world = World::new(ALLOW_ALL, |scratch| {
+        let steps = vec![Step::touch(scratch.path("ran")), Step::Answer];
+        vec![Chaos::new().tool("run", steps).entry("s")]
+    })
+    .await;
+    for (limits, stop) in [
+        (
+            AgentLimits {
+                max_turns: 1,
+                max_cost_usd: None,
+            },
+            StopReason::MaxTurns,
+        ),
+        (
+            AgentLimits {
+                max_turns: 9,
+                max_cost_usd: Some(0.0),
+            },
+            StopReason::MaxCost,
+        ),
+    ] {
+        let agent = Agent::new(world.host.clone(), DemoModel, world.caller.clone());
+        world.agent = agent.limits(limits);
+        let (summary, _) = world.run("call mcp__s__run {}").await;
+        assert_eq!((summary.stop, summary.turns), (stop, 1));
+        assert_eq!(summary.calls[0].decision, CallDecision::Denied);
+        assert!(!world.scratch.path("ran").exists());
+    }
+    world.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_dropped_leaves_a_conversation_that_can_be_continued() {
+    let mut world = World::new(ALLOW_ALL, |scratch| {
+        let steps = vec![Step::touch(scratch.path("began")), Step::Drop];
+        let server = Chaos::new().tool("hang", steps);
+        vec![server.tool("fine", Step::text("well")).entry("s")]
+    })
+    .await;
+    let began = world.scratch.path("began");
+    let until_called = async {
+        while !began.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let message = UserMessage::text("call mcp__s__hang {}");
+    let mut ignore = |_| {};
+    tokio::select! {
+        ended = world.agent.run(message, &mut ignore) => panic!("{ended:?}"),
+        () = until_called => {}
+    }
+    assert_eq!(outcomes(world.agent.history()), [CallOutcome::Cancelled]);
+    let (summary, _) = world.run("call mcp__s__fine {}").await;
+    assert_eq!(summary.text, "mcp__s__fine answered: well");
+    assert_eq!(outcomes(world.agent.history()).len(), 2);
+    world.host.stop().await;
+}
+
+/// S2-49, S4-04: a model has the program's own tools and the servers' tools in one list, and calls
+/// either.
+#[test]
+fn s2_49_s4_04_a_model_loops_over_own_tools_and_mcp_tools_of_one_catalog() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("greet", Step::text("hello to you"));
+    let config = scratch.config_with("", &[server.entry("chaos")]);
+    let message = "call mcp__chaos__greet {}\ncall count_words {\"text\":\"one two three\"}";
+    let ran = example("agent").arg(&config).arg(message).output().unwrap();
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    let answer = "mcp__chaos__greet answered: hello to you\ncount_words answered: 3\n";
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), answer, "{stderr}");
+    for tool in ["mcp__chaos__greet", "count_words"] {
+        let asked = format!("may it call {tool}? yes, once\n");
+        assert!(stderr.contains(&asked), "{stderr}");
+    }
+}
+
+/// An example as `cargo test` has built it. Where only this test was asked for, cargo builds it.
+fn example(name: &str) -> Command {
+    let test = std::env::current_exe().unwrap();
+    let built = test.parent().unwrap().with_file_name("examples").join(name);
+    let modified = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = folder.join("examples").join(name).with_extension("rs");
+    if modified(&built) > modified(&source) {
+        return Command::new(built);
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // As a part of the whole workspace, so that nothing is built in two ways.
+    cargo.args(["build", "--quiet", "--workspace", "--example", name]);
+    cargo.arg("--manifest-path").arg(folder.join("Cargo.toml"));
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().unwrap().success());
+    Command::new(built)
+}
