@@ -11,7 +11,7 @@ use switchboard::config::Dialect;
 
 use crate::command::{
     call, complete, completions, doctor, edit, login, logout, logs, permissions, prompt, prompts,
-    read, resources, status, tools, trust, watch, why,
+    read, resources, run, status, tools, trust, watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -30,11 +30,13 @@ Examples:
   switchboard                                   the state of every configured server
   switchboard tools                             list their tools
   switchboard call git/git_status repo_path=.   call one tool; starts only that server
+  switchboard run -p 'Which tests fail?'         ask a model that has these tools
   switchboard doctor                            start each server and report problems
 
 Exit codes:
   0 done · 1 the tool or server answered with an error · 2 usage, config, unknown tool or arguments
-  3 server unreachable, died or timed out · 4 login needed · 5 denied or untrusted · 129, 130, 131, 143 ended by a signal";
+  3 server unreachable, died or timed out · 4 login needed · 5 denied or untrusted
+  75 may work later (a model's vendor is overloaded or limits the rate) · 129, 130, 131, 143 ended by a signal";
 
 /// Options that every command takes.
 #[derive(Debug, Clone, Args)]
@@ -80,6 +82,8 @@ pub(crate) enum Command {
     Tools(tools::ToolsArgs),
     /// Call a tool, after the permission check
     Call(call::CallArgs),
+    /// Send one request to a model with the tools of all servers, and print its answer
+    Run(run::RunArgs),
     /// List resources and resource templates
     Resources(resources::ResourcesArgs),
     /// Read a resource

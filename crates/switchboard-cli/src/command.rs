@@ -31,6 +31,7 @@ pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;
 pub(crate) mod resources;
+pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod tools;
 pub(crate) mod trust;

@@ -27,6 +27,8 @@ pub(crate) enum Code {
     Login = 4,
     /// Denied or untrusted.
     Denied = 5,
+    /// A model's vendor is overloaded, limits the rate or cannot be reached.
+    MayWorkLater = 75,
     /// SIGHUP.
     HungUp = 129,
     /// Ctrl-C.

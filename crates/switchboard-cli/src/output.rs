@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
-use switchboard::untrusted::is_hidden;
+use switchboard::untrusted::{Untrusted, is_hidden};
 
 use crate::failure::{Code, Failure};
 
@@ -37,6 +37,22 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     ignore_closed_pipe(
         stdout
             .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush()),
+    )
+}
+
+/// Prints a model's text and a newline: as it is, but escaped on a terminal.
+pub(crate) fn print_model_text(text: &str) -> Result<(), Failure> {
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    let mut stdout = io::stdout();
+    if stdout.is_terminal() {
+        let text = Untrusted::new(text).for_terminal().to_string();
+        return print(&format!("{text}{newline}"));
+    }
+    ignore_closed_pipe(
+        stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.write_all(newline.as_bytes()))
             .and_then(|()| stdout.flush()),
     )
 }

@@ -102,6 +102,11 @@ impl Setup {
     /// Every value that must not be logged: as written, and as expanded if the entry is trusted.
     fn secrets(&self) -> Vec<Secret> {
         let mut secrets = Vec::new();
+        if let Some(model) = &self.config.model {
+            let resolved = model.resolve(&self.environment).ok();
+            let keys = resolved.into_iter().chain([model.clone()]);
+            secrets.extend(keys.filter_map(|model| model.api_key));
+        }
         for server in self.config.servers.values() {
             match &server.endpoint {
                 Endpoint::Http(http) => {

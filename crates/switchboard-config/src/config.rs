@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{Diagnostic, EntryValue, Permissions, ProjectPermissions, Security, ServerConfig};
+use super::{
+    Diagnostic, EntryValue, ModelEntry, Permissions, ProjectPermissions, Security, ServerConfig,
+};
 use crate::name::{ServerName, Style};
 
 /// The configuration that a host runs on: all files, merged.
@@ -23,6 +25,8 @@ pub struct Config {
     pub security: Security,
     /// How tools are named.
     pub naming: Style,
+    /// Which model answers, where a file of the user says so.
+    pub model: Option<ModelEntry>,
     /// Findings that do not prevent loading: unknown fields, ignored settings of a project's file.
     pub warnings: Vec<Diagnostic>,
     /// The location of each value that is set, by dotted field: `servers.git.command`,

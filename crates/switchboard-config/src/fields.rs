@@ -438,6 +438,51 @@ pub(super) const NAMING: Section = Section {
     )],
 };
 
+/// `[model]`.
+pub(super) const MODEL: Section = Section {
+    name: "model",
+    description: "The model that `switchboard run` asks. Ignored in a project's file.",
+    fields: &[
+        field(
+            "vendor",
+            ValueKind::Choice(&[
+                ("anthropic", "the Messages API"),
+                ("openai", "the Responses API"),
+                (
+                    "openai-chat",
+                    "the Chat Completions API, also of local servers",
+                ),
+                ("gemini", "the Gemini API"),
+                ("demo", "built in, a script and not a model"),
+            ]),
+            FieldTransport::Both,
+            None,
+            "Whose API it is.",
+        ),
+        field(
+            "name",
+            ValueKind::Text,
+            FieldTransport::Both,
+            None,
+            "The name of the model, as the vendor spells it. ${NAME} is expanded.",
+        ),
+        field(
+            "base_url",
+            ValueKind::Text,
+            FieldTransport::Both,
+            None,
+            "Another server that speaks the vendor's API; the vendor's path is appended. ${NAME} is expanded.",
+        ),
+        field(
+            "api_key",
+            ValueKind::Secret,
+            FieldTransport::Both,
+            None,
+            "The key; by default the vendor's usual variable, such as ANTHROPIC_API_KEY. ${NAME} is expanded.",
+        ),
+    ],
+};
+
 /// Names of fields in other programs, with the native ones.
 const ALIASES: &[(&str, &str)] = &[
     ("mcpServers", "servers"),

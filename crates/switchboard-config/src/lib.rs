@@ -28,6 +28,7 @@ pub mod shell;
 mod config;
 mod endpoint;
 mod environment;
+mod model_entry;
 mod permissions;
 mod project;
 mod server_config;
@@ -83,6 +84,7 @@ pub use entry_values::{DisplayValue, EntryValue, VariableState, VariableUse, var
 pub use environment::Environment;
 pub use fingerprint::Fingerprint;
 pub use load::{ConfigFile, Scope, load};
+pub use model_entry::{ModelEntry, ModelEntryFault};
 pub use permissions::{Mode, Permissions, RuleText, Security};
 pub use project::ProjectPermissions;
 pub use reference::ReferenceSyntax;

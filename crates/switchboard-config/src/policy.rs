@@ -1,4 +1,4 @@
-//! The sections `[permissions]`, `[security]` and `[naming]` of one file.
+//! The sections `[permissions]`, `[security]`, `[naming]` and `[model]` of one file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::diagnostic::Diagnostics;
 use super::load::Scope;
 use super::raw::{AtOffset, FieldTable, RawConfig};
-use super::{Dialect, Location, Mode, RuleText};
+use super::{Dialect, Location, Mode, ModelEntry, RuleText};
 use crate::name::Style;
 
 /// The settings of one file beside its servers.
@@ -24,12 +24,13 @@ pub(super) struct Policy {
     /// `Some(true)` or `None`: `false` is the default.
     pub(super) locked: Option<WithLocation<bool>>,
     pub(super) naming: Option<WithLocation<Style>>,
+    pub(super) model: Option<ModelEntry>,
 }
 
 /// A value with its location, until the files are merged.
 pub(super) type WithLocation<T> = (T, Location);
 
-/// Reads the three sections. Settings that a project's file may not have are ignored with a
+/// Reads these sections. Settings that a project's file may not have are ignored with a
 /// warning.
 pub(super) fn policy(
     written: &RawConfig,
@@ -83,6 +84,7 @@ pub(super) fn policy(
         ),
         mode: with_location(mode, permissions, "mode", diagnostics),
         naming: with_location(style, naming, "style", diagnostics),
+        model: model(written, diagnostics),
     };
     if let (Some([]), Some(at)) = (
         security.texts("allow_servers"),
@@ -101,7 +103,29 @@ pub(super) fn policy(
     policy
 }
 
-/// A project may not decide which servers run and how tools are named. What it would allow without
+/// The model, as written.
+fn model(written: &RawConfig, diagnostics: &mut Diagnostics<'_>) -> Option<ModelEntry> {
+    let AtOffset { at, value: fields } = written.model.as_ref()?;
+    let Some(vendor) = fields.choice("vendor") else {
+        // A vendor that is not known has been reported.
+        if fields.offset_of("vendor").is_none() {
+            diagnostics.error(
+                *at,
+                "model",
+                "`vendor` is not set; expected whose API it is",
+            );
+        }
+        return None;
+    };
+    Some(ModelEntry {
+        vendor: vendor.to_owned(),
+        name: fields.text("name").map(str::to_owned),
+        base_url: fields.text("base_url").map(str::to_owned),
+        api_key: fields.secret("api_key").cloned(),
+    })
+}
+
+/// A project may not decide which servers run, how tools are named and which model answers. What it would allow without
 /// asking is kept apart in [`ProjectPermissions`](super::ProjectPermissions).
 fn drop_user_only_settings(
     policy: &mut Policy,
@@ -123,6 +147,12 @@ fn drop_user_only_settings(
             "ignored: only your own file decides how tools are named",
             diagnostics,
         );
+    }
+    // Its address would get the key of whoever opens the project.
+    if policy.model.take().is_some() {
+        let at = written.model.as_ref().map_or(0, |model| model.at);
+        let message = "ignored: only your own file decides which model answers";
+        diagnostics.warn(at, "model".to_owned(), message);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::diagnostic::{Diagnostics, visible_key};
-use super::fields::{FieldSpec, NAMING, PERMISSIONS, SECURITY, SERVERS, ValueKind, nearest};
+use super::fields::{FieldSpec, MODEL, NAMING, PERMISSIONS, SECURITY, SERVERS, ValueKind, nearest};
 use super::quantity;
 use super::reference::{ReferenceSyntax, TextRole};
 use super::tree::{Node, TableEntry, Tree};
@@ -24,6 +24,8 @@ pub(super) struct RawConfig {
     pub(super) has_permissions: bool,
     pub(super) security: FieldTable,
     pub(super) naming: FieldTable,
+    /// The section with the model and its offset, if there is one.
+    pub(super) model: Option<AtOffset<FieldTable>>,
 }
 
 /// One server's entry, its fields not read yet, so that its errors can be attributed to it alone.
@@ -53,10 +55,11 @@ pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawCon
             "permissions" => &PERMISSIONS,
             "security" => &SECURITY,
             "naming" => &NAMING,
+            "model" => &MODEL,
             "$schema" => continue,
             other => {
-                let sections =
-                    [&SERVERS, &PERMISSIONS, &SECURITY, &NAMING].map(|section| section.name);
+                let sections = [&SERVERS, &PERMISSIONS, &SECURITY, &NAMING, &MODEL]
+                    .map(|section| section.name);
                 report_unknown(other, *at, "", "section", sections.into_iter(), diagnostics);
                 continue;
             }
@@ -72,6 +75,12 @@ pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawCon
         match section.name {
             "permissions" => (written.permissions, written.has_permissions) = (fields, true),
             "security" => written.security = fields,
+            "model" => {
+                written.model = Some(AtOffset {
+                    at: *at,
+                    value: fields,
+                })
+            }
             _ => written.naming = fields,
         }
     }

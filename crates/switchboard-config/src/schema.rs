@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::fields::{
-    FieldSpec, FieldTransport, NAMING, PERMISSIONS, SECURITY, SERVERS, Section, ValueKind,
+    FieldSpec, FieldTransport, MODEL, NAMING, PERMISSIONS, SECURITY, SERVERS, Section, ValueKind,
 };
 
 /// The schema, as shipped in `schema/switchboard.schema.json`.
@@ -26,6 +26,7 @@ pub fn schema() -> Value {
             PERMISSIONS.name: section(&PERMISSIONS),
             SECURITY.name: section(&SECURITY),
             NAMING.name: section(&NAMING),
+            MODEL.name: section(&MODEL),
         },
     })
 }

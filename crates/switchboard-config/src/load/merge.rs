@@ -55,6 +55,7 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
             mode = mode.or(policy.mode);
         }
         naming = naming.or(policy.naming);
+        config.model = config.model.take().or(policy.model);
         allow_servers = allow_servers.or(policy.allow_servers);
         deny_servers.extend(policy.deny_servers);
         locked = locked.or(policy.locked);

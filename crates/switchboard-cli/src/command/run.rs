@@ -1,0 +1,288 @@
+//! `run`: one request to a model with the tools of all servers, without a person: prints the answer.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use switchboard::config::{Dialect, RuleText};
+use switchboard_agent::conversation::FinishReason;
+use switchboard_agent::{
+    Agent, AgentEvent, AgentLimits, ModelFault, RunSummary, StopReason, TurnDelta, TurnEvent,
+    UserMessage,
+};
+
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::setup::Setup;
+use crate::view::server::escaped;
+use crate::{output, progress};
+
+use caller::RunCaller;
+
+/// The caller that nobody sits behind.
+mod caller;
+/// The model of this run.
+mod model;
+
+/// The most that is read from stdin.
+const MAX_REQUEST_BYTES: u64 = 16 << 20;
+
+/// What the model is told about where it works.
+const SYSTEM_PROMPT: &str = "You are run by a script. Nobody can answer questions or approve \
+    calls. Use the tools that are offered where they help, and end with the answer to the request.";
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The model is the one in [model] of switchboard.toml; without it, the built-in script `demo`, which
+understands `call TOOL {\"argument\": …}`, one per line. Calls that would be asked about are denied,
+and the rule that would allow them is named.
+
+Examples:
+  switchboard run -p 'What changed in this repository today?' --allow git
+  git diff | switchboard run -p - --max-turns 5 --output json
+  switchboard run -p 'call mcp__demo__echo {\"message\": \"hi\"}' --model demo --allow demo/echo
+
+Exit codes: 0 the model answered · 1 it did not, or a limit was reached · 4 the key was not accepted
+5 it answered, but a call was denied · 75 may work later (the vendor is overloaded or limits the rate)")]
+pub(crate) struct RunArgs {
+    /// The request, or - for stdin
+    #[arg(short, long, value_name = "TEXT|-", allow_hyphen_values = true)]
+    prompt: String,
+    /// What is printed: the answer, one JSON document, or one JSON line for each event
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: RunOutput,
+    /// Let tools run without asking: server, server/tool, or globs (repeatable; deny rules still
+    /// apply)
+    #[arg(long, value_name = "RULE")]
+    allow: Vec<String>,
+    /// The most turns of the model
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    max_turns: u32,
+    /// The most that it may cost in US dollars; a model whose price is unknown makes no calls then
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_cost: Option<f64>,
+    /// Another model than in [model]: its name, VENDOR/NAME, or demo
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+}
+
+/// What `run` prints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum RunOutput {
+    /// The answer
+    #[default]
+    Text,
+    /// One document with the answer, the calls, the usage and the cost
+    Json,
+    /// One line for each event, the last with the document
+    StreamJson,
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
+        _ => Err("expected an amount in US dollars, such as 0.50".to_owned()),
+    }
+}
+
+pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
+    let mut setup = Setup::read(options)?;
+    let model = model::choose(&setup, args.model.as_deref())?;
+    let request = read_request(&args.prompt)?;
+    let file = Arc::new(PathBuf::from("--allow"));
+    let rules = args.allow.iter().map(|text| RuleText {
+        text: text.clone(),
+        dialect: Dialect::Native,
+        file: file.clone(),
+        line: 0,
+    });
+    setup.config.permissions.allow.extend(rules);
+    let output = match args.output {
+        RunOutput::Text if options.json => RunOutput::Json,
+        output => output,
+    };
+    setup.run(None, async |host, _| {
+        super::wait_for_servers(host, options, None).await?;
+        let limits = AgentLimits {
+            max_turns: args.max_turns,
+            max_cost_usd: args.max_cost,
+        };
+        let mut agent = Agent::from_boxed(host.clone(), model, Arc::new(RunCaller))
+            .system(SYSTEM_PROMPT)
+            .limits(limits);
+        let mut written = Ok(());
+        let mut sink = |event| {
+            show_progress(&event);
+            if output == RunOutput::StreamJson && written.is_ok() {
+                written = print_event(&event);
+            }
+        };
+        let message = UserMessage::text(request);
+        let outcome = agent.run(message, &mut sink).await;
+        progress::clear();
+        written?;
+        print_outcome(&outcome?, output)
+    })
+}
+
+/// `-p`: the text itself, or `-` for stdin.
+fn read_request(given: &str) -> Result<String, Failure> {
+    let wrong = |message: String| Failure::new(Code::Usage, message);
+    let mut text = given.to_owned();
+    if given == "-" {
+        text.clear();
+        let mut stdin = std::io::stdin().lock().take(MAX_REQUEST_BYTES + 1);
+        stdin
+            .read_to_string(&mut text)
+            .map_err(|error| wrong(format!("-p: stdin cannot be read as text: {error}")))?;
+        if text.len() as u64 > MAX_REQUEST_BYTES {
+            return Err(wrong("-p: stdin has more than 16 MiB".to_owned()));
+        }
+    }
+    if text.trim().is_empty() {
+        return Err(
+            wrong("-p: the request is empty".to_owned()).hint("give a text, or - for stdin")
+        );
+    }
+    Ok(text)
+}
+
+/// The spinner's line, on a terminal.
+fn show_progress(event: &AgentEvent) {
+    match event {
+        AgentEvent::Model(TurnEvent::Delta(_)) => progress::show("the model answers".to_owned()),
+        AgentEvent::Model(TurnEvent::Retrying {
+            wait,
+            attempt,
+            fault,
+        }) => output::notice(&format!(
+            "{}; attempt {attempt} in {:.1} s",
+            escaped(&fault.to_string()),
+            wait.as_secs_f64()
+        )),
+        AgentEvent::Model(TurnEvent::ToolRefused { name, treatment }) => output::notice(&format!(
+            "the vendor refused the tool {}: {}",
+            escaped(name),
+            escaped(&format!("{treatment:?}"))
+        )),
+        AgentEvent::CallStarted { server, tool, .. } => {
+            progress::show(format!("calling {}/{}", escaped(server), escaped(tool)));
+        }
+        AgentEvent::CallEnded { .. } => progress::show("waiting for the model".to_owned()),
+        _ => {}
+    }
+}
+
+/// One line of `stream-json`.
+fn print_event(event: &AgentEvent) -> Result<(), Failure> {
+    let line = match event {
+        AgentEvent::Model(TurnEvent::Delta(TurnDelta::Text(text))) => {
+            json!({"type": "text", "text": text})
+        }
+        AgentEvent::Model(TurnEvent::Delta(TurnDelta::Thought(text))) => {
+            json!({"type": "thought", "text": text})
+        }
+        AgentEvent::Model(TurnEvent::Retrying { attempt, fault, .. }) => {
+            json!({"type": "retrying", "attempt": attempt, "message": fault.to_string()})
+        }
+        AgentEvent::Model(TurnEvent::ToolRefused { name, .. }) => {
+            json!({"type": "tool_refused", "name": name})
+        }
+        AgentEvent::CallStarted {
+            index,
+            server,
+            tool,
+            arguments,
+        } => {
+            let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+            json!({"type": "call_started", "index": index, "server": server, "tool": tool, "arguments": arguments})
+        }
+        AgentEvent::CallEnded {
+            index,
+            record,
+            outcome,
+        } => {
+            let mut line = json!({"type": "call_ended", "index": index, "text": outcome.text()});
+            add_fields(&mut line, json!(record));
+            line
+        }
+        _ => return Ok(()),
+    };
+    output::print_json(&line.to_string())
+}
+
+/// Adds the members of one object to another.
+fn add_fields(object: &mut serde_json::Value, more: serde_json::Value) {
+    if let (Some(object), serde_json::Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
+}
+
+/// The whole run as one JSON document.
+fn document(summary: &RunSummary) -> serde_json::Value {
+    json!({
+        "text": summary.text,
+        "turns": summary.turns,
+        "calls": summary.calls,
+        "usage": summary.usage,
+        "cost": summary.cost.total_usd(),
+        "stop": summary.stop,
+    })
+}
+
+fn print_outcome(summary: &RunSummary, format: RunOutput) -> Result<u8, Failure> {
+    match format {
+        RunOutput::Text => output::print_model_text(&summary.text)?,
+        RunOutput::Json => output::print_json(&document(summary).to_string())?,
+        RunOutput::StreamJson => {
+            let mut line = json!({"type": "result"});
+            add_fields(&mut line, document(summary));
+            output::print_json(&line.to_string())?;
+        }
+    }
+    let stopped = match summary.stop {
+        StopReason::Done => None,
+        StopReason::MaxTurns => Some("--max-turns is reached; its last calls were not made"),
+        StopReason::MaxCost => Some("--max-cost is reached; its last calls were not made"),
+        StopReason::UnknownCost => Some(
+            "the price of this model is unknown, so --max-cost cannot be kept: its calls were not made",
+        ),
+        _ => Some("the run ended early"),
+    };
+    if let Some(line) = stopped {
+        output::notice(line);
+        return Ok(Code::Answered as u8);
+    }
+    match summary.finish {
+        Some(FinishReason::Length) => {
+            output::notice("the answer is cut: the limit on tokens was reached");
+        }
+        Some(FinishReason::Refused) => {
+            output::notice("the model or its vendor refused to answer");
+            return Ok(Code::Answered as u8);
+        }
+        _ => {}
+    }
+    let is_denied = |call: &switchboard_agent::CallRecord| {
+        call.decision == switchboard_agent::CallDecision::Denied
+    };
+    match summary.calls.iter().any(is_denied) {
+        true => Ok(Code::Denied as u8),
+        false => Ok(0),
+    }
+}
+
+impl From<ModelFault> for Failure {
+    fn from(fault: ModelFault) -> Self {
+        let code = match fault.exit_status() {
+            75 => Code::MayWorkLater,
+            4 => Code::Login,
+            2 => Code::Usage,
+            _ => Code::Answered,
+        };
+        Self::new(code, escaped(&fault.to_string()).to_string())
+    }
+}

@@ -1,0 +1,58 @@
+//! The caller of `run`, which nobody sits behind: what would be asked is denied, with the rule that
+//! would allow it.
+
+use switchboard::caller::{
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+};
+
+use crate::view::server::escaped;
+use crate::{hints, output};
+
+/// The caller of a run without a person.
+#[derive(Debug)]
+pub(super) struct RunCaller;
+
+impl Caller for RunCaller {
+    fn id(&self) -> CallerId {
+        CallerId::new("run")
+    }
+
+    /// As with other commands without a terminal: each question is declined, with a line on stderr.
+    fn offers(&self) -> Offers {
+        Offers {
+            elicit_form: true,
+            elicit_url: true,
+            ..Offers::default()
+        }
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        let (server, tool) = (&request.id.server, request.id.tool.as_wire());
+        let because = &request.because;
+        let advice = match request.once_only {
+            true => format!("it is asked about each time ({because}), and nobody is there to ask"),
+            false => {
+                let rule = hints::quoted(&format!("{server}/{tool}"));
+                format!("nobody is there to ask; `--allow {rule}` would allow it")
+            }
+        };
+        let advice = escaped(&advice).to_string();
+        output::notice(&format!(
+            "server \"{server}\", tool {}: denied: {advice}",
+            escaped(tool)
+        ));
+        Box::pin(async { Approval::no(advice) })
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        output::notice(&format!(
+            "server \"{}\" asked a question: declined, nobody is there to answer",
+            question.server
+        ));
+        Box::pin(async { ElicitAnswer::Decline })
+    }
+
+    fn notice(&self, line: &str) {
+        output::notice(line);
+    }
+}

@@ -1,0 +1,226 @@
+//! `switchboard run`: a model without a person, with the built-in script and with a scripted vendor
+//! on a loopback socket.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+use support::{Home, Ran};
+use switchboard_testkit::{Chaos, Step};
+
+/// A home with a server that has the tool `greet`.
+fn home(more: &str) -> Home {
+    let home = Home::new();
+    let server = Chaos::new().tool("greet", Step::text("hello\u{200b} \u{1b}[31mred"));
+    home.user_file(&format!("{more}\n{}", server.entry("s").render()));
+    home
+}
+
+const CALL: &str = "call mcp__s__greet {}";
+
+#[test]
+fn the_answer_is_all_that_stdout_has() {
+    let ran = home("").run(&["run", "-p", CALL, "--allow", "s/greet"]);
+    let answer = "mcp__s__greet answered: hello [31mred\n";
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), answer), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.contains("not an AI model"), "{ran:?}");
+}
+
+#[test]
+fn the_request_can_come_from_stdin() {
+    let home = home("");
+    let mut child = home
+        .command(&["run", "-p", "-", "--allow", "s"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(CALL.as_bytes())
+        .unwrap();
+    let ran = Ran::of(&child.wait_with_output().unwrap());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("hello"), "{ran:?}");
+    let empty = home.run(&["run", "-p", " "]);
+    assert_eq!(empty.code, Some(2), "{empty:?}");
+}
+
+#[test]
+fn what_would_be_asked_is_denied_and_the_rule_that_would_allow_it_is_named() {
+    let ran = home("").run(&["run", "-p", CALL]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(ran.stderr.contains("`--allow s/greet`"), "{ran:?}");
+    // The model reads it, too.
+    assert!(ran.stdout.contains("--allow s/greet"), "{ran:?}");
+    let denied = home("[permissions]\ndeny = ['s/greet']");
+    let ran = denied.run(&["run", "-p", CALL, "--allow", "s/greet"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(!ran.stdout.contains("hello"), "{ran:?}");
+    let ran = home("").run(&["run", "-p", CALL, "--allow", ""]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+#[test]
+fn json_is_one_document_and_stream_json_one_line_for_each_event() {
+    let home = home("");
+    let words = ["run", "-p", CALL, "--allow", "s", "--output"];
+    let ran = home.run(&[&words[..], &["json"]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document = ran.json();
+    let call = json!({"server": "s", "tool": "greet", "decision": "allowed", "is_error": false});
+    assert_eq!(document["calls"], json!([call]));
+    assert_eq!(
+        (&document["turns"], &document["cost"]),
+        (&json!(2), &json!(0.0))
+    );
+    assert!(document["usage"]["output"].is_u64(), "{document}");
+
+    let ran = home.run(&[&words[..], &["stream-json"]].concat());
+    let lines: Vec<Value> = ran
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let kinds: Vec<_> = lines
+        .iter()
+        .map(|line| line["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["call_started", "call_ended", "text", "result"]);
+    assert_eq!(lines[1]["decision"], "allowed");
+    assert_eq!(lines[3]["text"], document["text"]);
+}
+
+#[test]
+fn limits_end_the_run_before_the_calls() {
+    let home = home("");
+    for limit in [["--max-turns", "1"], ["--max-cost", "0"]] {
+        let words = ["run", "-p", CALL, "--allow", "s", "--output", "json"];
+        let ran = home.run(&[&words[..], &limit].concat());
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert_eq!(ran.json()["calls"][0]["decision"], "denied", "{ran:?}");
+        assert!(ran.stderr.contains(limit[0]), "{ran:?}");
+    }
+}
+
+/// Answers each request with the next of these (head, body) and returns the requests.
+fn vendor(replies: Vec<(&'static str, String)>) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let mut requests = Vec::new();
+        for (head, body) in replies {
+            let (mut stream, _) = listener.accept().unwrap();
+            requests.push(read_request(&mut stream));
+            let length = body.len();
+            let reply = format!(
+                "HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            );
+            stream.write_all(reply.as_bytes()).unwrap();
+        }
+        requests
+    });
+    (url, thread)
+}
+
+/// One request, head and body.
+fn read_request(stream: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    loop {
+        let mut buffer = [0; 4096];
+        let count = stream.read(&mut buffer).unwrap();
+        bytes.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let head = head.to_lowercase();
+        let length = head.split("content-length: ").nth(1).unwrap();
+        let length: usize = length.lines().next().unwrap().parse().unwrap();
+        if body.len() >= length || count == 0 {
+            return text;
+        }
+    }
+}
+
+/// A turn of the Chat Completions API as a stream of events.
+fn turn(delta: Value, finish: &str) -> (&'static str, String) {
+    let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    let head = "200 OK\r\ncontent-type: text/event-stream";
+    (head, format!("data: {chunk}\n\ndata: [DONE]\n\n"))
+}
+
+fn model_section(url: &str) -> String {
+    format!(
+        "[model]\nvendor = 'openai-chat'\nname = 'm'\nbase_url = '{url}'\napi_key = '${{MY_KEY:-sk-mine}}'\n"
+    )
+}
+
+#[test]
+fn a_vendors_model_calls_a_tool_and_reads_its_result() {
+    let call = json!({"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "mcp__s__greet", "arguments": "{}"}});
+    let (url, vendor) = vendor(vec![
+        turn(
+            json!({"role": "assistant", "tool_calls": [call]}),
+            "tool_calls",
+        ),
+        turn(
+            json!({"role": "assistant", "content": "It said \u{1b}[1mhello."}),
+            "stop",
+        ),
+    ]);
+    let ran = home(&model_section(&url)).run(&["run", "-p", "greet", "--allow", "s"]);
+    assert_eq!(
+        (ran.code, &*ran.stdout, &*ran.stderr),
+        (Some(0), "It said \u{1b}[1mhello.\n", "")
+    );
+    let requests = vendor.join().unwrap();
+    assert!(requests[0].contains("Bearer sk-mine"), "{}", requests[0]);
+    assert!(requests[0].contains("\"mcp__s__greet\""), "{}", requests[0]);
+    assert!(requests[1].contains("hello"), "{}", requests[1]);
+}
+
+#[test]
+fn a_model_that_does_not_answer_ends_with_its_exit_code() {
+    let cases = [
+        ("503 Busy\r\nretry-after: 3600", 75),
+        ("429 Slow\r\nretry-after: 3600", 75),
+        ("401 No", 4),
+    ];
+    for (head, code) in cases {
+        let body = json!({"error": {"message": "not\u{1b}[31m now", "type": "x"}}).to_string();
+        let (url, vendor) = vendor(vec![(head, body)]);
+        let ran = home(&model_section(&url)).run(&["run", "-p", "hello"]);
+        assert_eq!(
+            (ran.code, &*ran.stdout),
+            (Some(code), ""),
+            "{head}: {ran:?}"
+        );
+        assert!(!ran.stderr.contains('\u{1b}'), "{ran:?}");
+        assert!(!ran.stderr.contains("sk-mine"), "{ran:?}");
+        vendor.join().unwrap();
+    }
+}
+
+#[test]
+fn on_a_terminal_the_models_text_is_escaped() {
+    let text = json!({"role": "assistant", "content": "a\u{1b}[2Jb"});
+    let (url, vendor) = vendor(vec![turn(text, "stop")]);
+    let ended = home(&model_section(&url))
+        .sit_at(&["run", "-p", "hello"])
+        .end();
+    assert_eq!(ended.code, 0, "{}", ended.screen);
+    assert!(ended.screen.contains("a\\u{1b}[2Jb"), "{}", ended.screen);
+    vendor.join().unwrap();
+}

@@ -1,0 +1,109 @@
+//! The section `[model]`: which model answers, and how it is reached.
+
+use super::environment::Environment;
+use super::expand::Expansion;
+use super::reference::{ReferenceSyntax, TextRole};
+use crate::secret::Secret;
+
+/// A model as it is written in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelEntry {
+    /// One of the words of the field `vendor`.
+    pub vendor: String,
+    /// The name of the model, as the vendor spells it.
+    pub name: Option<String>,
+    /// Another server that speaks the vendor's API.
+    pub base_url: Option<String>,
+    /// The key.
+    pub api_key: Option<Secret>,
+}
+
+/// Why a model's entry cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("[model] `{field}` cannot be used: {fact}")]
+pub struct ModelEntryFault {
+    /// The field.
+    pub field: &'static str,
+    /// What is wrong with it; never the text.
+    pub fact: String,
+}
+
+impl ModelEntry {
+    /// The same with its references to variables expanded. A key that is empty then is none.
+    pub fn resolve(&self, environment: &Environment) -> Result<Self, ModelEntryFault> {
+        let mut expansion = Expansion::new(environment, ReferenceSyntax::Native);
+        let mut expand = |field: &'static str, role, text: &str| {
+            let expanded = expansion.expand(role, field, text);
+            expanded.map_err(|fact| ModelEntryFault {
+                field,
+                fact: fact.to_owned(),
+            })
+        };
+        let mut resolved = self.clone();
+        for (field, text) in [
+            ("name", &mut resolved.name),
+            ("base_url", &mut resolved.base_url),
+        ] {
+            if let Some(text) = text {
+                *text = expand(field, TextRole::Launch, text)?;
+            }
+        }
+        if let Some(key) = &self.api_key {
+            let key = expand("api_key", TextRole::Value, key.expose())?;
+            resolved.api_key = (!key.is_empty()).then(|| Secret::new(key));
+        }
+        Ok(resolved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{ConfigFile, Scope, load};
+
+    fn loaded(scope: Scope, text: &str) -> Result<(Option<ModelEntry>, String), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("switchboard.toml");
+        std::fs::write(&path, text).unwrap();
+        let config = load(&[ConfigFile::new(path, scope)]).map_err(|error| error.to_string())?;
+        let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+        Ok((config.model, warnings.join("\n")))
+    }
+
+    const TEXT: &str = "[model]\nvendor = 'openai-chat'\nname = 'm'\n\
+                        base_url = 'http://${HOST}:1'\napi_key = '${KEY}'\n";
+
+    #[test]
+    fn references_are_expanded_and_the_key_never_prints() {
+        let (model, warnings) = loaded(Scope::User, TEXT).unwrap();
+        assert_eq!(warnings, "");
+        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let environment = Environment::new([set("HOST", "h"), set("KEY", "sk-1")]);
+        let resolved = model.clone().unwrap().resolve(&environment).unwrap();
+        assert_eq!(resolved.base_url.as_deref(), Some("http://h:1"));
+        assert!(!format!("{resolved:?}").contains("sk-1"));
+        assert_eq!(resolved.api_key.unwrap().expose(), "sk-1");
+        let without = model.unwrap().resolve(&Environment::new([])).unwrap();
+        assert_eq!(without.api_key, None);
+    }
+
+    /// A project that chose the model would get the key of whoever opens it.
+    #[test]
+    fn a_projects_model_is_ignored() {
+        let (model, warnings) = loaded(Scope::Project, TEXT).unwrap();
+        assert_eq!(model, None);
+        assert!(
+            warnings.contains("only your own file decides"),
+            "{warnings}"
+        );
+    }
+
+    #[test]
+    fn a_model_needs_a_known_vendor() {
+        for text in ["[model]\nname = 'm'\n", "[model]\nvendor = 'acme'\n"] {
+            let error = loaded(Scope::User, text).unwrap_err();
+            assert!(error.contains("vendor"), "{error}");
+        }
+    }
+}
