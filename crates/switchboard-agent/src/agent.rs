@@ -28,6 +28,7 @@ use offered::OfferedTools;
 pub use summary::{AgentLimits, CallDecision, CallRecord, RunSummary, StopReason};
 
 mod calls;
+mod instructions;
 mod offered;
 mod summary;
 
@@ -42,6 +43,9 @@ pub struct Agent {
     system: String,
     limits: AgentLimits,
     cache_key: String,
+    /// What servers said about their use when the conversation began. Fixed, since it stands at the
+    /// beginning of each request.
+    instructions: Option<String>,
     tools: OfferedTools,
     conversation: Conversation,
     /// The turn whose calls are under way. It is kept here so that a run that is dropped leaves a
@@ -96,6 +100,7 @@ impl Agent {
             system: String::new(),
             limits: AgentLimits::default(),
             cache_key: format!("{:016x}", fastrand::u64(..)),
+            instructions: None,
             conversation: Conversation::new(),
             awaiting: None,
         }
@@ -175,7 +180,13 @@ impl Agent {
         if let Some(note) = late.note {
             self.conversation.add_note(note);
         }
-        let system = self.tools.system_prompt(&self.system);
+        let instructions = self
+            .instructions
+            .get_or_insert_with(|| instructions::of_servers(&self.host));
+        let deferred = self.tools.deferred_prompt();
+        let sections = [&*self.system, &**instructions, &*deferred];
+        let sections = sections.into_iter().filter(|section| !section.is_empty());
+        let system = sections.collect::<Vec<_>>().join("\n\n");
         let context = TurnContext {
             conversation: &self.conversation,
             system: &system,

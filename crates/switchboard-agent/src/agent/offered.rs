@@ -78,13 +78,11 @@ impl OfferedTools {
         &self.list
     }
 
-    /// The system prompt, with the names of deferred tools after it.
-    pub(super) fn system_prompt(&self, system: &str) -> String {
-        let names = self.deferred_names.as_deref().unwrap_or_default();
-        match (system.is_empty(), names.is_empty()) {
-            (_, true) => system.to_owned(),
-            (true, false) => format!("{DEFERRED_INTRODUCTION}\n{names}"),
-            (false, false) => format!("{system}\n\n{DEFERRED_INTRODUCTION}\n{names}"),
+    /// What the system prompt says about deferred tools. Empty where there are none.
+    pub(super) fn deferred_prompt(&self) -> String {
+        match self.deferred_names.as_deref() {
+            None | Some("") => String::new(),
+            Some(names) => format!("{DEFERRED_INTRODUCTION}\n{names}"),
         }
     }
 
