@@ -4,9 +4,9 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
@@ -16,7 +16,9 @@ use switchboard_testkit::{Chaos, Step};
 /// A home with a server that has the tool `greet`.
 fn home(more: &str) -> Home {
     let home = Home::new();
-    let server = Chaos::new().tool("greet", Step::text("hello\u{200b} \u{1b}[31mred"));
+    let mut server = Chaos::new().tool("greet", Step::text("hello\u{200b} \u{1b}[31mred"));
+    server.script.instructions = Some("greet with care".to_owned());
+    let server = server.tool("hang", Step::Drop);
     home.user_file(&format!("{more}\n{}", server.entry("s").render()));
     home
 }
@@ -186,6 +188,8 @@ fn a_vendors_model_calls_a_tool_and_reads_its_result() {
         (Some(0), "It said \u{1b}[1mhello.\n", "")
     );
     let requests = vendor.join().unwrap();
+    // What the server says of itself is quoted.
+    assert!(requests[0].contains("> greet with care"), "{}", requests[0]);
     assert!(requests[0].contains("Bearer sk-mine"), "{}", requests[0]);
     assert!(requests[0].contains("\"mcp__s__greet\""), "{}", requests[0]);
     assert!(requests[1].contains("hello"), "{}", requests[1]);
@@ -211,6 +215,36 @@ fn a_model_that_does_not_answer_ends_with_its_exit_code() {
         assert!(!ran.stderr.contains("sk-mine"), "{ran:?}");
         vendor.join().unwrap();
     }
+}
+
+#[test]
+fn a_vendor_without_a_key_is_not_asked() {
+    let words = ["run", "-p", "hello", "--model", "anthropic/x"];
+    let ran = home("").run(&words);
+    assert_eq!((ran.code, &*ran.stdout), (Some(4), ""), "{ran:?}");
+    assert!(ran.stderr.contains("ANTHROPIC_API_KEY"), "{ran:?}");
+}
+
+#[test]
+fn an_interrupt_ends_the_call_and_the_run() {
+    let home = home("");
+    let words = ["run", "-p", "call mcp__s__hang {}", "--allow", "s"];
+    let words = [&words[..], &["--output", "stream-json"]].concat();
+    let mut child = home
+        .command(&words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.contains("call_started"), "{line}");
+    let interrupted = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupted.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use switchboard::config::{Dialect, RuleText};
 use switchboard_agent::conversation::FinishReason;
+use switchboard_agent::refusal::ToolTreatment;
 use switchboard_agent::{
     Agent, AgentEvent, AgentLimits, ModelFault, RunSummary, StopReason, TurnDelta, TurnEvent,
     UserMessage,
@@ -164,15 +165,23 @@ fn show_progress(event: &AgentEvent) {
             wait.as_secs_f64()
         )),
         AgentEvent::Model(TurnEvent::ToolRefused { name, treatment }) => output::notice(&format!(
-            "the vendor refused the tool {}: {}",
+            "the vendor refused the tool {}, so {}",
             escaped(name),
-            escaped(&format!("{treatment:?}"))
+            escaped(&describe_treatment(treatment))
         )),
         AgentEvent::CallStarted { server, tool, .. } => {
             progress::show(format!("calling {}/{}", escaped(server), escaped(tool)));
         }
         AgentEvent::CallEnded { .. } => progress::show("waiting for the model".to_owned()),
         _ => {}
+    }
+}
+
+/// What was done about a tool that the vendor refused, with the vendor's words.
+fn describe_treatment(treatment: &ToolTreatment) -> String {
+    match treatment {
+        ToolTreatment::Loosened { words } => format!("its schema was simplified: {words}"),
+        ToolTreatment::Withheld { words } => format!("it is not offered: {words}"),
     }
 }
 
@@ -283,6 +292,6 @@ impl From<ModelFault> for Failure {
             2 => Code::Usage,
             _ => Code::Answered,
         };
-        Self::new(code, escaped(&fault.to_string()).to_string())
+        Self::new(code, escaped(&fault.to_string()))
     }
 }

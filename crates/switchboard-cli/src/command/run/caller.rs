@@ -36,7 +36,7 @@ impl Caller for RunCaller {
                 format!("nobody is there to ask; `--allow {rule}` would allow it")
             }
         };
-        let advice = escaped(&advice).to_string();
+        let advice = escaped(&advice);
         output::notice(&format!(
             "server \"{server}\", tool {}: denied: {advice}",
             escaped(tool)

@@ -23,6 +23,16 @@ pub(super) fn choose(setup: &Setup, given: Option<&str>) -> Result<Box<dyn Model
         output::notice(&format!("model {}", DemoModel.description()));
         return Ok(Box::new(DemoModel));
     }
+    if let (true, None, [variable, ..]) = (
+        settings.is_vendors_own(),
+        &settings.api_key,
+        settings.vendor.key_variables(),
+    ) {
+        let host = settings.host();
+        let message = format!("model \"{}\" at {host}: there is no key", settings.name);
+        return Err(Failure::new(Code::Login, escaped(&message))
+            .hint(format!("set {variable}, or `api_key` in [model]")));
+    }
     let model = HttpModel::new(settings).map_err(|error| usage(error.to_string()))?;
     Ok(Box::new(model))
 }
@@ -89,7 +99,7 @@ fn vendor_of(word: &str) -> Option<ModelVendor> {
 }
 
 fn usage(message: String) -> Failure {
-    Failure::new(Code::Usage, escaped(&message).to_string())
+    Failure::new(Code::Usage, escaped(&message))
 }
 
 #[cfg(test)]
