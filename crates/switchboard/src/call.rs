@@ -1,5 +1,4 @@
-//! The story of one call: resolve, validate, decide, approve, call, return. Each station is a leaf
-//! that returns.
+//! One call: resolve, validate, decide, approve, send, return. Each step is a function of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

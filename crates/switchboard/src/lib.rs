@@ -109,7 +109,7 @@ pub mod result;
 /// What a person could do about a failure.
 pub mod hint;
 
-/// The story of one call.
+/// One call, from its name to its result.
 pub mod call;
 
 /// What happened that belongs to no call.
