@@ -25,7 +25,7 @@ pub struct ServerConfig {
     /// `false`: never spawned, still listed.
     pub enabled: bool,
     /// `true`: no confirmation for any of its tools. Always `false` for a project file's entry:
-    /// see [`ProjectPermissions::trusted`].
+    /// see `ProjectPermissions::trusted`.
     pub trust: bool,
     /// Whether the server sends requests to the caller during calls; decides whether calls of
     /// different callers may overlap.

@@ -193,7 +193,7 @@ pub struct ApprovalRequest {
     /// An `ask` rule wants a fresh answer each time: only once or no.
     pub once_only: bool,
     /// The kind of file its server stands in: which answers there are
-    /// ([`crate::config::Rules::answers`]).
+    /// (`DialectProfile::approval_choices`).
     pub dialect: Dialect,
 }
 

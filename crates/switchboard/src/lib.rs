@@ -1,7 +1,7 @@
 //! Every MCP server you use, behind one gate.
 //!
 //! A [`Host`] reads a configuration, keeps its servers alive, offers what they offer as one
-//! [`Catalog`](catalog::Catalog), asks before each call, and returns every result as the server
+//! [`Catalog`], asks before each call, and returns every result as the server
 //! sent it.
 //!
 //! ```no_run
@@ -36,7 +36,7 @@
 //! - `http` (default): servers that are reached by a URL, over Streamable HTTP and HTTP+SSE, with
 //!   headers and static tokens. Without it, an entry with a `url` fails and says so.
 //! - `oauth` (implies `http`): logging in to them (`Host::login`). Without it, a server that wants
-//!   a login is in [`State::NeedsLogin`](server::State::NeedsLogin) until its entry brings a token.
+//!   a login is in [`State::NeedsLogin`] until its entry brings a token.
 //! - `keyring` (implies `oauth`): logins are kept in the system keyring. Without it they are kept
 //!   in a file that only its owner can read.
 //! - `watch`: `Host::watch` applies changes of the configuration files while servers run.

@@ -16,7 +16,7 @@ static IS_LAUNCHER_READY: AtomicBool = AtomicBool::new(false);
 /// end with this process, whatever ends it.
 ///
 /// Linux only; elsewhere, and without this call, servers are kept in process groups: what they
-/// started may outlive a `kill -9` of this process ([`Host::keeping`] says which of the two holds).
+/// started may outlive a `kill -9` of this process ([`Host::containment`] says which of the two holds).
 pub fn launcher_main() {
     launch::launcher_main();
     IS_LAUNCHER_READY.store(true, Ordering::Relaxed);
