@@ -253,7 +253,7 @@ async fn undictated(entry: &str) -> (Host, Scratch) {
 async fn call(host: &Host, tool: &str) -> String {
     let caller: Arc<dyn Caller> = person("person");
     match host
-        .call(Call::new(tool, switchboard::wire::RawJson::from_value(&json!({}))).caller(caller))
+        .call_with(Call::new(tool, json!({})).caller(caller))
         .await
     {
         Ok(result) => result.raw.as_str().to_owned(),
