@@ -23,7 +23,8 @@ pub struct ModelPrice {
 }
 
 /// Names of models and their prices (input, output, cache read, cache write). A row holds for its
-/// name and for dated releases of it. Prices of the vendors' lists for standard requests.
+/// name and for dated releases of it. Only prices that were compared with a published list; others
+/// are unknown until the settings have them.
 const PRICES: &[(&str, f64, f64, f64, f64)] = &[
     ("claude-3-haiku", 0.25, 1.25, 0.03, 0.30),
     ("claude-3-5-haiku", 0.80, 4.0, 0.08, 1.0),
@@ -44,13 +45,8 @@ const PRICES: &[(&str, f64, f64, f64, f64)] = &[
     ("gpt-4.1", 2.0, 8.0, 0.50, 2.0),
     ("gpt-4.1-mini", 0.40, 1.60, 0.10, 0.40),
     ("gpt-4.1-nano", 0.10, 0.40, 0.025, 0.10),
-    ("o3", 2.0, 8.0, 0.50, 2.0),
     ("o4-mini", 1.10, 4.40, 0.275, 1.10),
-    ("gpt-5", 1.25, 10.0, 0.125, 1.25),
     ("gpt-5-mini", 0.25, 2.0, 0.025, 0.25),
-    ("gpt-5-nano", 0.05, 0.40, 0.005, 0.05),
-    ("gemini-2.5-flash", 0.30, 2.50, 0.03, 0.30),
-    ("gemini-2.5-flash-lite", 0.10, 0.40, 0.01, 0.10),
 ];
 
 impl ModelPrice {
@@ -121,8 +117,8 @@ impl CostSum {
     }
 }
 
-/// Whether `model` is `name` or a dated release of it: `gpt-5-2025-08-07` is a release of `gpt-5`,
-/// `gpt-5-mini` and `gpt-5.2` are not.
+/// Whether `model` is `name` or a dated release of it: `gpt-4.1-2025-04-14` is a release of
+/// `gpt-4.1`, `gpt-4.1-mini` is not.
 fn is_release_of(model: &str, name: &str) -> bool {
     let Some(rest) = model.strip_prefix(name) else {
         return false;
@@ -143,10 +139,10 @@ mod tests {
     #[test]
     fn only_the_model_itself_and_its_dated_releases_have_its_price() {
         let price = |name| ModelPrice::of(&ModelSettings::new(ModelVendor::OpenAi, name));
-        assert_eq!(price("gpt-5").map(|price| price.input), Some(1.25));
-        assert_eq!(price("gpt-5-2025-08-07"), price("gpt-5"));
-        assert_eq!(price("gpt-5-mini").map(|price| price.input), Some(0.25));
-        for unknown in ["gpt-5.2", "gpt-5-pro", "gpt-50", "llama"] {
+        assert_eq!(price("gpt-4.1").map(|price| price.input), Some(2.0));
+        assert_eq!(price("gpt-4.1-2025-04-14"), price("gpt-4.1"));
+        assert_eq!(price("gpt-4.1-mini").map(|price| price.input), Some(0.4));
+        for unknown in ["gpt-4.2", "gpt-4.1-pro", "gpt-4.10", "llama"] {
             assert_eq!(price(unknown), None, "{unknown}");
         }
         assert_eq!(

@@ -62,7 +62,7 @@ impl InFlightCall {
                 .map_err(SamplingRefusal::rejected)?,
             None => {
                 return Err(SamplingRefusal::rejected(
-                    "nobody is there to let it".to_owned(),
+                    "it needs approval, and there is nobody to ask".to_owned(),
                 ));
             }
         }

@@ -30,10 +30,10 @@ impl Caller for RunCaller {
         let (server, tool) = (&request.id.server, request.id.tool.as_wire());
         let because = &request.because;
         let advice = match request.once_only {
-            true => format!("it is asked about each time ({because}), and nobody is there to ask"),
+            true => format!("approval needed each time ({because}), and `run` cannot ask"),
             false => {
                 let rule = hints::quoted(&format!("{server}/{tool}"));
-                format!("nobody is there to ask; `--allow {rule}` would allow it")
+                format!("approval needed, and `run` cannot ask; allow it with `--allow {rule}`")
             }
         };
         let advice = escaped(&advice);
@@ -46,7 +46,7 @@ impl Caller for RunCaller {
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         output::notice(&format!(
-            "server \"{}\" asked a question: declined, nobody is there to answer",
+            "server \"{}\" asked a question: declined, because `run` cannot ask",
             question.server
         ));
         Box::pin(async { ElicitAnswer::Decline })
