@@ -1,0 +1,1 @@
+//! A [`Host`](switchboard::Host) offered to MCP clients as one MCP server.
