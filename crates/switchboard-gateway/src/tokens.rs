@@ -1,0 +1,282 @@
+//! The bearer tokens of clients: one per client, stored as digests in a file that only its owner
+//! can read.
+//!
+//! The name of a token is the client's principal: rules, sessions and the audit log use it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use serde::{Deserialize, Serialize};
+
+use crate::private_file;
+use crate::seal::random;
+
+/// The file of the tokens, in the state folder.
+const TOKEN_FILE: &str = "gateway-tokens.json";
+
+/// Begins every token, so that scanners for leaked secrets recognise it.
+const TOKEN_PREFIX: &str = "swb_";
+
+/// A revoked token is refused after this time at the latest.
+const REREAD_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The tokens in the state folder.
+#[derive(Debug)]
+pub struct ClientTokens {
+    path: PathBuf,
+    cache: Mutex<TokenCache>,
+}
+
+/// A token as it is stored and listed: never the token itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredToken {
+    /// The BLAKE3 digest of the token, in hexadecimal.
+    digest: String,
+    /// When it was made, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+#[derive(Debug, Default)]
+struct TokenCache {
+    tokens: Vec<(String, blake3::Hash)>,
+    /// The file's modification time and inode when it was read.
+    version: Option<(SystemTime, u64)>,
+    checked: Option<Instant>,
+}
+
+/// Why a token cannot be made or revoked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// The name cannot be a client's name.
+    #[error("a client's name has 1 to 64 characters of a-z, A-Z, 0-9, \".\", \"_\" and \"-\"")]
+    Name,
+    /// There is one already.
+    #[error("client \"{0}\" has a token already")]
+    Exists(String),
+    /// There is none.
+    #[error("client \"{0}\" has no token")]
+    Unknown(String),
+    /// The file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl ClientTokens {
+    /// The tokens in this state folder. Reads nothing yet.
+    pub fn new(state_folder: &Path) -> Self {
+        Self {
+            path: state_folder.join(TOKEN_FILE),
+            cache: Mutex::default(),
+        }
+    }
+
+    /// Makes a token for a client. It is returned once and cannot be shown again.
+    pub fn create(&self, name: &str) -> Result<String, TokenError> {
+        check_client_name(name)?;
+        self.change(|tokens| {
+            if tokens.contains_key(name) {
+                return Ok(Err(TokenError::Exists(name.to_owned())));
+            }
+            let token = format!("{TOKEN_PREFIX}{}", BASE64.encode(random::<32>()?));
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let stored = StoredToken {
+                digest: blake3::hash(token.as_bytes()).to_hex().to_string(),
+                created_unix_s: now.unwrap_or_default().as_secs(),
+            };
+            tokens.insert(name.to_owned(), stored);
+            Ok(Ok(token))
+        })
+    }
+
+    /// Revokes a client's token. A running gateway notices within a second.
+    pub fn revoke(&self, name: &str) -> Result<(), TokenError> {
+        self.change(|tokens| {
+            let removed = tokens.remove(name);
+            Ok(removed
+                .map(|_| ())
+                .ok_or_else(|| TokenError::Unknown(name.to_owned())))
+        })
+    }
+
+    /// All tokens by client.
+    pub fn list(&self) -> Result<BTreeMap<String, StoredToken>, TokenError> {
+        private_file::read(&self.path)
+            .and_then(parse)
+            .map_err(|source| self.fault(source))
+    }
+
+    /// The client that a token belongs to. Comparing takes the same time whatever was given.
+    pub fn client_of(&self, token: &str) -> Option<String> {
+        let digest = blake3::hash(token.as_bytes());
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let is_fresh = cache
+            .checked
+            .is_some_and(|checked| now - checked < REREAD_INTERVAL);
+        if !is_fresh {
+            self.reread(&mut cache, now);
+        }
+        if let Some(client) = find(&cache.tokens, &digest) {
+            return Some(client);
+        }
+        // A token that was made a moment ago works at once.
+        self.reread(&mut cache, now);
+        find(&cache.tokens, &digest)
+    }
+
+    fn reread(&self, cache: &mut TokenCache, now: Instant) {
+        use std::os::unix::fs::MetadataExt;
+        let version = std::fs::metadata(&self.path)
+            .ok()
+            .and_then(|metadata| Some((metadata.modified().ok()?, metadata.ino())));
+        cache.checked = Some(now);
+        if version.is_some() && version == cache.version {
+            return;
+        }
+        cache.version = version;
+        // A file that cannot be read lets nobody in.
+        let tokens = self.list().unwrap_or_else(|error| {
+            tracing::warn!("no client can connect over HTTP: {error}");
+            BTreeMap::new()
+        });
+        cache.tokens = tokens
+            .into_iter()
+            .filter_map(|(name, token)| Some((name, blake3::Hash::from_hex(&token.digest).ok()?)))
+            .collect();
+    }
+
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<String, StoredToken>) -> io::Result<Result<T, TokenError>>,
+    ) -> Result<T, TokenError> {
+        let changed = private_file::update(&self.path, |text| {
+            let mut tokens = parse(text)?;
+            let outcome = change(&mut tokens)?;
+            let text = outcome
+                .is_ok()
+                .then(|| serde_json::to_string_pretty(&tokens))
+                .transpose()?;
+            Ok((text, outcome))
+        });
+        changed.map_err(|source| self.fault(source))?
+    }
+
+    fn fault(&self, source: io::Error) -> TokenError {
+        TokenError::File {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// Checks a name that a person gives to a client.
+pub fn check_client_name(name: &str) -> Result<(), TokenError> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if (1..=64).contains(&name.len()) && name.bytes().all(is_valid) {
+        Ok(())
+    } else {
+        Err(TokenError::Name)
+    }
+}
+
+fn find(tokens: &[(String, blake3::Hash)], digest: &blake3::Hash) -> Option<String> {
+    // Hashes compare in constant time; all are compared.
+    let mut found = None;
+    for (name, stored) in tokens {
+        if stored == digest {
+            found = Some(name);
+        }
+    }
+    found.cloned()
+}
+
+fn parse(text: Option<String>) -> io::Result<BTreeMap<String, StoredToken>> {
+    text.map_or(Ok(BTreeMap::new()), |text| {
+        serde_json::from_str(&text).map_err(io::Error::from)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// T19: a token belongs to one client, is stored as a digest only, and ends when revoked.
+    #[test]
+    fn t19_a_token_names_its_client_until_it_is_revoked() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, elsewhere) = (
+            ClientTokens::new(folder.path()),
+            ClientTokens::new(folder.path()),
+        );
+        assert_eq!(here.client_of("swb_unknown"), None);
+        let token = elsewhere.create("codex").unwrap();
+        assert_eq!(here.client_of(&token).as_deref(), Some("codex"));
+        let other = elsewhere.create("gemini").unwrap();
+        assert_eq!(here.client_of(&other).as_deref(), Some("gemini"));
+        assert_eq!(here.client_of(&token[1..]), None);
+        assert_eq!(here.client_of(&format!("{token} ")), None);
+        assert!(matches!(
+            here.create("codex"),
+            Err(TokenError::Exists(name)) if name == "codex"
+        ));
+
+        let path = folder.path().join(TOKEN_FILE);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(&token));
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let names: Vec<_> = here.list().unwrap().into_keys().collect();
+        assert_eq!(names, ["codex", "gemini"]);
+
+        elsewhere.revoke("codex").unwrap();
+        here.cache.lock().unwrap().checked = None;
+        assert_eq!(here.client_of(&token), None);
+        assert_eq!(here.client_of(&other).as_deref(), Some("gemini"));
+        assert!(matches!(here.revoke("codex"), Err(TokenError::Unknown(_))));
+    }
+
+    #[test]
+    fn names_that_no_rule_could_name_are_refused() {
+        for name in ["", "a b", "ü", "a/b", "a\n", &"a".repeat(65)] {
+            assert!(
+                matches!(check_client_name(name), Err(TokenError::Name)),
+                "{name:?}"
+            );
+        }
+        for name in ["codex", "Claude-Code_2.1", &"a".repeat(64)] {
+            assert!(check_client_name(name).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_lets_nobody_in_and_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = ClientTokens::new(folder.path());
+        let token = tokens.create("codex").unwrap();
+        std::fs::write(folder.path().join(TOKEN_FILE), "{").unwrap();
+        tokens.cache.lock().unwrap().checked = None;
+        assert_eq!(tokens.client_of(&token), None);
+        assert!(matches!(
+            tokens.create("gemini"),
+            Err(TokenError::File { .. })
+        ));
+        assert_eq!(
+            std::fs::read_to_string(folder.path().join(TOKEN_FILE)).unwrap(),
+            "{"
+        );
+    }
+}
