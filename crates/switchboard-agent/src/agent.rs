@@ -15,21 +15,33 @@
 //! # }
 //! ```
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use switchboard::{Caller, Host};
 
+use crate::compact::TokenEstimate;
 use crate::conversation::{AwaitingResults, CallOutcome, Conversation, ModelTurn, UserMessage};
 use crate::fault::ModelFault;
-use crate::model::{Model, TurnContext, TurnEvent};
-use crate::price::turn_cost;
+use crate::model::{Model, ModelSettings, TurnContext, TurnEvent};
+use crate::price::{CostSum, turn_cost};
+use crate::session::recorder::SessionRecorder;
+use crate::session::{RequestPrefix, SessionRecord};
+use crate::tools::ToolList;
+use crate::usage::TokenUsage;
+use crate::wire::WireRequest;
 use offered::OfferedTools;
 
+pub use compaction::Compaction;
+pub use context::{ContextBreakdown, ServerContext};
 pub use summary::{AgentLimits, CallDecision, CallRecord, RunSummary, StopReason};
 
 mod calls;
+mod compaction;
+mod context;
 mod instructions;
 mod offered;
+mod sessions;
 mod summary;
 
 /// A host of servers, a model, and a conversation between them.
@@ -42,15 +54,23 @@ pub struct Agent {
     caller: Arc<dyn Caller>,
     system: String,
     limits: AgentLimits,
-    cache_key: String,
-    /// What servers said about their use when the conversation began. Fixed, since it stands at the
-    /// beginning of each request.
-    instructions: Option<String>,
+    /// What each request begins with. It is fixed with the first one, since vendors cache it.
+    prefix: Option<RequestPrefix>,
     tools: OfferedTools,
     conversation: Conversation,
     /// The turn whose calls are under way. It is kept here so that a run that is dropped leaves a
     /// conversation that can be continued.
     awaiting: Option<AwaitingResults>,
+    recorder: SessionRecorder,
+    /// The settings that the session file has.
+    recorded_model: Option<ModelSettings>,
+    /// Names of refused tools that the session file has.
+    recorded_refusals: HashSet<String>,
+    estimate: TokenEstimate,
+    /// How many tokens the model can read, as its vendor said when the conversation was too long.
+    learned_limit: Option<u64>,
+    usage: TokenUsage,
+    cost: CostSum,
 }
 
 /// What happens during a run.
@@ -79,6 +99,15 @@ pub enum AgentEvent {
         /// What the model reads.
         outcome: CallOutcome,
     },
+    /// The conversation fills the context: the model is asked for a summary of it.
+    CompactionStarted,
+    /// A summary took the place of the oldest entries.
+    Compacted(Compaction),
+    /// The session file cannot be written; the conversation goes on without it.
+    NotSaved {
+        /// Why.
+        message: String,
+    },
 }
 
 /// Gets the events of a run.
@@ -99,10 +128,16 @@ impl Agent {
             caller,
             system: String::new(),
             limits: AgentLimits::default(),
-            cache_key: format!("{:016x}", fastrand::u64(..)),
-            instructions: None,
+            prefix: None,
             conversation: Conversation::new(),
             awaiting: None,
+            recorder: SessionRecorder::default(),
+            recorded_model: None,
+            recorded_refusals: HashSet::new(),
+            estimate: TokenEstimate::default(),
+            learned_limit: None,
+            usage: TokenUsage::default(),
+            cost: CostSum::default(),
         }
     }
 
@@ -119,16 +154,39 @@ impl Agent {
         self
     }
 
-    /// Continues an earlier conversation.
-    pub fn conversation(mut self, conversation: Conversation) -> Self {
-        self.conversation = conversation;
-        self
+    /// The model that is asked.
+    pub fn model(&self) -> &dyn Model {
+        &*self.model
+    }
+
+    /// Asks another model from now on. It gets the conversation so far; what requests begin with is
+    /// made anew.
+    pub fn set_model(&mut self, model: Box<dyn Model>) {
+        self.close_turn();
+        self.model = model;
+        self.learned_limit = None;
+        self.forget_prefix();
+    }
+
+    /// The tools that the model was offered so far.
+    pub fn tools(&self) -> &ToolList {
+        self.tools.list()
     }
 
     /// The conversation so far. Calls of a run that was dropped are cancelled in it.
     pub fn history(&mut self) -> &Conversation {
         self.close_turn();
         &self.conversation
+    }
+
+    /// What all turns of the session used.
+    pub fn usage(&self) -> TokenUsage {
+        self.usage
+    }
+
+    /// What all turns of the session cost.
+    pub fn cost(&self) -> CostSum {
+        self.cost
     }
 
     /// Runs a message of the person to the end: until the model calls no more tools, or a limit is
@@ -149,11 +207,14 @@ impl Agent {
         sink: EventSink<'_>,
     ) -> Result<RunSummary, ModelFault> {
         self.close_turn();
+        self.recorder.record(&SessionRecord::User(message.clone()));
         self.conversation.add_user_message(message);
         let mut summary = RunSummary::default();
         loop {
-            let turn = self.next_turn(sink).await?;
-            summary.add_turn(&turn, turn_cost(self.model.settings(), &turn.usage));
+            let turn = self.next_turn(&mut summary, sink).await?;
+            let cost = turn_cost(self.model.settings(), &turn.usage);
+            self.count(turn.usage, cost);
+            summary.add_turn(&turn, cost);
             let has_calls = turn.calls().next().is_some();
             self.awaiting = Some(std::mem::take(&mut self.conversation).reply(turn));
             let stop = match has_calls {
@@ -162,48 +223,126 @@ impl Agent {
             };
             match stop {
                 None => self.make_calls(&mut summary, sink).await,
-                Some(reason) => {
-                    self.deny_calls(reason, &mut summary, sink);
-                    self.close_turn();
-                    summary.stop = reason;
-                    return Ok(summary);
-                }
+                Some(reason) => self.deny_calls(reason, &mut summary, sink),
             }
             self.close_turn();
+            if let Some(error) = self.recorder.take_error() {
+                let message = error.to_string();
+                sink(AgentEvent::NotSaved { message });
+            }
+            if let Some(reason) = stop {
+                summary.stop = reason;
+                return Ok(summary);
+            }
         }
     }
 
-    /// Asks the model for one turn, with the tools that the host offers now.
-    async fn next_turn(&mut self, sink: EventSink<'_>) -> Result<ModelTurn, ModelFault> {
-        let late = self.tools.update(self.host.catalog());
-        self.conversation.add_loaded_tools(late.loaded);
-        if let Some(note) = late.note {
-            self.conversation.add_note(note);
-        }
-        let instructions = self
-            .instructions
-            .get_or_insert_with(|| instructions::of_servers(&self.host));
-        let deferred = self.tools.deferred_prompt();
-        let sections = [&*self.system, &**instructions, &*deferred];
-        let sections = sections.into_iter().filter(|section| !section.is_empty());
-        let system = sections.collect::<Vec<_>>().join("\n\n");
-        let context = TurnContext {
-            conversation: &self.conversation,
-            system: &system,
-            tools: self.tools.list(),
-            cache_key: &self.cache_key,
+    /// Asks the model for one turn, with the tools that the host offers now. A conversation that
+    /// is too long is made short first.
+    async fn next_turn(
+        &mut self,
+        summary: &mut RunSummary,
+        sink: EventSink<'_>,
+    ) -> Result<ModelTurn, ModelFault> {
+        self.begin_request();
+        self.compact_if_due(summary, sink).await?;
+        let asked = self.ask(sink).await;
+        let (turn, request) = match asked {
+            Err(fault) if self.compact_after(&fault, summary, sink).await? => {
+                self.ask(sink).await?
+            }
+            asked => asked?,
         };
-        let mut show = |event| sink(AgentEvent::Model(event));
-        self.model.turn(context, &mut show).await
+        self.estimate.calibrate(self.context_bytes(), &turn.usage);
+        self.record_turn(&turn, request);
+        Ok(turn)
     }
 
-    /// Ends the turn whose calls were under way.
+    /// Brings the beginning of the next request up to date, and records it.
+    fn begin_request(&mut self) {
+        let update = self.tools.update(self.host.catalog());
+        self.record_model();
+        if self.prefix.is_none() {
+            let prefix = RequestPrefix {
+                system: self.system_prompt(),
+                cache_key: format!("{:016x}", fastrand::u64(..)),
+            };
+            self.recorder.record(&SessionRecord::Prefix(prefix.clone()));
+            self.prefix = Some(prefix);
+        }
+        if let Some(record) = update.record {
+            self.recorder.record(&SessionRecord::Tools(record));
+        }
+        self.add_loaded_tools(update.loaded);
+        if let Some(text) = update.note {
+            let record = SessionRecord::Note { text: text.clone() };
+            self.recorder.record(&record);
+            self.conversation.add_note(text);
+        }
+    }
+
+    /// The person's system prompt, what servers say about their use, and the names of deferred
+    /// tools.
+    fn system_prompt(&self) -> String {
+        let instructions = instructions::of_servers(&self.host);
+        let deferred = self.tools.deferred_prompt();
+        let sections = [&*self.system, &*instructions, &*deferred].into_iter();
+        let sections = sections.filter(|section| !section.is_empty());
+        sections.collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Sends the conversation. Returns the turn and the request that it answers.
+    async fn ask(
+        &self,
+        sink: EventSink<'_>,
+    ) -> Result<(ModelTurn, Option<Box<WireRequest>>), ModelFault> {
+        let mut answered = None;
+        let mut show = |event| match event {
+            TurnEvent::RequestSent(request) => answered = Some(request),
+            event => sink(AgentEvent::Model(event)),
+        };
+        let context = self.turn_context(&self.conversation);
+        let turn = self.model.turn(context, &mut show).await?;
+        Ok((turn, answered))
+    }
+
+    fn turn_context<'a>(&'a self, conversation: &'a Conversation) -> TurnContext<'a> {
+        let prefix = self.prefix.as_ref();
+        TurnContext {
+            conversation,
+            system: prefix.map_or(&self.system, |prefix| &prefix.system),
+            tools: self.tools.list(),
+            cache_key: prefix.map_or("", |prefix| &prefix.cache_key),
+        }
+    }
+
+    /// Ends the turn whose calls were under way. Calls without a result are cancelled.
     fn close_turn(&mut self) {
         if let Some(awaiting) = self.awaiting.take() {
+            for (call, _) in awaiting.open_calls() {
+                let outcome = CallOutcome::Cancelled;
+                self.recorder
+                    .record(&SessionRecord::Result { call, outcome });
+            }
             self.conversation = awaiting.close();
-            self.conversation
-                .add_loaded_tools(self.tools.take_loaded_by_calls());
+            let names = self.tools.take_loaded_by_calls();
+            self.add_loaded_tools(names);
         }
+    }
+
+    fn add_loaded_tools(&mut self, names: Vec<String>) {
+        if !names.is_empty() {
+            let record = SessionRecord::ToolsLoaded {
+                names: names.clone(),
+            };
+            self.recorder.record(&record);
+            self.conversation.add_loaded_tools(names);
+        }
+    }
+
+    fn count(&mut self, usage: TokenUsage, cost: Option<f64>) {
+        self.usage += usage;
+        self.cost.add(cost);
     }
 }
 

@@ -80,16 +80,18 @@ pub fn summary_request(conversation: &Conversation, count: usize) -> Conversatio
     request
 }
 
+/// About how many bytes parts have in a request.
+pub fn parts_bytes(parts: &[ContentPart]) -> usize {
+    let bytes = parts.iter().map(|part| match part {
+        ContentPart::Text(text) => text.len(),
+        // Vendors count an image by its size in pixels, at most some thousand tokens.
+        ContentPart::Image(image) => image.base64.len().min(6000),
+    });
+    bytes.sum()
+}
+
 /// About how many bytes an entry has in a request.
 pub fn entry_bytes(entry: &HistoryEntry) -> usize {
-    let parts_bytes = |parts: &[ContentPart]| -> usize {
-        let bytes = parts.iter().map(|part| match part {
-            ContentPart::Text(text) => text.len(),
-            // Vendors count an image by its size in pixels, at most some thousand tokens.
-            ContentPart::Image(image) => image.base64.len().min(6000),
-        });
-        bytes.sum()
-    };
     match entry {
         HistoryEntry::User(message) => parts_bytes(&message.parts),
         HistoryEntry::Note(text) | HistoryEntry::Summary(text) => text.len(),

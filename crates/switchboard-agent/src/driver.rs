@@ -11,7 +11,8 @@ use crate::fault::{FaultKind, ModelFault};
 use crate::model::{
     Model, ModelSettings, SettingsError, TurnContext, TurnDelta, TurnEvent, TurnFuture,
 };
-use crate::refusal::RefusalMemory;
+use crate::refusal::{RefusalMemory, ToolTreatment};
+use crate::tools::ToolSpec;
 use crate::wire::{ModelWire, wire_of};
 
 mod attempt;
@@ -133,13 +134,15 @@ impl HttpModel {
         sink: &mut (dyn FnMut(TurnEvent) + Send),
     ) -> Result<ModelTurn, ModelFault> {
         let mut attempt = 1;
+        let request = self.wire.request(&self.settings, &context);
+        sink(TurnEvent::RequestSent(Box::new(request.clone())));
         loop {
             let mut has_started_call = false;
             let mut show = |delta: TurnDelta| {
                 has_started_call |= matches!(delta, TurnDelta::CallStarted { .. });
                 sink(TurnEvent::Delta(delta));
             };
-            let fault = match self.attempt(&context, &mut show).await {
+            let fault = match self.attempt(&request, &mut show).await {
                 Ok(turn) => return Ok(turn),
                 Err(fault) => fault,
             };
@@ -199,5 +202,9 @@ impl Model for HttpModel {
             let turn = self.turn_with_repair(context, sink).await;
             turn.map_err(|fault| self.name_in(fault))
         })
+    }
+
+    fn treatment(&self, tool: &ToolSpec) -> Option<ToolTreatment> {
+        self.lock_refusals().get(&self.settings, tool).cloned()
     }
 }

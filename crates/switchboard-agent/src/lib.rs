@@ -55,16 +55,18 @@
 //! [`session`] the file of a conversation, and [`compact`] makes a long one short. [`agent`] is the
 //! loop; it alone uses the host.
 
-pub use agent::{Agent, AgentEvent, AgentLimits, CallDecision, CallRecord, RunSummary, StopReason};
+pub use agent::{
+    Agent, AgentEvent, AgentLimits, CallDecision, CallRecord, Compaction, ContextBreakdown,
+    RunSummary, ServerContext, StopReason,
+};
 pub use conversation::{
     AwaitingResults, CallArguments, CallOutcome, ContentPart, Conversation, HistoryEntry,
     ModelTurn, ToolCall, ToolOutput, UserMessage,
 };
 pub use driver::HttpModel;
 pub use fault::{FaultKind, ModelFault};
-pub use model::{
-    ApiKey, DemoModel, Model, ModelSettings, ModelVendor, TurnContext, TurnDelta, TurnEvent,
-};
+pub use model::{DemoModel, Model, ModelSettings, ModelVendor, TurnContext, TurnDelta, TurnEvent};
+pub use session::{SessionError, SessionInfo, SessionStore};
 pub use tools::{ToolList, ToolSpec};
 pub use usage::TokenUsage;
 

@@ -6,10 +6,11 @@ use std::pin::Pin;
 use crate::conversation::{Conversation, ModelTurn};
 use crate::fault::ModelFault;
 use crate::refusal::ToolTreatment;
-use crate::tools::ToolList;
+use crate::tools::{ToolList, ToolSpec};
+use crate::wire::WireRequest;
 
 pub use demo::DemoModel;
-pub use settings::{ApiKey, ModelSettings, ModelVendor, SettingsError};
+pub use settings::{ModelSettings, ModelVendor, SettingsError};
 
 mod demo;
 mod settings;
@@ -32,6 +33,11 @@ pub trait Model: Send + Sync {
         context: TurnContext<'a>,
         sink: &'a mut (dyn FnMut(TurnEvent) + Send),
     ) -> TurnFuture<'a>;
+
+    /// What is done about a tool that the vendor refused before.
+    fn treatment(&self, _tool: &ToolSpec) -> Option<ToolTreatment> {
+        None
+    }
 }
 
 /// What a turn is asked for with.
@@ -63,6 +69,8 @@ pub enum TurnEvent {
         /// Why the one before failed.
         fault: ModelFault,
     },
+    /// A request was sent. The last one of a turn is the one that was answered.
+    RequestSent(Box<WireRequest>),
     /// The vendor refused a tool; the turn went on without it or with a simpler schema.
     ToolRefused {
         /// The name of the tool.

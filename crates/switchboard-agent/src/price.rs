@@ -1,13 +1,13 @@
 //! What turns cost: a small table of prices, which settings can override. A model that is not in
 //! the table has an unknown cost, never zero.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::ModelSettings;
 use crate::usage::TokenUsage;
 
 /// What a million tokens cost, in US dollars.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelPrice {
     /// Input outside the cache.

@@ -2,20 +2,24 @@
 //!
 //! Each line is one [`SessionRecord`]. Vendors' items and servers' results stand in it as strings
 //! that hold their JSON text, so they come back byte for byte. A crash can leave a cut last line
-//! and calls without results: [`SessionFile::load`] repairs both and says so.
+//! and calls without results: [`SessionFile::load`] repairs both and says so. What the model was
+//! asked with (system prompt, tools) is recorded too, so [`replay`] can build each request again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use serde::{Deserialize, Serialize};
-
-use crate::conversation::{CallOutcome, ModelTurn, UserMessage};
 
 pub use load::{LoadedSession, SessionRepair};
+pub use record::{RecordedRequest, RequestPrefix, SessionHeader, SessionRecord};
+pub use replay::{ReplayDifference, ReplayReport, replay};
+pub use store::{SessionInfo, SessionStore};
 
 mod load;
+mod reading;
+mod record;
+pub(crate) mod recorder;
+mod replay;
+mod store;
 
 #[cfg(test)]
 mod tests;
@@ -25,78 +29,6 @@ const VERSION: u32 = 1;
 
 /// No session is larger: what is loaded is held in memory.
 const MAX_FILE_BYTES: u64 = 512 << 20;
-
-/// One line of a session file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum SessionRecord {
-    /// The first line.
-    Session(SessionHeader),
-    /// What the person said.
-    User(UserMessage),
-    /// What the model answered.
-    Turn(Box<ModelTurn>),
-    /// The result of a call of the last turn.
-    Result {
-        /// The index of the call in its turn.
-        call: usize,
-        /// The result.
-        outcome: CallOutcome,
-    },
-    /// Tools that were loaded at this point.
-    ToolsLoaded {
-        /// Their names.
-        names: Vec<String>,
-    },
-    /// A note of the program to the model.
-    Note {
-        /// What it says.
-        text: String,
-    },
-    /// A summary took the place of the first entries.
-    Summary {
-        /// How many entries of the conversation it replaced.
-        replaced: usize,
-        /// The summary.
-        text: String,
-    },
-}
-
-/// What a session file begins with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionHeader {
-    /// The version of the format.
-    pub version: u32,
-    /// The id, which is the name of the file.
-    pub id: String,
-    /// When it began, in seconds since 1970.
-    pub started: u64,
-    /// The session that it was forked from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<String>,
-    /// The folder that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub folder: Option<PathBuf>,
-}
-
-impl SessionHeader {
-    /// A header with a new id: the time, and letters that keep two sessions of one second apart.
-    pub fn new(folder: Option<PathBuf>) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let started = now.map(|now| now.as_secs()).unwrap_or_default();
-        let letters: String = std::iter::repeat_with(fastrand::lowercase)
-            .take(6)
-            .collect();
-        Self {
-            version: VERSION,
-            id: format!("{started}-{letters}"),
-            started,
-            parent: None,
-            folder,
-        }
-    }
-}
 
 /// Why a session cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -124,6 +56,27 @@ pub enum SessionError {
         /// What is wrong.
         reason: String,
     },
+    /// The folder has none.
+    #[error("no session of this folder is stored")]
+    NoSession,
+    /// No session has the id.
+    #[error("no session has the id \"{0}\", or several ids begin with it")]
+    UnknownId(String),
+}
+
+impl SessionError {
+    fn file(path: &Path, error: io::Error) -> Self {
+        let path = path.to_owned();
+        Self::File { path, error }
+    }
+
+    fn unreadable(path: &Path, line: usize, reason: &str) -> Self {
+        Self::Unreadable {
+            path: path.to_owned(),
+            line,
+            reason: reason.to_owned(),
+        }
+    }
 }
 
 /// A session file that is open for appending. Only one process has it open at a time.
@@ -174,16 +127,33 @@ impl SessionFile {
             parent: Some(self.header.id.clone()),
             ..SessionHeader::new(self.header.folder.clone())
         };
-        let mut text = String::new();
-        self.file
-            .seek(SeekFrom::Start(0))
-            .and_then(|_| self.file.read_to_string(&mut text))
-            .map_err(|error| self.failed(error))?;
+        let text = self.text()?;
         let records = text.split_once('\n').map_or("", |(_, records)| records);
         let mut fork = Self::create(folder, header)?;
         let copied = fork.file.write_all(records.as_bytes());
         copied.map_err(|error| fork.failed(error))?;
         Ok(fork)
+    }
+
+    /// Copies the session into a new file that only its owner can read.
+    pub fn copy_to(&mut self, path: &Path) -> Result<(), SessionError> {
+        let text = self.text()?;
+        let failed = |error| SessionError::file(path, error);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        make_private(&mut options);
+        let mut copy = options.open(path).map_err(failed)?;
+        copy.write_all(text.as_bytes()).map_err(failed)
+    }
+
+    fn text(&mut self) -> Result<String, SessionError> {
+        let mut text = String::new();
+        let read = self
+            .file
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.file.read_to_string(&mut text));
+        read.map_err(|error| self.failed(error))?;
+        Ok(text)
     }
 
     /// The header.
@@ -197,8 +167,7 @@ impl SessionFile {
     }
 
     fn failed(&self, error: io::Error) -> SessionError {
-        let path = self.path.clone();
-        SessionError::File { path, error }
+        SessionError::file(&self.path, error)
     }
 }
 
@@ -207,33 +176,11 @@ pub fn path_of(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.jsonl"))
 }
 
-/// The session files of a folder, the one that changed last first.
-pub fn list(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut sessions: Vec<(SystemTime, PathBuf)> = entries
-        .map(|entry| entry.path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "jsonl")
-        })
-        .filter_map(|path| {
-            let metadata = std::fs::symlink_metadata(&path).ok()?;
-            let changed = metadata.modified().unwrap_or(UNIX_EPOCH);
-            metadata.is_file().then_some((changed, path))
-        })
-        .collect();
-    sessions.sort_by(|one, other| other.cmp(one));
-    sessions.into_iter().map(|(_, path)| path).collect()
-}
-
 fn lock(file: &File, path: &Path) -> Result<(), SessionError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(std::fs::TryLockError::WouldBlock) => Err(SessionError::InUse(path.to_owned())),
-        Err(std::fs::TryLockError::Error(error)) => Err(SessionError::File {
-            path: path.to_owned(),
-            error,
-        }),
+        Err(std::fs::TryLockError::Error(error)) => Err(SessionError::file(path, error)),
     }
 }
 

@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::json::JsonText;
 use crate::model::{ModelSettings, ModelVendor};
 use crate::refusal::ToolTreatment;
@@ -21,7 +23,7 @@ mod tests;
 
 /// A tool as it is offered to a model. Name and schema are already in a form that the vendor
 /// takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name that the model calls.
     pub name: String,
@@ -47,10 +49,41 @@ pub enum ToolState {
 /// A tool of the list.
 #[derive(Debug, Clone)]
 pub struct ListedTool {
-    /// The tool.
+    /// The tool, as the model sees it.
     pub spec: ToolSpec,
+    /// Its present definition, where that changed after the model saw it: the one that was sent
+    /// stays in its place, so that requests begin with the same bytes.
+    pub newer: Option<Box<ToolSpec>>,
     /// What the model sees of it.
     pub state: ToolState,
+}
+
+impl ListedTool {
+    /// Its present definition.
+    pub fn current(&self) -> &ToolSpec {
+        self.newer.as_deref().unwrap_or(&self.spec)
+    }
+
+    fn set_current(&mut self, spec: ToolSpec, was_sent: bool) {
+        if !was_sent {
+            self.spec = spec;
+        } else {
+            self.newer = (self.spec != spec).then(|| Box::new(spec));
+        }
+    }
+}
+
+/// A change of the list as a session records it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolListRecord {
+    /// Definitions of new and changed tools, and of those that came back.
+    pub specs: Vec<ToolSpec>,
+    /// Which of them are deferred, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deferred: Vec<String>,
+    /// Names of tools that are no longer offered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
 }
 
 /// All tools of a conversation.
@@ -71,6 +104,7 @@ pub struct ToolList {
 
 /// What an update of the list changed, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolListChange {
     /// New tools, or tools that came back.
     pub added: Vec<String>,
@@ -149,10 +183,10 @@ impl ToolList {
                     ToolState::Deferred
                 };
                 change.added.push(name);
-            } else if tool.spec != spec {
+            } else if *tool.current() != spec {
                 change.changed.push(name);
             }
-            tool.spec = spec;
+            tool.set_current(spec, self.has_started && self.loaded.contains(&index));
         }
         for (index, is_offered) in is_offered.into_iter().enumerate() {
             let tool = &mut self.tools[index];
@@ -162,6 +196,35 @@ impl ToolList {
             }
         }
         change
+    }
+
+    /// The change as a session records it. `None` where nothing changed.
+    pub fn record(&self, change: &ToolListChange) -> Option<ToolListRecord> {
+        let names = change.added.iter().chain(&change.changed);
+        let tools: Vec<&ListedTool> = names.filter_map(|name| self.get(name)).collect();
+        let deferred = tools
+            .iter()
+            .filter(|tool| tool.state == ToolState::Deferred);
+        let record = ToolListRecord {
+            deferred: deferred.map(|tool| tool.spec.name.clone()).collect(),
+            specs: tools.iter().map(|tool| tool.current().clone()).collect(),
+            removed: change.removed.clone(),
+        };
+        (record != ToolListRecord::default()).then_some(record)
+    }
+
+    /// Makes a recorded change again.
+    pub fn apply(&mut self, record: ToolListRecord) {
+        let is_kept = |tool: &&ListedTool| {
+            let name = &tool.spec.name;
+            tool.state != ToolState::Gone
+                && !record.removed.contains(name)
+                && !record.specs.iter().any(|spec| spec.name == *name)
+        };
+        let kept = self.tools.iter().filter(is_kept);
+        let mut offered: Vec<ToolSpec> = kept.map(|tool| tool.current().clone()).collect();
+        offered.extend(record.specs);
+        self.update(offered, |spec| record.deferred.contains(&spec.name));
     }
 
     /// Marks the beginning of the conversation: what is loaded from now on comes late. To be
@@ -278,7 +341,8 @@ impl ToolList {
             self.loaded.push(index);
             ToolState::Loaded
         };
-        self.tools.push(ListedTool { spec, state });
+        let newer = None;
+        self.tools.push(ListedTool { spec, newer, state });
     }
 
     fn is_full(&self) -> bool {

@@ -74,6 +74,12 @@ pub fn wire_of(vendor: ModelVendor) -> Option<&'static dyn ModelWire> {
     }
 }
 
+/// The wire that a session records requests in: that of the vendor, or Chat Completions for the
+/// demo.
+pub(crate) fn recorded_wire(vendor: ModelVendor) -> &'static dyn ModelWire {
+    wire_of(vendor).unwrap_or(&chat::ChatWire)
+}
+
 /// A turn as it is sent to a vendor that it did not come from. Thoughts are left out: no vendor
 /// takes another's.
 struct NeutralTurn<'a> {

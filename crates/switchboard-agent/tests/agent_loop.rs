@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::{Approval, Host, HostBuilder};
+use switchboard_agent::model::TurnFuture;
+use switchboard_agent::session::replay;
 use switchboard_agent::{
     Agent, AgentEvent, AgentLimits, CallDecision, CallOutcome, ContentPart, Conversation,
-    DemoModel, HistoryEntry, RunSummary, StopReason, UserMessage,
+    DemoModel, FaultKind, HistoryEntry, Model, ModelFault, ModelSettings, RunSummary, SessionStore,
+    StopReason, TurnContext, TurnEvent, UserMessage,
 };
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Entry, Scratch, Step};
@@ -297,4 +300,143 @@ fn example(name: &str) -> Command {
     }
     assert!(cargo.status().unwrap().success());
     Command::new(built)
+}
+
+fn store(world: &World) -> SessionStore {
+    let folder = world.scratch.path("sessions");
+    SessionStore::new(folder, Some("/project".into()))
+}
+
+/// Each step is in the file; another agent continues it, and each request is built again the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_recorded_continued_forked_and_replayed() {
+    let mut world = World::new(ALLOW_ALL, |_| {
+        vec![Chaos::new().tool("say", Step::Echo).entry("s")]
+    })
+    .await;
+    let store = store(&world);
+    world.agent = Agent::new(world.host.clone(), DemoModel, world.caller.clone())
+        .system("Be brief.")
+        .sessions(store.clone());
+    assert!(store.list().is_empty());
+    world.run("call mcp__s__say {\"a\": 1}").await;
+    let first = world.agent.session().unwrap().id.clone();
+    let history = world.agent.history().clone();
+    let usage = world.agent.usage();
+    let context = world.agent.context();
+    let server = context
+        .servers
+        .iter()
+        .find(|found| found.server == "s")
+        .unwrap();
+    assert_eq!((server.loaded_tools, server.deferred_tools), (1, 0));
+    assert!(server.definitions > 0 && server.results > 0, "{context:?}");
+
+    let fork = world.agent.fork().unwrap().unwrap();
+    world.run("only in the fork").await;
+    world.agent =
+        Agent::new(world.host.clone(), DemoModel, world.caller.clone()).sessions(store.clone());
+    assert_eq!(world.agent.resume(store.load(&first).unwrap()), []);
+    assert_eq!(world.agent.history(), &history);
+    assert_eq!(world.agent.usage(), usage);
+    world.run("which tools are there?").await;
+    world.agent.clear();
+    assert!(world.agent.history().entries().is_empty());
+    let mut ids: Vec<String> = store.list().into_iter().map(|info| info.id).collect();
+    ids.sort();
+    let mut expected = vec![first.clone(), fork.clone()];
+    expected.sort();
+    assert_eq!(ids, expected);
+    for (id, requests) in [(&first, 3), (&fork, 3)] {
+        let path = store.folder().join(format!("{id}.jsonl"));
+        let report = replay(&path).unwrap();
+        assert_eq!(report.differences, [], "{id}");
+        assert_eq!((report.requests, report.results), (requests, 1), "{id}");
+        // The system prompt of the session is in its requests, whoever continued it.
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.matches("\"type\":\"prefix\"").count(), 1, "{id}");
+        assert!(text.contains("Be brief."));
+    }
+    world.host.stop().await;
+}
+
+/// A scripted model that can read little: it says so where a conversation is longer.
+#[derive(Debug)]
+struct SmallModel {
+    settings: ModelSettings,
+    max_entries: usize,
+}
+
+impl Model for SmallModel {
+    fn description(&self) -> String {
+        "small".to_owned()
+    }
+
+    fn settings(&self) -> &ModelSettings {
+        &self.settings
+    }
+
+    fn turn<'a>(
+        &'a self,
+        context: TurnContext<'a>,
+        sink: &'a mut (dyn FnMut(TurnEvent) + Send),
+    ) -> TurnFuture<'a> {
+        let entries = context.conversation.entries().len();
+        if entries > self.max_entries {
+            let kind = FaultKind::ContextOverflow { limit: Some(1000) };
+            return Box::pin(async move { Err(ModelFault::new(kind, "too long")) });
+        }
+        DemoModel.turn(context, sink)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_fills_the_context_is_summarised_and_goes_on() {
+    let mut world = World::new("", |_| Vec::new()).await;
+    let store = store(&world);
+    let check = async |world: &mut World, model: SmallModel, questions: usize| {
+        world.agent =
+            Agent::new(world.host.clone(), model, world.caller.clone()).sessions(store.clone());
+        let mut compacted = 0;
+        for question in 0..questions {
+            let message = format!("question {question} {}", "x".repeat(400));
+            let (_, events) = world.run(&message).await;
+            let is_compacted = |event: &&AgentEvent| matches!(event, AgentEvent::Compacted(_));
+            compacted += events.iter().filter(is_compacted).count();
+        }
+        let entries = world.agent.history().entries().to_vec();
+        assert!(
+            matches!(entries[0], HistoryEntry::Summary(_)),
+            "{entries:?}"
+        );
+        let path = world.agent.session_path().unwrap().to_owned();
+        assert_eq!(replay(&path).unwrap().differences, []);
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text.matches("\"type\":\"summary\"").count(), compacted);
+        compacted
+    };
+    // The settings say how much it reads.
+    let mut settings = DemoModel.settings().clone();
+    settings.context_tokens = Some(1500);
+    let max_entries = usize::MAX;
+    let model = SmallModel {
+        settings: settings.clone(),
+        max_entries,
+    };
+    assert!(check(&mut world, model, 24).await > 1);
+    // Its vendor says so.
+    settings.context_tokens = None;
+    let max_entries = 6;
+    let model = SmallModel {
+        settings,
+        max_entries,
+    };
+    assert!(check(&mut world, model, 6).await > 0);
+    // A person wants it. This model reads half of the conversation at once, so it takes two.
+    for left in [4, 1] {
+        world.agent.compact(&mut |_| {}).await.unwrap().unwrap();
+        assert_eq!(world.agent.history().entries().len(), left);
+    }
+    assert_eq!(world.agent.compact(&mut |_| {}).await.unwrap(), None);
+    world.host.stop().await;
 }

@@ -11,7 +11,7 @@ use switchboard::config::Dialect;
 
 use crate::command::{
     call, complete, completions, doctor, edit, login, logout, logs, permissions, prompt, prompts,
-    read, resources, run, status, tools, trust, watch, why,
+    read, replay, resources, run, status, tools, trust, watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Call(call::CallArgs),
     /// Send one request to a model with the tools of all servers, and print its answer
     Run(run::RunArgs),
+    /// Build each request of a recorded session again, and report what differs
+    Replay(replay::ReplayArgs),
     /// List resources and resource templates
     Resources(resources::ResourcesArgs),
     /// Read a resource

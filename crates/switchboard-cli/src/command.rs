@@ -30,6 +30,7 @@ pub(crate) mod permissions;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;
+pub(crate) mod replay;
 pub(crate) mod resources;
 pub(crate) mod run;
 pub(crate) mod status;

@@ -7,6 +7,7 @@ use etcetera::base_strategy::Xdg;
 use switchboard::auth::VaultChoice;
 use switchboard::config::{self, ConfigFile, Environment, LinkedFile, Scope};
 use switchboard::untrusted::Untrusted;
+use switchboard_agent::SessionStore;
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
@@ -132,6 +133,11 @@ impl Paths {
     /// The working folder of user servers without `cwd`, while the current folder is not accepted.
     pub(crate) fn private_folder(&self) -> PathBuf {
         self.state.join("private")
+    }
+
+    /// The stored conversations with models, those of this project listed.
+    pub(crate) fn sessions(&self) -> SessionStore {
+        SessionStore::new(self.state.join("sessions"), Some(self.project.clone()))
     }
 
     /// The folder of results that are too long to print.

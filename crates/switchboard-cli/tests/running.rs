@@ -258,3 +258,83 @@ fn on_a_terminal_the_models_text_is_escaped() {
     assert!(ended.screen.contains("a\\u{1b}[2Jb"), "{}", ended.screen);
     vendor.join().unwrap();
 }
+
+/// The file of the only session of a home.
+fn session_file(home: &Home) -> std::path::PathBuf {
+    let folder = home.path("state/switchboard/sessions");
+    let files = std::fs::read_dir(folder).unwrap();
+    let files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
+}
+
+#[test]
+fn a_run_is_a_session_that_can_be_continued_and_replayed() {
+    let home = home("");
+    let ran = home.run(&["run", "-p", CALL, "--allow", "s", "--output", "json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let id = document["session"].as_str().unwrap().to_owned();
+    let file = session_file(&home);
+    for words in [
+        &["--continue"][..],
+        &["--resume", &id],
+        &["--resume", &id[..12]],
+    ] {
+        let ran = home.run(&[&["run", "-p", "more", "--output", "json"], words].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(document["session"].as_str(), Some(&*id), "{ran:?}");
+    }
+    let replayed = home.run(&["replay", file.to_str().unwrap()]);
+    let last = "5 requests compared, 0 differ; 5 turns and 1 results replayed\n";
+    assert_eq!((replayed.code, &*replayed.stdout), (Some(0), last));
+
+    // A session that another version wrote: its third request had other bytes.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let changed = text.replacen("\"more\\\"", "\"less\\\"", 1);
+    assert_ne!(changed, text);
+    std::fs::write(&file, changed).unwrap();
+    let replayed = home.run(&["replay", file.to_str().unwrap()]);
+    assert_eq!(replayed.code, Some(1), "{replayed:?}");
+    assert!(replayed.stdout.contains("request 3 "), "{replayed:?}");
+
+    let unknown = home.run(&["run", "-p", "x", "--resume", "none"]);
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    let no_session = home.run(&["replay", "/nowhere"]);
+    assert_eq!(no_session.code, Some(2), "{no_session:?}");
+}
+
+/// The program is killed while a call is under way: the call is lost, and the next run says so.
+#[test]
+fn a_call_that_was_lost_in_a_crash_has_one_result_and_the_person_is_told() {
+    let home = home("");
+    let mut child = home
+        .command(&[
+            "run",
+            "-p",
+            "call mcp__s__hang {}",
+            "--allow",
+            "s",
+            "--output",
+            "stream-json",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let started = lines.find(|line| line.as_ref().unwrap().contains("call_started"));
+    assert!(started.is_some());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ran = home.run(&["run", "-p", "and now?", "--continue"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = "the call of mcp__s__hang was lost in a crash";
+    assert!(ran.stderr.contains(told), "{ran:?}");
+    let text = std::fs::read_to_string(session_file(&home)).unwrap();
+    assert_eq!(text.matches("\"outcome\":\"lost\"").count(), 1, "{text}");
+    let again = home.run(&["run", "-p", "and now?", "--continue"]);
+    assert!(!again.stderr.contains("lost"), "{again:?}");
+    let replayed = home.run(&["replay", session_file(&home).to_str().unwrap()]);
+    assert_eq!(replayed.code, Some(0), "{replayed:?}");
+}

@@ -11,6 +11,7 @@ use super::summary::{CallDecision, CallRecord, RunSummary, StopReason};
 use super::{Agent, AgentEvent, EventSink};
 use crate::conversation::{CallOutcome, ContentPart, ImageData, ToolCall, ToolOutput};
 use crate::json::JsonText;
+use crate::session::SessionRecord;
 
 /// The most calls of a turn that are under way at once; the others wait.
 const MAX_PARALLEL_CALLS: usize = 16;
@@ -132,6 +133,11 @@ impl Agent {
             outcome: outcome.clone(),
         });
         if let Some(awaiting) = &mut self.awaiting {
+            let record = SessionRecord::Result {
+                call: index,
+                outcome: outcome.clone(),
+            };
+            self.recorder.record(&record);
             // Only open calls come here, each once.
             let answered = awaiting.answer(index, outcome);
             debug_assert!(answered.is_ok(), "{answered:?}");

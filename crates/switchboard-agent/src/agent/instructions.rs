@@ -10,19 +10,26 @@ const INTRODUCTION: &str = "MCP servers describe how to use their tools. Quoted 
 
 /// The instructions of all servers that are connected. Empty where there are none.
 pub(super) fn of_servers(host: &Host) -> String {
+    let sections: Vec<String> = by_server(host).into_iter().map(|(_, text)| text).collect();
+    match sections.is_empty() {
+        true => String::new(),
+        false => format!("{INTRODUCTION}\n\n{}", sections.join("\n\n")),
+    }
+}
+
+/// The section of each server that has instructions, with its name.
+pub(super) fn by_server(host: &Host) -> Vec<(String, String)> {
     let mut sections = Vec::new();
     for server in host.servers().iter() {
         let session = server.snapshot().session.clone();
         let words = session.and_then(|session| session.hello().instructions.clone());
         let words = words.map(|words| words.for_model().0.into_owned());
         if let Some(words) = words.filter(|words| !words.trim().is_empty()) {
-            sections.push(quote(server.config.name.as_str(), &words));
+            let name = server.config.name.as_str();
+            sections.push((name.to_owned(), quote(name, &words)));
         }
     }
-    match sections.is_empty() {
-        true => String::new(),
-        false => format!("{INTRODUCTION}\n\n{}", sections.join("\n\n")),
-    }
+    sections
 }
 
 /// Each line has a mark, so that no line can pass for one of ours.

@@ -11,7 +11,7 @@ use crate::json::JsonText;
 use crate::model::{ModelSettings, ModelVendor};
 use crate::tools::budget::{DEFAULT_SHARE_PERCENT, choose_deferred, max_definition_tokens};
 use crate::tools::search_tool::{self, SEARCH_TOOL};
-use crate::tools::{ToolList, ToolSpec, ToolState, vendor_tool_limit};
+use crate::tools::{ToolList, ToolListRecord, ToolSpec, ToolState, vendor_tool_limit};
 
 /// What the model is told where tools are deferred. Their names follow.
 const DEFERRED_INTRODUCTION: &str = "More tools are listed here by name only. Load them with \
@@ -29,19 +29,20 @@ pub(super) struct OfferedTools {
     list: ToolList,
     /// Whether tools are deferred, so that the model has `search_tools`.
     has_search: bool,
-    /// The names of deferred tools when the conversation began. Fixed, since it stands at the
-    /// beginning of each request.
-    deferred_names: Option<String>,
+    /// Whether the list was made: what comes from now on comes late.
+    has_started: bool,
     /// Names of tools that calls of the present turn loaded.
     loaded_by_calls: Vec<String>,
 }
 
-/// What came after the conversation began.
+/// What an update brought.
 #[derive(Debug, Default)]
-pub(super) struct LateTools {
-    /// Names of tools whose definitions were added.
+pub(super) struct ToolsUpdate {
+    /// What changed, for the session file.
+    pub(super) record: Option<ToolListRecord>,
+    /// Names of tools whose definitions were added after the conversation began.
     pub(super) loaded: Vec<String>,
-    /// What the model is told about those of which it sees the name only.
+    /// What the model is told about other changes.
     pub(super) note: Option<String>,
 }
 
@@ -69,8 +70,18 @@ impl OfferedTools {
             toolset: Toolset::new(vendor, []),
             list: ToolList::new(limit),
             has_search: false,
-            deferred_names: None,
+            has_started: false,
             loaded_by_calls: Vec::new(),
+        }
+    }
+
+    /// The tools of a session that is continued, in their places.
+    pub(super) fn resumed(settings: &ModelSettings, list: ToolList) -> Self {
+        Self {
+            has_search: list.get(SEARCH_TOOL).is_some(),
+            has_started: true,
+            list,
+            ..Self::new(settings)
         }
     }
 
@@ -80,17 +91,17 @@ impl OfferedTools {
 
     /// What the system prompt says about deferred tools. Empty where there are none.
     pub(super) fn deferred_prompt(&self) -> String {
-        match self.deferred_names.as_deref() {
-            None | Some("") => String::new(),
-            Some(names) => format!("{DEFERRED_INTRODUCTION}\n{names}"),
+        match self.list.deferred_names() {
+            names if names.is_empty() => names,
+            names => format!("{DEFERRED_INTRODUCTION}\n{names}"),
         }
     }
 
     /// Brings the list up to date. The first time it marks the beginning of the conversation.
-    pub(super) fn update(&mut self, catalog: Arc<Catalog>) -> LateTools {
+    pub(super) fn update(&mut self, catalog: Arc<Catalog>) -> ToolsUpdate {
         let is_same = |known: &Arc<Catalog>| Arc::ptr_eq(known, &catalog);
         if self.catalog.as_ref().is_some_and(is_same) {
-            return LateTools::default();
+            return ToolsUpdate::default();
         }
         self.toolset = Toolset::new(self.vendor, catalog.tools());
         self.catalog = Some(catalog);
@@ -107,10 +118,13 @@ impl OfferedTools {
         let change = self
             .list
             .update(specs, |spec| over_budget.contains(&spec.name));
-        if self.deferred_names.is_none() {
+        let record = self.list.record(&change);
+        if !std::mem::replace(&mut self.has_started, true) {
             self.list.start();
-            self.deferred_names = Some(self.list.deferred_names());
-            return LateTools::default();
+            return ToolsUpdate {
+                record,
+                ..ToolsUpdate::default()
+            };
         }
         let is_loaded = |name: &String| {
             let tool = self.list.get(name);
@@ -121,7 +135,11 @@ impl OfferedTools {
             let names = deferred.join(", ");
             format!("New tools can be loaded with search_tools: {names}")
         });
-        LateTools { loaded, note }
+        ToolsUpdate {
+            record,
+            loaded,
+            note,
+        }
     }
 
     fn specs(&self) -> Vec<ToolSpec> {

@@ -90,9 +90,13 @@ impl RunSummary {
     pub(super) fn add_turn(&mut self, turn: &ModelTurn, cost: Option<f64>) {
         self.text = turn.text();
         self.turns += 1;
-        self.usage += turn.usage;
-        self.cost.add(cost);
         self.finish = Some(turn.finish.clone());
+        self.add_cost(turn.usage, cost);
+    }
+
+    pub(super) fn add_cost(&mut self, usage: TokenUsage, cost: Option<f64>) {
+        self.usage += usage;
+        self.cost.add(cost);
     }
 }
 

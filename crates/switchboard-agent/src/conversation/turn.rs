@@ -40,9 +40,10 @@ pub struct TurnOrigin {
 }
 
 impl TurnOrigin {
-    /// Whether items of this origin can be sent back to `target` as they came.
+    /// Whether items of this origin can be sent back to `target` as they came. The demo has none.
     pub fn replays_at(&self, target: &Self) -> bool {
-        self.vendor == target.vendor && self.endpoint == target.endpoint
+        let has_items = self.vendor != ModelVendor::Demo;
+        has_items && self.vendor == target.vendor && self.endpoint == target.endpoint
     }
 }
 

@@ -11,7 +11,7 @@ use super::retry::read_retry_after;
 use crate::conversation::ModelTurn;
 use crate::fault::read::read_error;
 use crate::fault::{FaultKind, ModelFault, plain_line};
-use crate::model::{TurnContext, TurnDelta};
+use crate::model::TurnDelta;
 use crate::sse::SseFrames;
 use crate::wire::WireRequest;
 
@@ -22,10 +22,10 @@ impl HttpModel {
     /// Sends the request once and reads the answer.
     pub(super) async fn attempt(
         &self,
-        context: &TurnContext<'_>,
+        request: &WireRequest,
         show: &mut (dyn FnMut(TurnDelta) + Send),
     ) -> Result<ModelTurn, ModelFault> {
-        let response = self.open(context).await?;
+        let response = self.open(request).await?;
         let content_type = response.headers().get(CONTENT_TYPE);
         let content_type = content_type.and_then(|value| value.to_str().ok());
         match content_type.unwrap_or_default() {
@@ -40,11 +40,11 @@ impl HttpModel {
     }
 
     /// Sends the request and waits until the vendor accepts it.
-    pub(super) async fn open(&self, context: &TurnContext<'_>) -> Result<Response, ModelFault> {
-        let request = self.wire.request(&self.settings, context);
+    pub(super) async fn open(&self, request: &WireRequest) -> Result<Response, ModelFault> {
         let url = join_url(self.settings.endpoint(), &request.path);
-        let headers = self.headers(&request)?;
-        let request = self.http.post(url).headers(headers).body(request.body);
+        let headers = self.headers(request)?;
+        let body = request.body.clone();
+        let request = self.http.post(url).headers(headers).body(body);
         let response = self.within_idle(request.send()).await?;
         let status = response.status();
         if status == StatusCode::OK {

@@ -62,9 +62,8 @@ impl HttpModel {
                         Ok(turn) => return Ok(turn),
                         Err(fault) => fault,
                     },
-                    RepairStep::Probe => match self.open(&context).await {
-                        // Dropping the response cancels the request.
-                        Ok(_) => {
+                    RepairStep::Probe => match self.probe(&context).await {
+                        Ok(()) => {
                             step = repair.accepted();
                             continue;
                         }
@@ -77,6 +76,12 @@ impl HttpModel {
                 break failed;
             };
         }
+    }
+
+    /// Whether the vendor accepts the request. Dropping the response cancels it.
+    async fn probe(&self, context: &TurnContext<'_>) -> Result<(), ModelFault> {
+        let request = self.wire.request(&self.settings, context);
+        self.open(&request).await.map(drop)
     }
 
     /// The tools, with what is remembered about them applied.

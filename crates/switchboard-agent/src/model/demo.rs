@@ -11,6 +11,8 @@ use crate::conversation::{
 use crate::json::JsonText;
 use crate::model::{ModelSettings, ModelVendor};
 use crate::usage::TokenUsage;
+use crate::wire::ModelWire;
+use crate::wire::chat::ChatWire;
 
 /// How much of a result is repeated.
 const MAX_QUOTED_CHARS: usize = 2000;
@@ -43,7 +45,10 @@ impl Model for DemoModel {
         sink: &'a mut (dyn FnMut(TurnEvent) + Send),
     ) -> TurnFuture<'a> {
         let turn = answer(&context);
+        // It has no wire of its own; what a session records is in the form of Chat Completions.
+        let request = Box::new(ChatWire.request(&SETTINGS, &context));
         Box::pin(async move {
+            sink(TurnEvent::RequestSent(request));
             for part in &turn.parts {
                 let delta = match part {
                     TurnPart::Text(text) => TurnDelta::Text(text.clone()),
@@ -194,7 +199,7 @@ mod tests {
             cache_key: "",
         };
         let mut shown = 0;
-        let mut sink = |_| shown += 1;
+        let mut sink = |event| shown += usize::from(matches!(event, TurnEvent::Delta(_)));
         let turn = DemoModel.turn(context, &mut sink).await.expect("a turn");
         assert_eq!(shown, turn.parts.len());
         turn

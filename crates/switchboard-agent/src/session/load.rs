@@ -1,21 +1,40 @@
 //! Reading a session file, with the repair of what a crash left.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::path::Path;
 
+use super::reading::SessionReading;
 use super::{
-    MAX_FILE_BYTES, SessionError, SessionFile, SessionHeader, SessionRecord, VERSION, lock,
+    MAX_FILE_BYTES, RequestPrefix, SessionError, SessionFile, SessionHeader, SessionRecord,
+    VERSION, lock,
 };
-use crate::conversation::{AwaitingResults, CallOutcome, Conversation, ResultError};
+use crate::conversation::{CallOutcome, Conversation};
+use crate::model::ModelSettings;
+use crate::price::CostSum;
+use crate::tools::ToolList;
+use crate::usage::TokenUsage;
 
 /// A session that was read and can be continued.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LoadedSession {
     /// The conversation, with a result for each call.
     pub conversation: Conversation,
     /// What had to be repaired, for the person.
     pub repairs: Vec<SessionRepair>,
+    /// The model that was asked last.
+    pub model: Option<ModelSettings>,
+    /// What requests began with.
+    pub prefix: Option<RequestPrefix>,
+    /// The tools that the model was offered.
+    pub tools: ToolList,
+    /// What all turns used.
+    pub usage: TokenUsage,
+    /// What all turns cost.
+    pub cost: CostSum,
+    /// The body of the last request.
+    pub(crate) last_body: String,
     /// The file, to append to.
     pub file: SessionFile,
 }
@@ -44,7 +63,7 @@ impl std::fmt::Display for SessionRepair {
             }
             Self::LostCall { tool } => write!(
                 f,
-                "the call of {} had no result; it is unknown whether it ran",
+                "the call of {} was lost in a crash; it is unknown whether it ran",
                 crate::fault::plain_line(tool)
             ),
         }
@@ -52,140 +71,105 @@ impl std::fmt::Display for SessionRepair {
 }
 
 pub(super) fn load(path: &Path) -> Result<LoadedSession, SessionError> {
-    let failed = |error| SessionError::File {
-        path: path.to_owned(),
-        error,
-    };
-    let metadata = std::fs::symlink_metadata(path).map_err(failed)?;
-    let unreadable = |line, reason: &str| SessionError::Unreadable {
-        path: path.to_owned(),
-        line,
-        reason: reason.to_owned(),
-    };
-    if !metadata.is_file() {
-        return Err(unreadable(1, "not a regular file"));
-    }
-    let mut file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .open(path)
-        .map_err(failed)?;
+    let mut file = open(path, true)?;
     lock(&file, path)?;
-    let mut bytes = Vec::new();
-    let mut limited = (&mut file).take(MAX_FILE_BYTES + 1);
-    limited.read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(unreadable(1, "the file is too large"));
-    }
+    let bytes = read_bytes(path, &mut file)?;
     let mut repairs = Vec::new();
-    let complete = bytes
-        .iter()
-        .rposition(|&byte| byte == b'\n')
-        .map_or(0, |at| at + 1);
+    let complete = complete_bytes(&bytes);
     if complete < bytes.len() {
-        file.set_len(complete as u64).map_err(failed)?;
+        file.set_len(complete as u64)
+            .map_err(|error| SessionError::file(path, error))?;
         let bytes = bytes.len() - complete;
         repairs.push(SessionRepair::RemovedCutLine { bytes });
     }
-    let mut header = None;
-    let mut state = ReadState::Complete(Conversation::new());
-    for (index, line) in bytes[..complete]
-        .split_inclusive(|&byte| byte == b'\n')
-        .enumerate()
-    {
-        let number = index + 1;
-        let record: SessionRecord = serde_json::from_slice(line)
-            .map_err(|error| unreadable(number, &format!("not a record: {error}")))?;
-        match (record, &header) {
-            (SessionRecord::Session(first), None) if first.version > VERSION => {
-                return Err(unreadable(
-                    number,
-                    "written by a newer version of the program",
-                ));
-            }
-            (SessionRecord::Session(first), None) => header = Some(first),
-            (_, None) => return Err(unreadable(number, "the first line is not a header")),
-            (record, Some(_)) => {
-                state = state
-                    .read(record, &mut repairs)
-                    .map_err(|reason| unreadable(number, reason))?;
-            }
-        }
+    let mut lines = read_lines(path, &bytes);
+    let header = read_header(path, lines.next())?;
+    let mut reading = SessionReading::default();
+    for next in lines {
+        let (line, record) = next?;
+        let read = reading.read(record, &mut repairs);
+        read.map_err(|reason| SessionError::unreadable(path, line, reason))?;
     }
-    let header: SessionHeader = header.ok_or_else(|| unreadable(1, "the file is empty"))?;
     let path = path.to_owned();
     let mut file = SessionFile { path, file, header };
-    let conversation = match state {
-        ReadState::Complete(conversation) => conversation,
-        ReadState::Waiting(waiting) => {
-            for (call, _) in waiting.open_calls() {
-                let outcome = CallOutcome::Lost;
-                file.append(&SessionRecord::Result { call, outcome })?;
-            }
-            close(*waiting, &mut repairs)
-        }
-    };
+    for call in reading.open_calls() {
+        let outcome = CallOutcome::Lost;
+        file.append(&SessionRecord::Result { call, outcome })?;
+    }
+    reading.close(&mut repairs);
     Ok(LoadedSession {
-        conversation,
         repairs,
+        model: reading.model.clone(),
+        prefix: reading.prefix.clone(),
+        tools: std::mem::take(&mut reading.tools),
+        usage: reading.usage,
+        cost: reading.cost,
+        last_body: std::mem::take(&mut reading.body),
+        conversation: reading.into_conversation(),
         file,
     })
 }
 
-/// The conversation as far as it was read.
-enum ReadState {
-    Complete(Conversation),
-    /// A turn was read; its results may follow.
-    Waiting(Box<AwaitingResults>),
+/// The bytes of a session file that is only read.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, SessionError> {
+    read_bytes(path, &mut open(path, false)?)
 }
 
-impl ReadState {
-    fn read(
-        self,
-        record: SessionRecord,
-        repairs: &mut Vec<SessionRepair>,
-    ) -> Result<Self, &'static str> {
-        match (self, record) {
-            (Self::Waiting(mut waiting), SessionRecord::Result { call, outcome }) => {
-                match waiting.answer(call, outcome) {
-                    // Calls that could not run have their result already.
-                    Ok(()) | Err(ResultError::AlreadyAnswered(_)) => Ok(Self::Waiting(waiting)),
-                    Err(_) => Err("a result of a call that the turn does not have"),
-                }
-            }
-            (Self::Waiting(waiting), record) => Self::read_next(close(*waiting, repairs), record),
-            (Self::Complete(conversation), record) => Self::read_next(conversation, record),
-        }
+fn open(path: &Path, is_appended_to: bool) -> Result<File, SessionError> {
+    let failed = |error| SessionError::file(path, error);
+    let metadata = std::fs::symlink_metadata(path).map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(SessionError::unreadable(path, 1, "not a regular file"));
     }
+    let mut options = OpenOptions::new();
+    options.read(true).append(is_appended_to);
+    options.open(path).map_err(failed)
+}
 
-    fn read_next(
-        mut conversation: Conversation,
-        record: SessionRecord,
-    ) -> Result<Self, &'static str> {
-        match record {
-            SessionRecord::Session(_) => return Err("a second header"),
-            SessionRecord::Result { .. } => return Err("a result without a call"),
-            SessionRecord::User(message) => conversation.add_user_message(message),
-            SessionRecord::ToolsLoaded { names } => conversation.add_loaded_tools(names),
-            SessionRecord::Note { text } => conversation.add_note(text),
-            SessionRecord::Summary { replaced, text } => {
-                conversation.replace_by_summary(replaced, text);
-            }
-            SessionRecord::Turn(turn) => {
-                return Ok(Self::Waiting(Box::new(conversation.reply(*turn))));
-            }
-        }
-        Ok(Self::Complete(conversation))
+fn read_bytes(path: &Path, file: &mut File) -> Result<Vec<u8>, SessionError> {
+    let mut bytes = Vec::new();
+    let mut limited = file.take(MAX_FILE_BYTES + 1);
+    limited
+        .read_to_end(&mut bytes)
+        .map_err(|error| SessionError::file(path, error))?;
+    match bytes.len() as u64 > MAX_FILE_BYTES {
+        true => Err(SessionError::unreadable(path, 1, "the file is too large")),
+        false => Ok(bytes),
     }
 }
 
-/// Ends a turn whose calls a crash left without results.
-fn close(waiting: AwaitingResults, repairs: &mut Vec<SessionRepair>) -> Conversation {
-    let lost = waiting
-        .open_calls()
-        .map(|(_, call)| SessionRepair::LostCall {
-            tool: call.name.clone(),
-        });
-    repairs.extend(lost);
-    waiting.close_after_crash()
+/// How many bytes the complete lines have.
+fn complete_bytes(bytes: &[u8]) -> usize {
+    let last = bytes.iter().rposition(|&byte| byte == b'\n');
+    last.map_or(0, |at| at + 1)
+}
+
+/// The records of the complete lines, with their line numbers.
+pub(super) fn read_lines<'a>(
+    path: &'a Path,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = Result<(usize, SessionRecord), SessionError>> + 'a {
+    let lines = bytes[..complete_bytes(bytes)].split_inclusive(|&byte| byte == b'\n');
+    lines.enumerate().map(|(index, line)| {
+        let record = serde_json::from_slice(line);
+        record.map(|record| (index + 1, record)).map_err(|error| {
+            SessionError::unreadable(path, index + 1, &format!("not a record: {error}"))
+        })
+    })
+}
+
+/// The header, from the first line.
+pub(super) fn read_header(
+    path: &Path,
+    first: Option<Result<(usize, SessionRecord), SessionError>>,
+) -> Result<SessionHeader, SessionError> {
+    let unreadable = |reason| SessionError::unreadable(path, 1, reason);
+    match first.transpose()? {
+        None => Err(unreadable("the file is empty")),
+        Some((_, SessionRecord::Session(header))) if header.version > VERSION => {
+            Err(unreadable("written by a newer version of the program"))
+        }
+        Some((_, SessionRecord::Session(header))) => Ok(header),
+        Some(_) => Err(unreadable("the first line is not a header")),
+    }
 }

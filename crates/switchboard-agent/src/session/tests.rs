@@ -1,6 +1,7 @@
 use super::*;
 use crate::conversation::{
-    CallArguments, Conversation, FinishReason, HistoryEntry, ToolCall, ToolOutput, TurnPart,
+    CallArguments, CallOutcome, Conversation, FinishReason, HistoryEntry, ModelTurn, ToolCall,
+    ToolOutput, TurnPart, UserMessage,
 };
 use crate::json::JsonText;
 use crate::model::{ModelSettings, ModelVendor};
@@ -90,7 +91,25 @@ fn a_session_comes_back_byte_for_byte_and_private() {
         };
         assert_eq!((mode(&path), mode(&folder)), (0o600, 0o700));
     }
-    assert_eq!(list(&folder), [path]);
+    drop(loaded);
+    let store = SessionStore::new(&folder, None);
+    let listed = store.list();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((&listed[0].path, &*listed[0].title), (&path, "hello"));
+    let id = listed[0].id.clone();
+    for id in [&*id, &id[..id.len() - 1]] {
+        assert!(store.load(id).is_ok(), "{id}");
+    }
+    for id in ["", "../x", "none"] {
+        let found = store.load(id);
+        assert!(matches!(found, Err(SessionError::UnknownId(_))), "{id}");
+    }
+    let elsewhere = SessionStore::new(&folder, Some("/elsewhere".into()));
+    assert_eq!(elsewhere.list(), []);
+    assert!(matches!(
+        elsewhere.load_latest(),
+        Err(SessionError::NoSession)
+    ));
 }
 
 #[test]
@@ -205,6 +224,7 @@ fn a_summary_is_replayed_at_its_place() {
     let summary = SessionRecord::Summary {
         replaced: 2,
         text: "a and b".to_owned(),
+        usage: TokenUsage::default(),
     };
     let path = write(
         folder.path(),

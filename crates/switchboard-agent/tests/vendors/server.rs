@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard::secret::Secret;
 use switchboard_agent::driver::DriverLimits;
-use switchboard_agent::{ApiKey, HttpModel, ModelSettings, ModelVendor};
+use switchboard_agent::{HttpModel, ModelSettings, ModelVendor};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -96,7 +97,7 @@ impl VendorServer {
     pub(crate) fn model(&self) -> HttpModel {
         let mut settings = ModelSettings::new(self.vendor, "gemini-3-x");
         settings.base_url = Some(self.url.clone());
-        settings.api_key = Some(ApiKey::new(KEY));
+        settings.api_key = Some(Secret::new(KEY));
         let limits = DriverLimits {
             idle_timeout: Duration::from_secs(5),
             first_pause: Duration::from_millis(5),

@@ -9,9 +9,10 @@ use serde_json::json;
 use switchboard::config::{Dialect, RuleText};
 use switchboard_agent::conversation::FinishReason;
 use switchboard_agent::refusal::ToolTreatment;
+use switchboard_agent::session::LoadedSession;
 use switchboard_agent::{
-    Agent, AgentEvent, AgentLimits, ModelFault, RunSummary, StopReason, TurnDelta, TurnEvent,
-    UserMessage,
+    Agent, AgentEvent, AgentLimits, ModelFault, RunSummary, SessionError, SessionStore, StopReason,
+    TurnDelta, TurnEvent, UserMessage,
 };
 
 use crate::arguments::Options;
@@ -39,7 +40,8 @@ const SYSTEM_PROMPT: &str = "You are run by a script. Nobody can answer question
 #[command(after_help = "\
 The model is the one in [model] of switchboard.toml; without it, the built-in script `demo`, which
 understands `call TOOL {\"argument\": …}`, one per line. Calls that would be asked about are denied,
-and the rule that would allow them is named.
+and the rule that would allow them is named. Each run is a session: a file in the state folder that
+`--continue` and `--resume` go on with, and `replay` checks.
 
 Examples:
   switchboard run -p 'What changed in this repository today?' --allow git
@@ -68,6 +70,12 @@ pub(crate) struct RunArgs {
     /// Another model than in [model]: its name, VENDOR/NAME, or demo
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    /// Continue the last conversation of this folder
+    #[arg(long = "continue", conflicts_with = "resume")]
+    continues: bool,
+    /// Continue the conversation with this id, or with an id that begins so
+    #[arg(long, value_name = "ID")]
+    resume: Option<String>,
 }
 
 /// What `run` prints.
@@ -105,6 +113,8 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
         RunOutput::Text if options.json => RunOutput::Json,
         output => output,
     };
+    let store = setup.paths.sessions();
+    let session = load_session(&store, args)?;
     setup.run(None, async |host, _| {
         super::wait_for_servers(host, options, None).await?;
         let limits = AgentLimits {
@@ -113,7 +123,13 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
         };
         let mut agent = Agent::from_boxed(host.clone(), model, Arc::new(RunCaller))
             .system(SYSTEM_PROMPT)
-            .limits(limits);
+            .limits(limits)
+            .sessions(store);
+        if let Some(session) = session {
+            for repair in agent.resume(session) {
+                output::notice(&format!("session: {}", escaped(&repair.to_string())));
+            }
+        }
         let mut written = Ok(());
         let mut sink = |event| {
             show_progress(&event);
@@ -125,8 +141,19 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
         let outcome = agent.run(message, &mut sink).await;
         progress::clear();
         written?;
-        print_outcome(&outcome?, output)
+        let id = agent.session().map(|session| session.id.as_str());
+        print_outcome(&outcome?, id, output)
     })
+}
+
+/// The session that `--continue` or `--resume` names.
+fn load_session(store: &SessionStore, args: &RunArgs) -> Result<Option<LoadedSession>, Failure> {
+    let loaded = match &args.resume {
+        Some(id) => store.load(id),
+        None if args.continues => store.load_latest(),
+        None => return Ok(None),
+    };
+    loaded.map(Some).map_err(Failure::from)
 }
 
 /// `-p`: the text itself, or `-` for stdin.
@@ -173,6 +200,16 @@ fn show_progress(event: &AgentEvent) {
             progress::show(format!("calling {}/{}", escaped(server), escaped(tool)));
         }
         AgentEvent::CallEnded { .. } => progress::show("waiting for the model".to_owned()),
+        AgentEvent::CompactionStarted => {
+            progress::show("the model summarises the conversation".to_owned());
+        }
+        AgentEvent::Compacted(compaction) => output::notice(&format!(
+            "the conversation filled the context: {} entries were replaced by a summary, {} of {} tokens are left",
+            compaction.replaced, compaction.tokens_after, compaction.tokens_before
+        )),
+        AgentEvent::NotSaved { message } => {
+            output::notice(&format!("not saved: {}", escaped(message)));
+        }
         _ => {}
     }
 }
@@ -218,6 +255,12 @@ fn print_event(event: &AgentEvent) -> Result<(), Failure> {
             add_fields(&mut line, json!(record));
             line
         }
+        AgentEvent::Compacted(compaction) => json!({
+            "type": "compacted",
+            "replaced": compaction.replaced,
+            "tokens_before": compaction.tokens_before,
+            "tokens_after": compaction.tokens_after,
+        }),
         _ => return Ok(()),
     };
     output::print_json(&line.to_string())
@@ -231,7 +274,7 @@ fn add_fields(object: &mut serde_json::Value, more: serde_json::Value) {
 }
 
 /// The whole run as one JSON document.
-fn document(summary: &RunSummary) -> serde_json::Value {
+fn document(summary: &RunSummary, session: Option<&str>) -> serde_json::Value {
     json!({
         "text": summary.text,
         "turns": summary.turns,
@@ -239,16 +282,21 @@ fn document(summary: &RunSummary) -> serde_json::Value {
         "usage": summary.usage,
         "cost": summary.cost.total_usd(),
         "stop": summary.stop,
+        "session": session,
     })
 }
 
-fn print_outcome(summary: &RunSummary, format: RunOutput) -> Result<u8, Failure> {
+fn print_outcome(
+    summary: &RunSummary,
+    session: Option<&str>,
+    format: RunOutput,
+) -> Result<u8, Failure> {
     match format {
         RunOutput::Text => output::print_model_text(&summary.text)?,
-        RunOutput::Json => output::print_json(&document(summary).to_string())?,
+        RunOutput::Json => output::print_json(&document(summary, session).to_string())?,
         RunOutput::StreamJson => {
             let mut line = json!({"type": "result"});
-            add_fields(&mut line, document(summary));
+            add_fields(&mut line, document(summary, session));
             output::print_json(&line.to_string())?;
         }
     }
@@ -281,6 +329,16 @@ fn print_outcome(summary: &RunSummary, format: RunOutput) -> Result<u8, Failure>
     match summary.calls.iter().any(is_denied) {
         true => Ok(Code::Denied as u8),
         false => Ok(0),
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        let failure = Self::new(Code::Usage, escaped(&error.to_string()));
+        match error {
+            SessionError::NoSession => failure.hint("start one without `--continue`"),
+            _ => failure,
+        }
     }
 }
 

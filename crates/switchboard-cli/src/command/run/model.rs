@@ -1,7 +1,7 @@
 //! Which model is asked: that of `--model` and `[model]`, or the built-in script.
 
 use switchboard::config::{Environment, ModelEntry};
-use switchboard_agent::{ApiKey, DemoModel, HttpModel, Model, ModelSettings, ModelVendor};
+use switchboard_agent::{DemoModel, HttpModel, Model, ModelSettings, ModelVendor};
 
 use crate::failure::{Code, Failure};
 use crate::output;
@@ -77,7 +77,7 @@ fn settings(
         true => own_key.or_else(usual_key),
         false => own_key,
     };
-    settings.api_key = key.map(|key| ApiKey::new(key.expose()));
+    settings.api_key = key;
     Ok(settings)
 }
 

@@ -1,0 +1,140 @@
+//! Making the conversation of an agent short: on demand, when the context is nearly full, and when
+//! the vendor says that it is too long.
+
+use super::{Agent, AgentEvent, EventSink, RunSummary};
+use crate::compact;
+use crate::conversation::ModelTurn;
+use crate::fault::{FaultKind, ModelFault};
+use crate::model::TurnEvent;
+use crate::price::turn_cost;
+use crate::session::SessionRecord;
+
+/// A summary took the place of the oldest entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compaction {
+    /// How many entries it replaced.
+    pub replaced: usize,
+    /// About how many tokens filled the context before.
+    pub tokens_before: u64,
+    /// About how many do now.
+    pub tokens_after: u64,
+    /// The summary.
+    pub summary: String,
+}
+
+impl Agent {
+    /// Replaces the conversation by a summary that the model writes. `None` where there is nothing
+    /// to summarise.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelFault`] where the model wrote no summary: then the conversation is as it was.
+    pub async fn compact(&mut self, sink: EventSink<'_>) -> Result<Option<Compaction>, ModelFault> {
+        self.close_turn();
+        self.begin_request();
+        self.summarise(0, &mut RunSummary::default(), sink).await
+    }
+
+    /// Makes the conversation short when it fills the context.
+    pub(super) async fn compact_if_due(
+        &mut self,
+        summary: &mut RunSummary,
+        sink: EventSink<'_>,
+    ) -> Result<(), ModelFault> {
+        let limit = self.context_tokens();
+        if let Some(limit) = limit.filter(|limit| compact::is_due(self.used_tokens(), *limit)) {
+            self.summarise(limit / 4, summary, sink).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes it short after the vendor said that it is too long. `false` where that is not the
+    /// fault, or there is nothing to gain.
+    pub(super) async fn compact_after(
+        &mut self,
+        fault: &ModelFault,
+        summary: &mut RunSummary,
+        sink: EventSink<'_>,
+    ) -> Result<bool, ModelFault> {
+        let FaultKind::ContextOverflow { limit } = fault.kind else {
+            return Ok(false);
+        };
+        self.learned_limit = limit.or(self.learned_limit);
+        let keep = self.context_tokens().map_or(0, |limit| limit / 4);
+        let compacted = self.summarise(keep, summary, sink).await?;
+        Ok(compacted.is_some())
+    }
+
+    /// How many tokens the model can read, where that is known.
+    pub(super) fn context_tokens(&self) -> Option<u64> {
+        let configured = self.model.settings().context_tokens;
+        match (configured, self.learned_limit) {
+            (Some(configured), Some(learned)) => Some(configured.min(learned)),
+            (configured, learned) => configured.or(learned),
+        }
+    }
+
+    async fn summarise(
+        &mut self,
+        keep_tokens: u64,
+        run: &mut RunSummary,
+        sink: EventSink<'_>,
+    ) -> Result<Option<Compaction>, ModelFault> {
+        let chosen = compact::choose(&self.conversation, keep_tokens, &self.estimate);
+        let Some(count) = chosen else {
+            return Ok(None);
+        };
+        sink(AgentEvent::CompactionStarted);
+        let tokens_before = self.used_tokens();
+        let (replaced, turn) = self.ask_for_summary(count, sink).await?;
+        let cost = turn_cost(self.model.settings(), &turn.usage);
+        self.count(turn.usage, cost);
+        run.add_cost(turn.usage, cost);
+        let text = turn.text();
+        if text.trim().is_empty() {
+            let message = "the model wrote no summary of the conversation";
+            return Err(ModelFault::new(FaultKind::Unreadable, message));
+        }
+        self.conversation.replace_by_summary(replaced, text.clone());
+        self.recorder.record(&SessionRecord::Summary {
+            replaced,
+            text: text.clone(),
+            usage: turn.usage,
+        });
+        let compaction = Compaction {
+            replaced,
+            tokens_before,
+            tokens_after: self.used_tokens(),
+            summary: text,
+        };
+        sink(AgentEvent::Compacted(compaction.clone()));
+        Ok(Some(compaction))
+    }
+
+    /// Asks for a summary of the first `count` entries, or of fewer where these are too long to be
+    /// read at once. Returns how many it was.
+    async fn ask_for_summary(
+        &self,
+        mut count: usize,
+        sink: EventSink<'_>,
+    ) -> Result<(usize, ModelTurn), ModelFault> {
+        loop {
+            let request = compact::summary_request(&self.conversation, count);
+            // The text of a summary is not an answer to the person.
+            let mut show = |event| match event {
+                TurnEvent::Delta(_) | TurnEvent::RequestSent(_) => {}
+                event => sink(AgentEvent::Model(event)),
+            };
+            let context = self.turn_context(&request);
+            match self.model.turn(context, &mut show).await {
+                Ok(turn) => return Ok((count, turn)),
+                Err(ModelFault {
+                    kind: FaultKind::ContextOverflow { .. },
+                    ..
+                }) if count > 1 => count /= 2,
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+}
