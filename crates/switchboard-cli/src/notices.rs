@@ -106,7 +106,7 @@ fn print_event(host: &Host, next: NextEvent) {
             );
             errors.iter().for_each(|line| output::log(escaped(line)));
         }
-        NextEvent::Event(_) => {}
+        _ => {}
     }
 }
 

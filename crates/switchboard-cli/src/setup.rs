@@ -142,10 +142,7 @@ impl Setup {
 
     /// The authorization settings, with the vault of this machine.
     pub(crate) fn auth(&self) -> AuthContext {
-        AuthContext {
-            vault: open_vault(&self.paths),
-            ..AuthContext::default()
-        }
+        AuthContext::with_vault(open_vault(&self.paths))
     }
 
     /// The entry of a server that was named on the command line.

@@ -106,6 +106,7 @@ impl Caller for TerminalCaller {
                 ElicitationKind::Url { message, url, .. } => {
                     url::ask(terminal, &question.server, message, url).await
                 }
+                _ => ElicitAnswer::Decline,
             }
         })
     }

@@ -225,7 +225,10 @@ impl Caller for TestCaller {
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
-                &question.kind;
+                &question.kind
+            else {
+                unreachable!("an elicitation is a form or a URL");
+            };
             let message = message.raw().to_owned();
             self.record(message.clone(), |seen| seen.questions.push(message));
             self.answered((self.form)()).await

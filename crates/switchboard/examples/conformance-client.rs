@@ -354,7 +354,7 @@ impl Caller for Agent {
                     Ok(schema) => ElicitAnswer::Accept(values(&schema)),
                     Err(_) => ElicitAnswer::Cancel,
                 },
-                ElicitationKind::Url { .. } => ElicitAnswer::Decline,
+                _ => ElicitAnswer::Decline,
             }
         })
     }

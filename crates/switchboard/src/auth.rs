@@ -19,7 +19,7 @@ pub use address::parse_page_url;
 #[cfg(feature = "oauth")]
 pub use login::{LoggedIn, LoggedOut, LoginFault, login, logout};
 pub use opener::{LoginPage, Opener, PageOutcome};
-pub use token_refresh::TokenRefreshes;
+pub(crate) use token_refresh::TokenRefreshes;
 pub use vault::{MemoryVault, Vault, VaultFault, VaultLock};
 #[cfg(feature = "oauth")]
 pub use vault::{SystemVault, VaultChoice};
@@ -55,7 +55,7 @@ mod vault;
 
 /// The credentials for a server: its own `Authorization` header, its bearer token, or the token of
 /// a login.
-pub fn for_server(
+pub(crate) fn for_server(
     config: &ServerConfig,
     resolved: &ResolvedUrl,
     environment: &Environment,
@@ -96,19 +96,26 @@ pub struct AuthContext {
     /// `NeedsLogin`.
     pub logins: Option<Arc<dyn Opener>>,
     /// Decides when a token has expired.
-    pub clock: WallClock,
+    pub(crate) clock: WallClock,
     /// The token refreshes in flight.
-    pub refreshes: TokenRefreshes,
+    pub(crate) refreshes: TokenRefreshes,
 }
 
 /// The wall clock: tokens expire at a date.
-pub type WallClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+pub(crate) type WallClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 impl Default for AuthContext {
     /// Tokens are kept in memory, and no login page is shown.
     fn default() -> Self {
+        Self::with_vault(Arc::new(MemoryVault::default()))
+    }
+}
+
+impl AuthContext {
+    /// Tokens are kept in this vault, and no login page is shown.
+    pub fn with_vault(vault: Arc<dyn Vault>) -> Self {
         Self {
-            vault: Arc::new(MemoryVault::default()),
+            vault,
             logins: None,
             clock: Arc::new(SystemTime::now),
             refreshes: TokenRefreshes::default(),

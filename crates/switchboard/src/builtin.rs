@@ -24,7 +24,7 @@ use crate::result::CallResult;
 use crate::untrusted::quoted;
 use crate::wire::RawJson;
 
-pub use resources::{LIST_RESOURCES, READ_RESOURCE};
+pub(crate) use resources::{LIST_RESOURCES, READ_RESOURCE};
 
 mod resources;
 
@@ -101,7 +101,7 @@ impl HostToolDefinition {
 
 /// The tools that a host offers besides those of its servers.
 #[derive(Clone, Default)]
-pub struct HostTools {
+pub(crate) struct HostTools {
     /// The library user's tools, in the order in which they are listed.
     pub tools: Vec<Arc<dyn HostTool>>,
     /// Offer `ListMcpResources` and `ReadMcpResource` regardless of the configured servers.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::catalog::ToolDefinition;
+use crate::catalog::{Tool, ToolDefinition};
 use crate::config::Dialect;
 use crate::event::LogLevel;
 use crate::name::{ExposedName, ServerName, ToolId};
@@ -177,6 +177,7 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
 
 /// Everything a person needs to decide on one call.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ApprovalRequest {
     /// The pair.
     pub id: ToolId,
@@ -195,6 +196,23 @@ pub struct ApprovalRequest {
     /// The kind of file its server stands in: which answers there are
     /// (`DialectProfile::approval_choices`).
     pub dialect: Dialect,
+}
+
+impl ApprovalRequest {
+    /// A request for this call of a tool, which may be remembered and whose definition did not
+    /// change.
+    pub fn new(tool: &Tool, arguments: RawJson, because: impl Into<String>) -> Self {
+        Self {
+            id: tool.id.clone(),
+            exposed: tool.exposed.clone(),
+            arguments,
+            definition: tool.definition.clone(),
+            because: because.into(),
+            changed: None,
+            once_only: false,
+            dialect: tool.server.dialect,
+        }
+    }
 }
 
 /// The answer to an [`ApprovalRequest`].
@@ -236,6 +254,7 @@ pub enum Keep {
 
 /// A question of a server.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Elicitation {
     /// Who asks. Not the server's own word for itself.
     pub server: ServerName,
@@ -247,6 +266,7 @@ pub struct Elicitation {
 
 /// What a server wants to know.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum ElicitationKind {
     /// Fields to fill in, described by a flat JSON schema.
     Form {
@@ -280,6 +300,7 @@ pub enum ElicitAnswer {
 
 /// What a server wants a model to answer.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Sampling {
     /// Who asks.
     pub server: ServerName,
@@ -310,6 +331,7 @@ pub struct Root {
 
 /// A server's log message during a call.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct LogLine {
     /// Who logs.
     pub server: ServerName,
@@ -325,6 +347,7 @@ pub struct LogLine {
 
 /// How far a call has come.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Progress {
     /// The call's tool.
     pub id: ToolId,

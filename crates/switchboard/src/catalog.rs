@@ -20,7 +20,6 @@ use crate::vendor::Vendor;
 pub use definition::{DefinitionHash, ToolAnnotations, ToolDefinition};
 use filter::Filter;
 pub use icon::Icon;
-pub use mirror::Mirrored;
 pub(crate) use mirror::parameters;
 pub use prompt::PromptDefinition;
 pub use resource::{ResourceDefinition, TemplateDefinition};
@@ -450,7 +449,7 @@ impl Catalog {
     }
 
     /// Tools that came, went or were defined anew since `old`, as `server/tool`, safe to show.
-    pub fn changed_since(&self, old: &Self) -> Vec<String> {
+    pub(crate) fn changed_since(&self, old: &Self) -> Vec<String> {
         let came_or_changed = self.tools.iter().filter(|tool| {
             old.by_id(&tool.id)
                 .is_none_or(|before| !before.is_like(tool))

@@ -61,6 +61,7 @@ impl LogLevel {
 
 /// One happening.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Event {
     /// A server moved from one state to another.
     State {
@@ -114,6 +115,7 @@ pub struct Events(pub(crate) tokio::sync::broadcast::Receiver<Event>);
 
 /// An event, or the number of events that were lost.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum NextEvent {
     /// It happened.
     Event(Event),

@@ -11,8 +11,7 @@ use crate::config::{Config, ConfigErrors, Diagnostic, Mode, ProjectPermissions, 
 use crate::name::ServerName;
 
 pub use grants::{Grant, Grants};
-pub(crate) use permit::NotAllowed;
-pub use permit::Permit;
+pub(crate) use permit::{NotAllowed, Permit};
 use rules::Rule;
 
 mod grants;
@@ -55,6 +54,7 @@ struct MatchedRules {
 
 /// What the gate says of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision {
     /// It may run.
     Allow {
@@ -105,14 +105,15 @@ impl Gate {
         Self::compile_beside(config, &[])
     }
 
-    /// As [`compile`](Self::compile), beside tools of these names that are no server's: a rule may
-    /// be the name of one.
-    pub fn compile_beside(config: &Config, own: &[&str]) -> Result<Self, ConfigErrors> {
+    /// As [`compile`](Self::compile), with the names of the host's own tools, which rules may also
+    /// name.
+    pub(crate) fn compile_beside(config: &Config, own: &[&str]) -> Result<Self, ConfigErrors> {
         Self::compile_with(config, own, &|_| false)
     }
 
-    /// As [`compile_beside`](Self::compile_beside), with what a person has `accepted` of project
-    /// files' own permissions: it counts as in a file of one's own.
+    /// As [`compile`](Self::compile), with the names of the host's own tools, which rules may also
+    /// name, and with the permissions of project files that a person has `accepted`: those count
+    /// as if they stood in the user's file.
     pub fn compile_with(
         config: &Config,
         own: &[&str],
@@ -240,12 +241,12 @@ impl Gate {
     /// Whether a tool should be pinned when it is first seen ([`Grants::pin`]), so that a later
     /// change is noticed: to be asked about, where locked, and to be shown, where its server is
     /// trusted.
-    pub fn wants_pin(&self, tool: &Tool) -> bool {
+    pub(crate) fn wants_pin(&self, tool: &Tool) -> bool {
         self.locked || self.trusts(tool)
     }
 
     /// Whether a changed definition is shown and not asked about (C19).
-    pub fn only_shows_changes(&self, tool: &Tool) -> bool {
+    pub(crate) fn only_shows_changes(&self, tool: &Tool) -> bool {
         !self.locked && self.trusts(tool)
     }
 

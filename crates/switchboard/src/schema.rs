@@ -196,7 +196,7 @@ impl Validators {
     /// Checks the structured content of a result against the tool's output schema. Returns the
     /// violations as one line, safe to show. A result that cannot be checked (the schema is
     /// invalid, or the content is nested deeper than 128) passes.
-    pub fn check_result(
+    pub(crate) fn check_result(
         &self,
         hash: DefinitionHash,
         schema: &RawJson,

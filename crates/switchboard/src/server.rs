@@ -32,11 +32,11 @@ use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Session, Su
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
-pub use caller_sessions::CallerSession;
-pub use connectors::Connectors;
+pub(crate) use caller_sessions::CallerSession;
+pub(crate) use connectors::Connectors;
 pub use dialect_status::DialectStatus;
 #[cfg(feature = "http")]
-pub use endpoint::SharedStack;
+pub(crate) use endpoint::SharedStack;
 pub use endpoint::private_working_folder;
 pub use launch_store::remembered_offerings;
 pub use not_ready::{NotReady, NotReadyReason};
@@ -90,7 +90,7 @@ const END_REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What all server tasks of a host share.
 #[derive(Debug, Clone)]
-pub struct ServerResources {
+pub(crate) struct ServerResources {
     /// Starts processes.
     pub launcher: Launcher,
     /// The variables that references expand to.
@@ -145,7 +145,11 @@ pub struct ServerHandle {
 impl ServerHandle {
     /// Starts the task. With `Connecting` it connects at once; `Idle`, `Disabled`, `Blocked` and
     /// `Untrusted` start nothing. An idle server shows its cached catalog until it is used.
-    pub fn start(config: Arc<ServerConfig>, resources: ServerResources, initial: State) -> Self {
+    pub(crate) fn start(
+        config: Arc<ServerConfig>,
+        resources: ServerResources,
+        initial: State,
+    ) -> Self {
         Self::start_after(config, resources, initial, None)
     }
 
@@ -440,7 +444,7 @@ impl ServerHandle {
 
     /// Records a successful response: the count of failures starts again. Cheap enough for every
     /// call.
-    pub fn record_success(&self) {
+    pub(crate) fn record_success(&self) {
         // Most calls find it set: reading first keeps threads from contending for the cache line.
         if !self.worked.load(Ordering::Relaxed) {
             self.worked.store(true, Ordering::Relaxed);
@@ -449,7 +453,7 @@ impl ServerHandle {
 
     /// How the connection that a call has just lost ended: exit status and last stderr. Waits at
     /// most 150 ms.
-    pub async fn connection_end(&self) -> Option<String> {
+    pub(crate) async fn connection_end(&self) -> Option<String> {
         let mut seen = self.snapshot.clone();
         let is_ready = |now: &Snapshot| matches!(now.state, State::Ready { .. });
         // A server with a live session has another one by now.

@@ -61,13 +61,14 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use self::cache::Cache;
+pub(crate) use self::cache::Cache;
 pub use self::fault::{OpenFault, RequestFault, TaskFault};
 pub use self::operations::CompletionTarget;
-pub use self::options::{CallOptions, Hello, Oddities, OddityLog, OpenOptions};
+pub(crate) use self::options::CallOptions;
+pub use self::options::{Hello, Oddities, OddityLog, OpenOptions};
 pub use self::roots::Roots;
-pub use self::sampling::Overseer;
-pub use self::subscriptions::Subscriptions;
+pub(crate) use self::sampling::Overseer;
+pub(crate) use self::subscriptions::Subscriptions;
 pub use crate::revision::{Era, Revision};
 
 /// The method that no request may have without a [`Permit`].
@@ -164,7 +165,7 @@ impl Session {
 
     /// Makes the call that the permit is for, and consumes it; there is no other way to send a
     /// `tools/call`.
-    pub async fn call(
+    pub(crate) async fn call(
         &self,
         permit: Permit,
         options: CallOptions,

@@ -7,7 +7,8 @@
 use std::fmt;
 
 pub use file::FileStore;
-pub use log::{LineWriter, LogFile, LogStream};
+pub use log::LogFile;
+pub(crate) use log::LogStream;
 pub use memory::MemoryStore;
 
 mod file;

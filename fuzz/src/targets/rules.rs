@@ -117,6 +117,6 @@ fn reach(decision: &Decision) -> u8 {
     match decision {
         Decision::Deny { .. } => 0,
         Decision::Ask { .. } => 1,
-        Decision::Allow { .. } => 2,
+        _ => 2,
     }
 }

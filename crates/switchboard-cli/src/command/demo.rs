@@ -72,7 +72,7 @@ async fn run_demo(host: &Host, options: &Options) -> Result<u8, Failure> {
     for handle in host.servers().iter() {
         let snapshot = handle.snapshot();
         let took: Duration = snapshot.steps.iter().map(|(_, took)| *took).sum();
-        let state = view::server::state_word(&snapshot.state);
+        let state = snapshot.state.as_str();
         output::print(&format!(
             "  {} is {state} after {}\n",
             handle.config.name,

@@ -14,7 +14,7 @@ use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
 use crate::notices::describe_unset_variable;
 use crate::setup::{OutputScope, Setup, describe_containment, no_server_notice};
-use crate::view::server::{endpoint, era_word, escaped, session_count, state_word, transport_name};
+use crate::view::server::{endpoint, era_word, escaped, session_count, transport_name};
 use crate::view::{counted, mask, table};
 use crate::working_folder::private_folder_of;
 use crate::{hints, output, progress};
@@ -271,7 +271,7 @@ fn examine_server(
     }
     Finding {
         name: config.name.to_string(),
-        state: state_word(&snapshot.state),
+        state: snapshot.state.as_str(),
         headline,
         is_ok,
         facts,
@@ -340,7 +340,7 @@ fn headline(state: &State, steps: &[(ConnectStep, Duration)]) -> String {
         State::NeedsLogin { .. } => "needs a login".to_owned(),
         State::Disabled => "disabled (`enabled = false`)".to_owned(),
         State::Idle => "idle (lazy)".to_owned(),
-        State::Stopped => "stopped".to_owned(),
+        state => state.as_str().to_owned(),
     }
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
                     check_server(host, &server)?
                 }
                 Some(NextEvent::Event(Event::Reloaded(_))) => check_server(host, &server)?,
-                Some(NextEvent::Event(_)) => {}
+                Some(_) => {}
                 None => return Err(Failure::new(Code::Unreachable, "the host has stopped")),
             }
         }

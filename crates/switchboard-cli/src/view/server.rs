@@ -55,7 +55,7 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
     let mut entry = json!({
         "name": view.name,
         "status": snapshot.shown_state().word(StateNames::Three),
-        "state": state_word(&snapshot.state),
+        "state": snapshot.state.as_str(),
         "transport": transport_word(&handle.config, &snapshot),
         "era": era,
         "protocolVersion": version,
@@ -219,7 +219,7 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
             "Error",
             format!("{}; {}", one_line(error), hints::doctor(&config.name)),
         )),
-        State::Idle | State::Stopped => None,
+        _ => None,
     }
 }
 
@@ -267,7 +267,7 @@ pub(crate) fn session_count(handle: &ServerHandle) -> String {
 
 /// The facts that `-v` adds.
 fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'static str, String)> {
-    let mut facts = vec![("State", state_word(&snapshot.state).to_owned())];
+    let mut facts = vec![("State", snapshot.state.as_str().to_owned())];
     if let State::Ready { era, version } = &snapshot.state {
         facts.push((
             "Protocol",
@@ -415,24 +415,8 @@ pub(crate) fn word(state: &State) -> StateWord {
         State::Connecting { .. } => StateWord::Connecting,
         State::Ready { .. } => StateWord::Connected,
         State::NeedsLogin { .. } => StateWord::NeedsLogin,
-        State::Backoff { .. } | State::Failed { .. } => StateWord::Disconnected,
         State::Stopped => StateWord::Stopped,
-    }
-}
-
-/// The state for scripts.
-pub(crate) fn state_word(state: &State) -> &'static str {
-    match state {
-        State::Disabled => "disabled",
-        State::Blocked { .. } => "blocked",
-        State::Untrusted { .. } => "untrusted",
-        State::Idle => "idle",
-        State::Connecting { .. } => "connecting",
-        State::Ready { .. } => "ready",
-        State::NeedsLogin { .. } => "needs-login",
-        State::Backoff { .. } => "backoff",
-        State::Failed { .. } => "failed",
-        State::Stopped => "stopped",
+        _ => StateWord::Disconnected,
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 /// The refreshes in flight. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct TokenRefreshes(watch::Sender<RefreshCounts>);
+pub(crate) struct TokenRefreshes(watch::Sender<RefreshCounts>);
 
 #[derive(Debug, Default)]
 struct RefreshCounts {
@@ -23,7 +23,7 @@ struct RefreshCounts {
 impl TokenRefreshes {
     /// Waits until each sent refresh is stored, at most this long. Refreshes that are still being
     /// prepared are abandoned.
-    pub async fn finish(&self, limit: Duration) {
+    pub(crate) async fn finish(&self, limit: Duration) {
         self.0.send_modify(|counts| counts.round += 1);
         // Gives up at the limit: an unresponsive authorization server must not keep the program
         // from exiting.

@@ -16,10 +16,10 @@ use crate::untrusted::quoted;
 use crate::wire::RawJson;
 
 /// Lists the resources of every server.
-pub const LIST_RESOURCES: &str = "ListMcpResources";
+pub(crate) const LIST_RESOURCES: &str = "ListMcpResources";
 
 /// Reads one of them.
-pub const READ_RESOURCE: &str = "ReadMcpResource";
+pub(crate) const READ_RESOURCE: &str = "ReadMcpResource";
 
 /// How long to wait for servers that are still connecting.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);

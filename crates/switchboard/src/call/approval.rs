@@ -53,14 +53,9 @@ impl HostState {
                 once_only,
                 changed,
             }) => ApprovalRequest {
-                id: tool.id.clone(),
-                exposed: tool.exposed.clone(),
-                arguments: call.arguments.clone(),
-                definition: tool.definition.clone(),
-                because,
                 changed,
                 once_only,
-                dialect: tool.server.dialect,
+                ..ApprovalRequest::new(tool, call.arguments.clone(), because)
             },
         };
         let asked = Instant::now();

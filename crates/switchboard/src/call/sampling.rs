@@ -59,14 +59,9 @@ impl HostState {
                 changed,
             } => {
                 let approval = ApprovalRequest {
-                    id: tool.id.clone(),
-                    exposed: tool.exposed.clone(),
-                    arguments: request.params.clone(),
-                    definition: tool.definition.clone(),
-                    because,
                     changed,
                     once_only,
-                    dialect: tool.server.dialect,
+                    ..ApprovalRequest::new(&tool, request.params.clone(), because)
                 };
                 self.approve(&tool, &approval, caller)
                     .await

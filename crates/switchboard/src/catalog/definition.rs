@@ -39,7 +39,7 @@ pub struct ToolDefinition {
     pub output_schema: Option<RawJson>,
     /// The arguments that a wire with headers mirrors; or why such a wire cannot carry this tool,
     /// in one line safe to show.
-    pub mirrored: Result<Vec<Mirrored>, String>,
+    pub(crate) mirrored: Result<Vec<Mirrored>, String>,
     /// It can only be called as a task.
     pub(crate) is_task: bool,
     /// It is for its server's own app, and not for models.

@@ -9,7 +9,7 @@ const KEYWORD: &str = "x-mcp-header";
 
 /// An argument that is mirrored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirrored {
+pub(crate) struct Mirrored {
     /// What follows `Mcp-Param-` in the header's name.
     pub header: String,
     /// The keys that lead to it from the root of the arguments.

@@ -161,7 +161,10 @@ impl Grants {
     }
 
     /// Takes what the store remembers of pins, likewise.
-    pub fn load_pins(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+    pub(crate) fn load_pins(
+        &mut self,
+        items: impl IntoIterator<Item = (String, String)>,
+    ) -> Vec<String> {
         self.pinned.fill(items)
     }
 
@@ -190,7 +193,7 @@ impl Grants {
     /// Remembers a yes for all of a server's tools until this run ends, those that it offers later
     /// too (S2-39). Where one of them was seen before and has changed since, that one is asked
     /// about again.
-    pub fn add_whole_server<'a>(
+    pub(crate) fn add_whole_server<'a>(
         &mut self,
         tool: &Tool,
         offered: impl IntoIterator<Item = &'a Tool>,
@@ -237,7 +240,7 @@ impl Grants {
 
     /// What was pinned of a tool and what is, as [`change_of`](Self::change_of) tells it; from now
     /// on it is known as it is.
-    pub fn pin_anew(&mut self, tool: &Tool) -> Option<(Vec<String>, Grant)> {
+    pub(crate) fn pin_anew(&mut self, tool: &Tool) -> Option<(Vec<String>, Grant)> {
         let lines = self
             .pinned
             .get(tool)
@@ -272,7 +275,7 @@ impl Grants {
 
     /// What was approved or pinned, and what is, line by line, safe to show; `None` if nothing
     /// changed or nothing is known.
-    pub fn change_of(&self, tool: &Tool) -> Option<Vec<String>> {
+    pub(crate) fn change_of(&self, tool: &Tool) -> Option<Vec<String>> {
         let before = self
             .granted
             .get(tool)

@@ -433,16 +433,7 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
         .permit(&tool, &arguments, &caller)
         .is_err()
     );
-    let request = ApprovalRequest {
-        id: tool.id.clone(),
-        exposed: tool.exposed.clone(),
-        arguments: arguments.clone(),
-        definition: Arc::clone(&tool.definition),
-        because: String::new(),
-        changed: None,
-        once_only: false,
-        dialect: Dialect::Native,
-    };
+    let request = ApprovalRequest::new(&tool, arguments.clone(), "");
     let approved = |answer| Permit::approved(&request, &answer, &tool, &caller);
     for answer in [
         Approval::Once,

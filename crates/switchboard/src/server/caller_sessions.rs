@@ -33,7 +33,7 @@ const EVICTION_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The session for one request of a caller.
 #[derive(Debug)]
-pub struct CallerSession {
+pub(crate) struct CallerSession {
     session: Arc<Session>,
     /// Keeps the connection from being evicted during the request; `None` on the shared session.
     connection: Option<Arc<CallerConnection>>,
@@ -84,7 +84,7 @@ impl CallerSession {
     }
 
     /// The session to send the request on.
-    pub fn session(&self) -> &Arc<Session> {
+    pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
@@ -134,7 +134,7 @@ impl Drop for CallerSession {
 impl ServerHandle {
     /// The session for requests of this caller. Starts the server if needed and waits up to `wait`
     /// for it.
-    pub async fn session_for(
+    pub(crate) async fn session_for(
         &self,
         caller: &CallerId,
         wait: Duration,

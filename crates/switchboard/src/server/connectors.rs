@@ -11,11 +11,11 @@ use crate::transport::Connector;
 
 /// Transports that are used instead of the entries' endpoints. Empty by default.
 #[derive(Clone, Default)]
-pub struct Connectors(BTreeMap<String, Arc<dyn Connector>>);
+pub(crate) struct Connectors(BTreeMap<String, Arc<dyn Connector>>);
 
 impl Connectors {
     /// Sets the transport of a server; replaces an earlier one.
-    pub fn insert(&mut self, server: &str, connector: Arc<dyn Connector>) {
+    pub(crate) fn insert(&mut self, server: &str, connector: Arc<dyn Connector>) {
         self.0.insert(server.to_owned(), connector);
     }
 

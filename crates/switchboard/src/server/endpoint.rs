@@ -34,7 +34,7 @@ use crate::transport::stdio::StdioConnector;
 mod url;
 
 #[cfg(feature = "http")]
-pub use url::SharedStack;
+pub(crate) use url::SharedStack;
 
 /// How many lines of stderr an error quotes.
 const QUOTED_STDERR_LINES: usize = 5;

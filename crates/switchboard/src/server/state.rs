@@ -11,6 +11,7 @@ use crate::session::{Era, OddityLog, Session};
 
 /// The state of a server, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum State {
     /// `enabled = false`.
     Disabled,
@@ -65,6 +66,24 @@ pub enum State {
     Stopped,
 }
 
+impl State {
+    /// One word for it, without its reason.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::Blocked { .. } => "blocked",
+            Self::Untrusted { .. } => "untrusted",
+            Self::Idle => "idle",
+            Self::Connecting { .. } => "connecting",
+            Self::Ready { .. } => "ready",
+            Self::NeedsLogin { .. } => "needs-login",
+            Self::Backoff { .. } => "backoff",
+            Self::Failed { .. } => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// The steps of connecting to a server. Displayed as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -111,6 +130,7 @@ pub enum Wire {
 
 /// A server at one moment. Replaced as a whole, never changed.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Its state.
     pub state: State,
@@ -205,14 +225,14 @@ impl Snapshot {
 }
 
 impl fmt::Display for State {
-    /// One line, as the history records it.
+    /// One line, with the reason.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disabled => f.write_str("disabled"),
             Self::Blocked { rule } => write!(f, "blocked: {rule}"),
             Self::Untrusted { reason } => write!(f, "untrusted: {reason}"),
             Self::Idle => f.write_str("idle"),
-            Self::Connecting { .. } => f.write_str("connecting"),
+            Self::Connecting { step, .. } => write!(f, "connecting: {step}"),
             Self::Ready {
                 era: Era::Legacy,
                 version,

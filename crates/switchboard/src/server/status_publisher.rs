@@ -60,11 +60,14 @@ impl StatusPublisher {
     /// reader sees half of a change. `also` sees the old state. `because` is added to log and
     /// history.
     pub(super) fn set_state(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
-        let line = if because.is_empty() {
-            state.to_string()
-        } else {
-            format!("{state}: {because}")
+        let mut line = match &state {
+            // The step is only the first of those to come.
+            State::Connecting { .. } => state.as_str().to_owned(),
+            state => state.to_string(),
         };
+        if !because.is_empty() {
+            line = format!("{line}: {because}");
+        }
         self.log(&line);
         self.change_state(state, line, also);
     }

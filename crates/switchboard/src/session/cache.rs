@@ -27,7 +27,7 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The cache of one server. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Cache(Arc<Mutex<CacheState>>);
+pub(crate) struct Cache(Arc<Mutex<CacheState>>);
 
 #[derive(Debug, Default)]
 struct CacheState {

@@ -55,7 +55,7 @@ pub struct OpenOptions {
     /// The entry's `protocol`.
     pub protocol: Protocol,
     /// The era that worked last time with this launch.
-    pub known_era: Option<Era>,
+    pub(crate) known_era: Option<Era>,
     /// Whether the server is known to ask during calls.
     pub asks: Asks,
     /// Whether callers share the session.
@@ -66,7 +66,7 @@ pub struct OpenOptions {
     /// The folders a server may ask for, where its caller has none of its own.
     pub roots: Roots,
     /// Permits servers to have answers of a caller's model; without one they have none.
-    pub overseer: Option<Arc<dyn Overseer>>,
+    pub(crate) overseer: Option<Arc<dyn Overseer>>,
     /// How long opening may take.
     pub connect_timeout: Duration,
     /// The bound of one message, for the error that names it.
@@ -76,11 +76,11 @@ pub struct OpenOptions {
     /// Where oddities are counted. Whoever opens keeps a clone, for a session that did not open.
     pub oddities: OddityLog,
     /// The server's log file, which also gets its log messages.
-    pub log: Option<LogFile>,
+    pub(crate) log: Option<LogFile>,
     /// Subscriptions and the log level, for every session with the server.
-    pub subscriptions: Subscriptions,
+    pub(crate) subscriptions: Subscriptions,
     /// Results that the server allowed us to cache.
-    pub cache: Cache,
+    pub(crate) cache: Cache,
     /// Removes the secrets of this launch from what the server says.
     pub redactor: Redactor,
 }
@@ -111,7 +111,7 @@ impl OpenOptions {
 
 /// How one tool call is made.
 #[derive(Debug, Clone)]
-pub struct CallOptions {
+pub(crate) struct CallOptions {
     /// The deadlines.
     pub timeouts: Timeouts,
     /// When the call began, if that was before now; `timeouts.call_max` is counted from then.

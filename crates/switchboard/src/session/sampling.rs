@@ -23,7 +23,7 @@ const MAX_PER_CALL: usize = 16;
 
 /// Decides whether a server may have an answer of a caller's model. The host implements it with its
 /// gate; a session without one refuses.
-pub trait Overseer: Send + Sync + fmt::Debug {
+pub(crate) trait Overseer: Send + Sync + fmt::Debug {
     /// The error is why not: one line for the caller, not for the server.
     fn permit<'a>(
         &'a self,

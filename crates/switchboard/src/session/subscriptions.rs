@@ -17,7 +17,7 @@ const MAX_RESOURCES: usize = 1_000;
 
 /// The subscriptions with one server. Clones share them; every session of the server follows them.
 #[derive(Debug, Clone, Default)]
-pub struct Subscriptions(Arc<watch::Sender<DesiredSubscriptions>>);
+pub(crate) struct Subscriptions(Arc<watch::Sender<DesiredSubscriptions>>);
 
 /// All subscriptions at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::secret::Redactor;
 use crate::sync::lock;
 use crate::untrusted::Untrusted;
 
-pub use lines::LineWriter;
+pub(crate) use lines::LineWriter;
 
 mod lines;
 
@@ -32,7 +32,7 @@ const RATE_BYTES_PER_SECOND: f64 = 128.0 * 1024.0;
 
 /// Where a line of a log came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogStream {
+pub(crate) enum LogStream {
     /// The server's stderr.
     Stderr,
     /// The server's log notifications.
@@ -90,19 +90,19 @@ impl LogFile {
     }
 
     /// From now on these secrets are replaced before anything is written.
-    pub fn redact_with(&self, redactor: Redactor) {
+    pub(crate) fn redact_with(&self, redactor: Redactor) {
         self.state().redactor = redactor;
     }
 
     /// Writes a text, line by line.
-    pub fn write(&self, stream: LogStream, text: &str) {
+    pub(crate) fn write(&self, stream: LogStream, text: &str) {
         let mut writer = self.writer(stream);
         writer.push(text.as_bytes());
         writer.finish();
     }
 
     /// A writer for output that arrives in chunks.
-    pub fn writer(&self, stream: LogStream) -> LineWriter {
+    pub(crate) fn writer(&self, stream: LogStream) -> LineWriter {
         LineWriter::new(self.clone(), stream)
     }
 

@@ -41,15 +41,9 @@ async fn opened(peer: &Peer) -> Arc<Session> {
         max_message_bytes: 1 << 20,
     };
     let connector = SseConnector::new(HttpStack::new(&Environment::new([])).unwrap(), target);
-    let offers = Offers {
-        elicit_form: true,
-        ..Offers::default()
-    };
-    let options = OpenOptions {
-        protocol: Protocol::Legacy,
-        offers,
-        ..OpenOptions::new(ServerName::new("peer").unwrap())
-    };
+    let mut options = OpenOptions::new(ServerName::new("peer").unwrap());
+    options.protocol = Protocol::Legacy;
+    options.offers.elicit_form = true;
     Session::open(&connector, options).await.unwrap()
 }
 

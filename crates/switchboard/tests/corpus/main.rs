@@ -213,16 +213,14 @@ fn is_complete(result: &str) -> bool {
 }
 
 fn options(era: Era) -> OpenOptions {
-    OpenOptions {
-        protocol: if era == Era::Modern {
-            Protocol::Modern
-        } else {
-            Protocol::Legacy
-        },
-        connect_timeout: PATIENCE,
-        max_message_bytes: 1 << 20,
-        ..OpenOptions::new(ServerName::new("corpus").unwrap())
-    }
+    let mut options = OpenOptions::new(ServerName::new("corpus").unwrap());
+    options.protocol = match era {
+        Era::Legacy => Protocol::Legacy,
+        Era::Modern => Protocol::Modern,
+    };
+    options.connect_timeout = PATIENCE;
+    options.max_message_bytes = 1 << 20;
+    options
 }
 
 /// None of a revision's message types is without an example.

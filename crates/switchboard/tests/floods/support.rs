@@ -87,12 +87,10 @@ pub(crate) async fn try_open(
             )
         }
     };
-    let options = OpenOptions {
-        protocol: Protocol::Legacy,
-        connect_timeout: limit,
-        max_message_bytes: 1 << 20,
-        ..OpenOptions::new(ServerName::new("peer").unwrap())
-    };
+    let mut options = OpenOptions::new(ServerName::new("peer").unwrap());
+    options.protocol = Protocol::Legacy;
+    options.connect_timeout = limit;
+    options.max_message_bytes = 1 << 20;
     (Session::open(&*connector, options).await, sent)
 }
 

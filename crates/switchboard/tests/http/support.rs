@@ -65,16 +65,12 @@ pub(crate) fn connector_in(variables: &[(&str, &str)], target: HttpTarget) -> Ht
 }
 
 pub(crate) fn options(protocol: Protocol) -> OpenOptions {
-    OpenOptions {
-        protocol,
-        offers: Offers {
-            elicit_form: true,
-            ..Offers::default()
-        },
-        connect_timeout: HANGS,
-        max_message_bytes: 1 << 20,
-        ..OpenOptions::new(ServerName::new("peer").unwrap())
-    }
+    let mut options = OpenOptions::new(ServerName::new("peer").unwrap());
+    options.protocol = protocol;
+    options.offers.elicit_form = true;
+    options.connect_timeout = HANGS;
+    options.max_message_bytes = 1 << 20;
+    options
 }
 
 /// Opens a session in a task of its own, so that the test can play the server.

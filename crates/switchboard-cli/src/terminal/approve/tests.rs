@@ -23,7 +23,7 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
     let server = crate::command::demo::example_entry();
     let offerings = Offerings {
-        tools: vec![definition.clone()],
+        tools: vec![definition],
         ..Offerings::default()
     };
     let part = switchboard::catalog::CatalogSource {
@@ -38,17 +38,8 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
         &switchboard::builtin::RegisteredTools::default(),
         &[part],
     );
-    let tool = &catalog.tools()[0];
-    ApprovalRequest {
-        id: tool.id.clone(),
-        exposed: tool.exposed.clone(),
-        arguments: RawJson::parse(arguments.as_bytes().to_vec()).unwrap(),
-        definition,
-        because: "no rule covers it".into(),
-        changed: None,
-        once_only: false,
-        dialect: Dialect::Native,
-    }
+    let arguments = RawJson::parse(arguments.as_bytes().to_vec()).unwrap();
+    ApprovalRequest::new(&catalog.tools()[0], arguments, "no rule covers it")
 }
 
 fn screen(question: &ApprovalDialog<'_>) -> String {
@@ -109,10 +100,8 @@ fn s2_41_each_key_gives_its_answer() {
 /// memory, so nothing more is asked.
 #[test]
 fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
-    let request = ApprovalRequest {
-        dialect: Dialect::Gemini,
-        ..request("", "{}")
-    };
+    let mut request = request("", "{}");
+    request.dialect = Dialect::Gemini;
     let check = |key: Key, expected: Approval| {
         assert_eq!(
             ApprovalDialog::new(&request).press(key, SIZE),
@@ -130,11 +119,8 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
                     [s] Always allow this server: for this run, all its tools\n[n] Cancel: the call is not made";
     assert!(shown.ends_with(expected), "{shown}");
 
-    let each_time = ApprovalRequest {
-        once_only: true,
-        ..request
-    };
-    let mut question = ApprovalDialog::new(&each_time);
+    request.once_only = true;
+    let mut question = ApprovalDialog::new(&request);
     assert_eq!(
         (
             question.press(Key::Char('t'), SIZE),
@@ -151,10 +137,8 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
 
 #[test]
 fn an_ask_rule_hides_always() {
-    let request = ApprovalRequest {
-        once_only: true,
-        ..request("", "{}")
-    };
+    let mut request = request("", "{}");
+    request.once_only = true;
     let mut question = ApprovalDialog::new(&request);
     assert_eq!(question.press(Key::Char('t'), SIZE), None);
     assert_eq!(question.press(Key::Char('g'), SIZE), None);
@@ -265,10 +249,8 @@ fn t13_a_megabyte_of_arguments_is_scrolled_and_shown_whole_on_a_key() {
 
 #[test]
 fn a_changed_definition_is_shown_before_all_else() {
-    let request = ApprovalRequest {
-        changed: Some(vec!["- reads".into(), "+ reads and sends".into()]),
-        ..request("now", "{}")
-    };
+    let mut request = request("now", "{}");
+    request.changed = Some(vec!["- reads".into(), "+ reads and sends".into()]);
     let body = ApprovalDialog::new(&request).page(60).body;
     let lines: Vec<_> = body.iter().take(3).map(|line| line.text.as_str()).collect();
     assert_eq!(

@@ -30,7 +30,7 @@ mod remembered;
 
 /// The HTTP stack of all servers of a host, created when the first URL server connects.
 #[derive(Debug, Clone, Default)]
-pub struct SharedStack(Arc<OnceLock<Result<HttpStack, ConnectFault>>>);
+pub(crate) struct SharedStack(Arc<OnceLock<Result<HttpStack, ConnectFault>>>);
 
 impl SharedStack {
     fn get(&self, environment: &Environment) -> Result<HttpStack, ConnectFault> {

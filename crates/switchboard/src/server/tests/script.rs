@@ -431,10 +431,6 @@ impl Rig {
         let mut told = Vec::new();
         while let Ok(event) = self.events.try_recv() {
             match event {
-                Event::State {
-                    state: State::Connecting { step, .. },
-                    ..
-                } => told.push(format!("connecting: {step}")),
                 Event::State { state, .. } => told.push(state.to_string()),
                 Event::Notice { line, .. } => told.push(format!("notice: {line}")),
                 _ => {}

@@ -11,7 +11,7 @@ const PENDING_BYTES: usize = 64 * 1024;
 /// Writes chunks to a log as whole lines. A last line without a newline is written by
 /// [`finish`](Self::finish), or when dropped.
 #[derive(Debug)]
-pub struct LineWriter {
+pub(crate) struct LineWriter {
     log: LogFile,
     stream: LogStream,
     pending: Vec<u8>,
@@ -39,7 +39,7 @@ impl LineWriter {
     }
 
     /// Takes a chunk, which may end within a line.
-    pub fn push(&mut self, chunk: &[u8]) {
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
         if !self.log.allows() {
             return self.count_dropped(chunk);
         }
@@ -57,7 +57,7 @@ impl LineWriter {
     }
 
     /// Writes the pending line, and the number of dropped ones.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         let last = if self.pending.is_empty() {
             None
         } else {
