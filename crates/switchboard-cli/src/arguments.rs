@@ -11,7 +11,7 @@ use switchboard::config::Dialect;
 
 use crate::command::{
     call, complete, completions, doctor, edit, login, logout, logs, permissions, prompt, prompts,
-    read, replay, resources, run, status, tools, trust, watch, why,
+    read, replay, resources, run, serve, status, tools, trust, watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -86,6 +86,8 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     /// Build each request of a recorded session again, and report what differs
     Replay(replay::ReplayArgs),
+    /// Offer all servers as one MCP server to the client that starts this command
+    Serve(serve::ServeArgs),
     /// List resources and resource templates
     Resources(resources::ResourcesArgs),
     /// Read a resource

@@ -33,6 +33,7 @@ pub(crate) mod read;
 pub(crate) mod replay;
 pub(crate) mod resources;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod tools;
 pub(crate) mod trust;

@@ -79,6 +79,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Call(args) => command::call::run(&options, &args),
         Command::Run(args) => command::run::run(&options, &args),
         Command::Replay(args) => command::replay::run(&options, &args),
+        Command::Serve(args) => command::serve::run(&options, &args),
         Command::Resources(args) => command::resources::run(&options, &args),
         Command::Read(args) => command::read::run(&options, &args),
         Command::Prompts(args) => command::prompts::run(&options, &args),

@@ -52,6 +52,7 @@ pub(crate) async fn with_server_log<T>(
             server: sender,
             level,
             text,
+            ..
         }) = next
             && sender == *server
             && LogLevel::read(&level).is_none_or(|level| level >= least)

@@ -35,6 +35,8 @@ pub(crate) struct Setup {
     pub(crate) scope: OutputScope,
     /// The roots that are offered to servers; `None` if no folder was given.
     roots: Option<Vec<Root>>,
+    /// What servers are told that may be asked.
+    offers: Offers,
     pub(crate) json: bool,
 }
 
@@ -91,12 +93,26 @@ impl Setup {
             store,
             scope,
             roots,
+            // Offered even without a terminal: then each question is declined, with a line on stderr.
+            offers: Offers {
+                elicit_form: true,
+                elicit_url: true,
+                ..Offers::default()
+            },
             json: options.json,
         };
         if options.verbosity() > 0 {
             logging::redact(setup.secrets());
         }
         Ok(setup)
+    }
+
+    /// Clients of a gateway will answer: what one of them can, servers may ask. Each call's own
+    /// client decides in the end.
+    pub(crate) fn answers_for_clients(&mut self) {
+        self.offers.sampling = true;
+        self.offers.sampling_tools = true;
+        self.roots.get_or_insert_default();
     }
 
     /// Every value that must not be logged: as written, and as expanded if the entry is trusted.
@@ -228,14 +244,9 @@ impl Setup {
                 store,
                 scope,
                 roots,
+                offers,
                 ..
             } = self;
-            // Offered even without a terminal: then each question is declined, with a line on stderr.
-            let offers = Offers {
-                elicit_form: true,
-                elicit_url: true,
-                ..Offers::default()
-            };
             let mut builder = HostBuilder::new(config)
                 .environment(environment)
                 .auth(auth)

@@ -1,6 +1,79 @@
-//! A [`Host`](switchboard::Host) offered to MCP clients as one MCP server.
+//! A [`Host`](switchboard::Host) offered to MCP clients as one MCP server, in both protocol eras.
 //!
-//! The modules stand from the bottom up: each uses those above it.
+//! # How an edge plugs in
+//!
+//! A [`Gateway`] owns the host. An *edge* is where clients connect (standard streams, HTTP, a
+//! socket). It authenticates a client as a [`Principal`], calls [`Gateway::connect`], and passes each
+//! JSON-RPC message as bytes to [`ClientSession::receive`], with an [`Outbound`] for what belongs to
+//! that request: progress, logs, questions to a legacy client, and the response as the last message.
+//! The edge writes what the [`OutboundQueue`] returns; a queue that ends means that nothing more
+//! comes, and [`OutboundQueue::is_cut_off`] that the client must be disconnected. Dropping the queue
+//! of a modern request cancels it.
+//!
+//! - On a stream of lines ([`edge::lines::serve`]) the connection has one queue for everything.
+//! - Over HTTP, a legacy client's session is one [`ClientSession`] under its session id; a modern
+//!   POST is a [`ClientSession`] of its own. Each POST brings a queue of its own: when only a
+//!   response came, it is sent as JSON, otherwise as an event stream. The outbound queue given to
+//!   [`Gateway::connect`] is the GET stream.
+//! - [`Received`] tells whether a response will follow.
+//!
+//! # What else plugs in
+//!
+//! [`Approvals`] decides on calls whose client cannot be asked; a [`Recorder`] is told of each request
+//! ([`GatewaySettings`]).
+//!
+//! The modules below stand as a message walks.
+
+/// Where clients connect.
+pub mod edge;
+
+/// Messages to a client, in a bounded queue.
+mod outbound;
+
+/// Who a client is.
+mod principal;
+
+/// A host, how it is offered, and the clients that are connected.
+mod gateway;
+
+/// One client: its requests in flight, the questions it was asked.
+mod client;
+
+/// From a method to what answers it.
+mod dispatch;
+
+/// The params of a request.
+mod params;
+
+/// What a client is offered, written out.
+mod client_catalog;
+
+/// A request that a server answers.
+mod server_request;
+
+/// The caller of one request, whom the gate and the servers ask.
+mod caller;
+
+/// What a modern client is asked during one call.
+mod inputs;
+
+/// Calls that wait for a modern client's next request.
+mod suspended;
+
+/// Approval of calls whose client cannot be asked.
+mod approvals;
+
+/// What is reported about each request.
+mod recorder;
+
+/// Which clients want to hear of changes of which resources.
+mod subscriptions;
+
+/// What clients are told without having asked.
+mod changes;
+
+/// The messages that the gateway sends.
+mod reply;
 
 /// Files that only their owner can read.
 mod private_file;
@@ -13,3 +86,15 @@ pub mod cluster;
 
 /// The bearer tokens of clients.
 pub mod tokens;
+
+pub use approvals::{Approvals, DenyUnasked, HeldCall};
+pub use client::{ClientHandshake, ClientSession, Received};
+pub use gateway::{Gateway, GatewaySettings, ServerSelection};
+pub use outbound::{Outbound, OutboundQueue};
+pub use principal::Principal;
+pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
+
+/// Who answers: `serverInfo`.
+fn server_info() -> serde_json::Value {
+    serde_json::json!({"name": "switchboard", "version": env!("CARGO_PKG_VERSION")})
+}

@@ -116,6 +116,17 @@ pub trait Caller: Send + Sync {
         None
     }
 
+    /// What of a client's request the server gets too, where this caller passes one on.
+    fn forwarded(&self) -> Option<&ForwardedParams> {
+        None
+    }
+
+    /// Whether a modern server's `input_required` is returned as the result, for this caller to
+    /// answer with another request. Otherwise its questions are put to the methods above.
+    fn takes_input_required(&self) -> bool {
+        false
+    }
+
     /// A server logs during a call of this caller.
     fn log(&self, line: &LogLine) {
         let _ = line;
@@ -160,6 +171,14 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
 
     fn log_level(&self) -> Option<LogLevel> {
         (**self).log_level()
+    }
+
+    fn forwarded(&self) -> Option<&ForwardedParams> {
+        (**self).forwarded()
+    }
+
+    fn takes_input_required(&self) -> bool {
+        (**self).takes_input_required()
     }
 
     fn log(&self, line: &LogLine) {
@@ -262,6 +281,8 @@ pub struct Elicitation {
     pub tool: Option<ToolId>,
     /// What it wants.
     pub kind: ElicitationKind,
+    /// The params of `elicitation/create`, as they came.
+    pub params: RawJson,
 }
 
 /// What a server wants to know.
@@ -329,6 +350,15 @@ pub struct Root {
     pub name: Option<String>,
 }
 
+/// Members of a client's request that the server gets as they came.
+#[derive(Debug, Clone, Default)]
+pub struct ForwardedParams {
+    /// Members of `params`, each under its key; those that the host writes itself come first.
+    pub params: Vec<(String, RawJson)>,
+    /// Members of `_meta`, each under its key; none that says something about one connection.
+    pub meta: Vec<(String, RawJson)>,
+}
+
 /// A server's log message during a call.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -343,6 +373,8 @@ pub struct LogLine {
     pub logger: Option<Redacted>,
     /// Its words, or the JSON it sent instead.
     pub text: Redacted,
+    /// The params of `notifications/message`, as they came.
+    pub params: RawJson,
 }
 
 /// How far a call has come.
@@ -357,6 +389,8 @@ pub struct Progress {
     pub total: Option<f64>,
     /// The server's words.
     pub message: Option<Redacted>,
+    /// The params of `notifications/progress`, as they came; `None` where a task reports progress.
+    pub params: Option<RawJson>,
 }
 
 /// A caller that nobody sits behind: every approval is unavailable, every elicitation declined.

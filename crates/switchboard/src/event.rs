@@ -85,6 +85,8 @@ pub enum Event {
         level: String,
         /// Its words.
         text: Redacted,
+        /// The params of `notifications/message`, as they came.
+        params: crate::wire::RawJson,
     },
     /// A resource that was subscribed to changed.
     ResourceUpdated {

@@ -18,7 +18,7 @@ use crate::catalog::{Catalog, CatalogSource, Tool, can_name};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grants};
 use crate::launch::Containment;
-use crate::name::ServerName;
+use crate::name::{ServerName, Style};
 use crate::panics::catch;
 use crate::reload::ReloadState;
 use crate::schema::Validators;
@@ -101,6 +101,11 @@ impl Host {
     /// what was returned here.
     pub fn servers(&self) -> Arc<[ServerHandle]> {
         self.0.roster.load().servers.clone()
+    }
+
+    /// How tools are named, for servers whose dialect says nothing of names.
+    pub fn naming(&self) -> Style {
+        self.0.roster().config.naming
     }
 
     /// The servers whose tools can have this exposed name: the others need not be started to find

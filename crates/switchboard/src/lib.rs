@@ -130,7 +130,7 @@ pub use builtin::{HostTool, HostToolDefinition};
 pub use call::{Call, CallError, DenialReason};
 pub use caller::{
     Approval, ApprovalRequest, BoxFuture, Callbacks, Caller, CallerId, ElicitAnswer, Elicitation,
-    Headless, Keep, Offers,
+    ForwardedParams, Headless, Keep, Offers,
 };
 pub use catalog::{Catalog, Tool, ToolAnnotations, ToolDefinition};
 pub use event::{Event, Events, NextEvent};

@@ -216,6 +216,29 @@ impl Session {
         self.send(&call, "prompts/get", name, &fields).await
     }
 
+    /// Sends a request that a client made, with params that are the caller's
+    /// [`forwarded`](Caller::forwarded) ones, and returns its result. It calls no tool: that needs a
+    /// [`Permit`].
+    pub async fn forward(
+        &self,
+        method: &str,
+        name: Option<&str>,
+        caller: &Arc<dyn Caller>,
+        timeouts: Timeouts,
+    ) -> Result<RawJson, RequestFault> {
+        if method == TOOLS_CALL {
+            return Err(RequestFault::NotSent("a tool is called by `call`".into()));
+        }
+        let server = &self.peer.receiver.options.server;
+        let call = InFlightCall::of_other(server, caller, timeouts);
+        let request = OutboundRequest {
+            name,
+            ..self.era.request(method, &[])
+        };
+        let _in_flight = self.peer.receiver.in_flight.begin();
+        self.era.send_request(&self.peer, &call, &request).await
+    }
+
     async fn send(
         &self,
         call: &Arc<InFlightCall>,

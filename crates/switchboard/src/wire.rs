@@ -52,8 +52,12 @@ impl RawJson {
         Self(Bytes::copy_from_slice(text.as_bytes()))
     }
 
-    /// As [`keep`](Self::keep), but shares the bytes of `line` that `text` was borrowed from.
-    pub(crate) fn share(line: &Bytes, text: &str) -> Self {
+    /// A text that is known to be one JSON value, borrowed from `line`, whose bytes it shares.
+    ///
+    /// # Panics
+    ///
+    /// If `text` is not a part of `line`.
+    pub fn share(line: &Bytes, text: &str) -> Self {
         Self(line.slice_ref(text.as_bytes()))
     }
 

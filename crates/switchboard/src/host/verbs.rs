@@ -53,6 +53,27 @@ impl Host {
         self.finished(&handle, &session, answer, caller).await
     }
 
+    /// Sends a client's `prompts/get` or `completion/complete` to a server: its params are what the
+    /// caller [forwards](Caller::forwarded), and `name` is the one in them. The result, byte for
+    /// byte.
+    pub async fn forward(
+        &self,
+        server: &ServerName,
+        method: &str,
+        name: Option<&str>,
+        caller: &Arc<dyn Caller>,
+    ) -> Result<RawJson, CallError> {
+        let handle = self.0.lease(server)?;
+        let session = handle
+            .session_for(&caller.id(), handle.config.longest_connect())
+            .await?;
+        let answer = session
+            .session()
+            .forward(method, name, caller, handle.config.timeouts)
+            .await;
+        self.finished(&handle, &session, answer, caller).await
+    }
+
     /// Asks a server how the value of an argument may go on: its result, byte for byte. `given` are
     /// the arguments of the same prompt or template that have their values already.
     pub async fn complete(

@@ -19,12 +19,18 @@ pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 impl InFlightCall {
     /// Puts a question to the caller; its time does not count against the deadlines. Fields that
     /// the answer left out take the schema's defaults (SEP-1034).
-    pub(super) async fn elicit(&self, kind: ElicitationKind, tool: Option<ToolId>) -> ElicitAnswer {
+    pub(super) async fn elicit(
+        &self,
+        kind: ElicitationKind,
+        params: RawJson,
+        tool: Option<ToolId>,
+    ) -> ElicitAnswer {
         let _pause = self.pause_deadlines();
         let question = Elicitation {
             server: self.server.clone(),
             tool,
             kind,
+            params,
         };
         let answer = timeout(ANSWER_TIMEOUT, self.caller.elicit(&question))
             .await

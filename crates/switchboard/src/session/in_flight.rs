@@ -18,6 +18,7 @@ use crate::event::LogLevel;
 use crate::name::{ServerName, ToolId};
 use crate::secret::Redacted;
 use crate::sync::lock;
+use crate::wire::RawJson;
 
 /// While a person is being asked, deadlines are checked this often.
 const CHECK_WHILE_PAUSED: Duration = Duration::from_millis(250);
@@ -114,7 +115,13 @@ impl InFlightCall {
     }
 
     /// Passes progress on, and restarts the idle deadline.
-    pub(super) fn progress(&self, progress: f64, total: Option<f64>, message: Option<Redacted>) {
+    pub(super) fn progress(
+        &self,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<Redacted>,
+        params: Option<&RawJson>,
+    ) {
         self.deadlines.restart_idle(Instant::now());
         if let Some(id) = self.tool_id() {
             self.caller.progress(&Progress {
@@ -122,6 +129,7 @@ impl InFlightCall {
                 progress,
                 total,
                 message,
+                params: params.cloned(),
             });
         }
     }
@@ -133,6 +141,7 @@ impl InFlightCall {
         level: Option<LogLevel>,
         logger: Option<Redacted>,
         text: Redacted,
+        params: &RawJson,
         is_certain: bool,
     ) {
         let tool = if is_certain { self.tool_id() } else { None };
@@ -142,6 +151,7 @@ impl InFlightCall {
             level,
             logger,
             text,
+            params: params.clone(),
         });
     }
 

@@ -200,6 +200,10 @@ impl ModernHalf {
                         request.method
                     )));
                 }
+                ResultKind::InputRequired { .. } if call.caller.takes_input_required() => {
+                    call.gave_input.store(true, Ordering::Relaxed);
+                    return Ok(result);
+                }
                 ResultKind::InputRequired { requests, state } => {
                     call.gave_input.store(true, Ordering::Relaxed);
                     input = Some((Box::pin(responder.respond(&requests)).await?, state));

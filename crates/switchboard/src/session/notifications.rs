@@ -74,6 +74,7 @@ impl Receiver {
                 progress
                     .message
                     .map(|words| self.options.redactor.words(&words)),
+                params,
             );
         }
     }
@@ -124,7 +125,9 @@ impl Receiver {
     }
 
     fn log(&self, params: Option<&RawJson>, origin: MessageOrigin) {
-        let Some(log) = params.and_then(|params| params.decode::<LogParams>().ok()) else {
+        let Some((log, params)) =
+            params.and_then(|params| Some((params.decode::<LogParams>().ok()?, params)))
+        else {
             return;
         };
         let (text, redactor) = (
@@ -142,6 +145,7 @@ impl Receiver {
                 LogLevel::read(&log.level),
                 logger,
                 redactor.words(&text),
+                params,
                 is_certain,
             );
         }
@@ -154,6 +158,7 @@ impl Receiver {
             server: self.options.server.clone(),
             level,
             text: redactor.words(&text),
+            params: params.clone(),
         });
     }
 }

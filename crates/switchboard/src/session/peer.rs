@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use super::in_flight::{DeadlineCheck, InFlightCall};
 use super::receiver::Receiver;
 use super::{RequestFault, RequestResult, TOOLS_CALL, retry};
+use crate::caller::ForwardedParams;
 use crate::revision::Revision;
 use crate::transport::{Closed, Delivery, MessageKind, Transport};
 use crate::wire::{Outgoing, RequestMetadata};
@@ -42,7 +43,12 @@ pub(super) struct OutboundRequest<'a> {
 
 impl OutboundRequest<'_> {
     /// The message. `reports_progress` asks for progress under the request's own id.
-    pub(super) fn encode(&self, id: u64, reports_progress: bool) -> Vec<u8> {
+    pub(super) fn encode(
+        &self,
+        id: u64,
+        reports_progress: bool,
+        forwarded: Option<&ForwardedParams>,
+    ) -> Vec<u8> {
         let fields = self.fields.iter();
         let fields_len: usize = fields.map(|(key, value)| key.len() + value.len() + 4).sum();
         let mut out = Vec::with_capacity(160 + fields_len);
@@ -54,32 +60,62 @@ impl OutboundRequest<'_> {
         out.extend_from_slice(self.method.as_bytes());
         out.extend_from_slice(br#"","params":{"#);
         let mut is_first = true;
-        if !self.meta.is_empty() || reports_progress {
+        let forwarded_meta = forwarded.map_or(&[][..], |forwarded| &forwarded.meta);
+        if !self.meta.is_empty() || reports_progress || !forwarded_meta.is_empty() {
             out.extend_from_slice(br#""_meta":{"#);
             out.extend_from_slice(self.meta.as_bytes());
+            let mut is_first_meta = self.meta.is_empty();
             if reports_progress {
-                if !self.meta.is_empty() {
-                    out.push(b',');
-                }
+                separate(&mut out, &mut is_first_meta);
                 out.extend_from_slice(br#""progressToken":"#);
                 out.extend_from_slice(id);
+            }
+            for (key, value) in forwarded_meta {
+                separate(&mut out, &mut is_first_meta);
+                write_member(&mut out, key, value.as_bytes());
             }
             out.push(b'}');
             is_first = false;
         }
         for (key, value) in self.fields {
-            if !std::mem::take(&mut is_first) {
-                out.push(b',');
-            }
+            separate(&mut out, &mut is_first);
             out.push(b'"');
             out.extend_from_slice(key.as_bytes());
             out.extend_from_slice(br#"":"#);
             out.extend_from_slice(value);
         }
+        for (key, value) in forwarded.map_or(&[][..], |forwarded| &forwarded.params) {
+            if self.fields.iter().all(|(known, _)| known != key) {
+                separate(&mut out, &mut is_first);
+                write_member(&mut out, key, value.as_bytes());
+            }
+        }
         out.extend_from_slice(b"}}");
         out
     }
 }
+
+/// A comma before each member but the first.
+fn separate(out: &mut Vec<u8>, is_first: &mut bool) {
+    if !std::mem::take(is_first) {
+        out.push(b',');
+    }
+}
+
+/// A member whose key may need escapes.
+fn write_member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
+    out.extend_from_slice(&json_string(key));
+    out.push(b':');
+    out.extend_from_slice(value);
+}
+
+/// The requests that a client of a gateway makes, and not those that the host makes on the way.
+const FORWARDED: [&str; 4] = [
+    TOOLS_CALL,
+    "prompts/get",
+    "resources/read",
+    "completion/complete",
+];
 
 /// Both halves of the connection.
 #[derive(Clone)]
@@ -268,7 +304,10 @@ impl Peer {
         send: impl FnOnce(Outgoing<'_>) -> Result<(), Closed>,
     ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
         let (id, receiver) = self.receiver.pending.add(call.cloned())?;
-        let body = request.encode(id, call.is_some());
+        let forwarded = call
+            .and_then(|call| call.caller.forwarded())
+            .filter(|_| FORWARDED.contains(&request.method));
+        let body = request.encode(id, call.is_some(), forwarded);
         let metadata = RequestMetadata {
             version: request.revision.map(|revision| revision.as_str()),
             name: request.name,

@@ -68,7 +68,7 @@ impl CallerQuestion {
                 if let Some(page) = &page {
                     drop(url_elicitations.begin(page, &call.caller));
                 }
-                let answer = call.elicit(kind, tool).await;
+                let answer = call.elicit(kind, params.clone(), tool).await;
                 if let (Some(page), ElicitAnswer::Decline | ElicitAnswer::Cancel) = (&page, &answer)
                 {
                     url_elicitations.forget(page, &call.caller);

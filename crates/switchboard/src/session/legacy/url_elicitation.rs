@@ -107,10 +107,10 @@ pub(super) async fn visit_pages(
     };
     let visits = &peer.receiver.url_elicitations;
     let mut awaited = Vec::new();
-    for (page, id) in pages {
+    for (page, params, id) in pages {
         awaited.push(visits.begin(&id, &call.caller));
         if !matches!(
-            call.elicit(page, call.tool_id()).await,
+            call.elicit(page, params, call.tool_id()).await,
             ElicitAnswer::Accept(_)
         ) {
             visits.forget(&id, &call.caller);
@@ -134,7 +134,7 @@ pub(super) async fn visit_pages(
 }
 
 /// The pages, where the error names any.
-fn required_pages(data: &RawJson) -> Option<Vec<(ElicitationKind, String)>> {
+fn required_pages(data: &RawJson) -> Option<Vec<(ElicitationKind, RawJson, String)>> {
     #[derive(Deserialize)]
     struct UrlElicitationRequired<'a> {
         #[serde(borrow)]
@@ -157,6 +157,7 @@ fn required_pages(data: &RawJson) -> Option<Vec<(ElicitationKind, String)>> {
                 url,
                 id: Some(id.clone()),
             },
+            data.part(raw),
             id,
         )),
     };

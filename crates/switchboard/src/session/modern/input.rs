@@ -169,7 +169,9 @@ impl<'a> InputResponder<'a> {
         let kind = read_elicitation(params).map_err(RequestFault::Invalid)?;
         let is_form = matches!(kind, ElicitationKind::Form { .. });
         let answer = if self.offers.answers(&kind) {
-            self.call.elicit(kind, self.call.tool_id()).await
+            self.call
+                .elicit(kind, params.clone(), self.call.tool_id())
+                .await
         } else {
             // Not offered, so it is declined: the call can end.
             self.peer.receiver.notice_unanswered();

@@ -44,7 +44,7 @@ impl FollowedTask {
     /// there are no numbers.
     pub(in crate::session) fn report(&self, count: u32, words: Redacted) {
         let (progress, total) = self.progress().unwrap_or((f64::from(count), None));
-        self.call.progress(progress, total, Some(words));
+        self.call.progress(progress, total, Some(words), None);
     }
 
     fn progress(&self) -> MutexGuard<'_, Option<(f64, Option<f64>)>> {

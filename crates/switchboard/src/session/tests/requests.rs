@@ -299,7 +299,7 @@ fn check_bytes(meta: &str, fields: &[ParamField<'_>], reports_progress: bool, ex
         meta,
         ..legacy::request("tools/call", fields)
     };
-    let message = request.encode(7, reports_progress);
+    let message = request.encode(7, reports_progress, None);
     assert_eq!(String::from_utf8(message), Ok(expected.to_owned()));
 }
 

@@ -1,0 +1,38 @@
+//! Approval of calls whose client cannot be asked: it declared neither elicitation nor the modern
+//! `input_required`.
+
+use switchboard::{Approval, ApprovalRequest, BoxFuture};
+
+use crate::Principal;
+
+/// Decides on calls whose client cannot be asked. A queue for an operator implements it; without
+/// one, such calls are denied ([`DenyUnasked`]).
+pub trait Approvals: Send + Sync {
+    /// May this call run? Dropping the future withdraws the question. `Approval::no` with a reason
+    /// makes the call an error result that says the reason.
+    fn approve<'a>(&'a self, held: &'a HeldCall<'a>) -> BoxFuture<'a, Approval>;
+}
+
+/// A call that waits for approval.
+pub struct HeldCall<'a> {
+    /// Whose call it is.
+    pub principal: &'a Principal,
+    /// What it is.
+    pub request: &'a ApprovalRequest,
+    /// Reports progress to the client, which keeps it waiting; does nothing where it wants none.
+    pub report: &'a (dyn Fn(&str) + Send + Sync),
+}
+
+/// Denies every call whose client cannot be asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DenyUnasked;
+
+impl Approvals for DenyUnasked {
+    fn approve<'a>(&'a self, held: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
+        let id = held.request.id.shown();
+        let reason = format!(
+            "the client cannot be asked; to let it run without asking, add \"{id}\" to `allow` under [permissions]"
+        );
+        Box::pin(async move { Approval::no(reason) })
+    }
+}

@@ -1,0 +1,283 @@
+//! The caller of one request: what the gate and the servers ask because of it goes to its client,
+//! and to the stream of that request only.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use switchboard::caller::{
+    ApprovalRequest, ForwardedParams, LogLine, Progress, Root, SampleAnswer, Sampling,
+};
+use switchboard::event::LogLevel;
+use switchboard::revision::Era;
+use switchboard::{
+    Approval, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers, RawJson,
+};
+
+use crate::approvals::HeldCall;
+use crate::client::ClientState;
+use crate::gateway::lock;
+use crate::inputs::InputRequests;
+use crate::outbound::Outbound;
+use crate::params::{ClientCapabilities, members};
+use crate::reply;
+
+/// The answer that lets a call run.
+const ALLOW: &str = "allow once";
+
+pub(crate) struct RequestCaller {
+    pub(crate) client: Arc<ClientState>,
+    pub(crate) era: Era,
+    pub(crate) capabilities: ClientCapabilities,
+    /// From which level on the client wants the logs of this request.
+    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) forwarded: ForwardedParams,
+    /// Where its messages go now; a call that waits for its client's next request has none.
+    pub(crate) route: Mutex<Option<RequestRoute>>,
+    /// What a modern client is asked.
+    pub(crate) inputs: InputRequests,
+    /// Whoever was asked for approval has answered so.
+    pub(crate) approval: Mutex<Option<String>>,
+    /// Somebody was asked for approval.
+    pub(crate) was_asked: AtomicBool,
+}
+
+/// Where the messages of one request go.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestRoute {
+    pub(crate) outbound: Outbound,
+    pub(crate) progress_token: Option<RawJson>,
+}
+
+impl RequestCaller {
+    fn route(&self) -> Option<RequestRoute> {
+        lock(&self.route).clone()
+    }
+
+    /// Asks the client: a request of ours to a legacy client, `input_required` for a modern one.
+    /// The error is the client's message.
+    async fn ask(&self, method: &str, params: &[u8]) -> Result<RawJson, String> {
+        let gone = || "the client went away".to_owned();
+        match self.era {
+            Era::Modern => self.inputs.ask(method, params).await.ok_or_else(gone),
+            Era::Legacy => {
+                let route = self.route().ok_or_else(gone)?;
+                let asked = self.client.questions.ask(&route.outbound, method, params);
+                match asked.await.ok_or_else(gone)? {
+                    Ok(result) => Ok(result),
+                    Err(error) => Err(error_message(&error)),
+                }
+            }
+        }
+    }
+
+    async fn ask_approval(&self, request: &ApprovalRequest) -> Approval {
+        if !self.capabilities.offers.elicit_form {
+            let report = |line: &str| self.report(line);
+            let held = HeldCall {
+                principal: &self.client.principal,
+                request,
+                report: &report,
+            };
+            return self.client.gateway.settings.approvals.approve(&held).await;
+        }
+        let form = approval_form(request).to_string();
+        match self.ask("elicitation/create", form.as_bytes()).await {
+            Ok(result) => match read_elicit_result(&result) {
+                ElicitAnswer::Accept(fields) if fields.get("decision") == Some(&ALLOW.into()) => {
+                    Approval::Once
+                }
+                _ => Approval::No { reason: None },
+            },
+            Err(reason) => Approval::no(reason),
+        }
+    }
+
+    /// Reports progress of our own, so that the client goes on waiting.
+    fn report(&self, line: &str) {
+        let params = json!({"progress": 0, "message": line});
+        self.send_progress(&RawJson::from(params));
+    }
+
+    /// Sends progress under the token that the client gave.
+    fn send_progress(&self, params: &RawJson) {
+        let Some(RequestRoute {
+            outbound,
+            progress_token: Some(token),
+        }) = self.route()
+        else {
+            return;
+        };
+        let members = members(params).unwrap_or_default();
+        let others = members.iter().filter(|(key, _)| key != "progressToken");
+        let others = others.map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+        let token = std::iter::once(("progressToken", &token.as_bytes()[..]));
+        let params = reply::object(token.chain(others));
+        outbound.send(reply::notification("notifications/progress", &params));
+    }
+}
+
+impl Caller for RequestCaller {
+    fn id(&self) -> CallerId {
+        self.client.caller_id()
+    }
+
+    fn offers(&self) -> Offers {
+        self.capabilities.offers
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        Box::pin(async move {
+            let approval = self.ask_approval(request).await;
+            *lock(&self.approval) = Some(match &approval {
+                Approval::No { reason: None } => "no".to_owned(),
+                Approval::No {
+                    reason: Some(reason),
+                } => format!("no: {reason}"),
+                Approval::Unavailable => "nobody to ask".to_owned(),
+                _ => "yes".to_owned(),
+            });
+            approval
+        })
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        Box::pin(async move {
+            match self
+                .ask("elicitation/create", question.params.as_bytes())
+                .await
+            {
+                Ok(result) => read_elicit_result(&result),
+                Err(_) => ElicitAnswer::Cancel,
+            }
+        })
+    }
+
+    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
+        Box::pin(async move {
+            match self
+                .ask("sampling/createMessage", request.params.as_bytes())
+                .await
+            {
+                Ok(answer) => SampleAnswer::Answer(answer),
+                Err(refusal) => SampleAnswer::Refuse(refusal),
+            }
+        })
+    }
+
+    fn roots(&self) -> Option<Vec<Root>> {
+        // A modern client is asked through the server's own `input_required`.
+        self.capabilities
+            .roots
+            .then(|| self.client.roots().unwrap_or_default())
+    }
+
+    fn log_level(&self) -> Option<LogLevel> {
+        self.log_level
+    }
+
+    fn forwarded(&self) -> Option<&ForwardedParams> {
+        Some(&self.forwarded)
+    }
+
+    /// After an approval the rest of the call is held here: the client's next request must not be
+    /// approved again.
+    fn takes_input_required(&self) -> bool {
+        self.era == Era::Modern && !self.was_asked.load(Ordering::Relaxed)
+    }
+
+    fn log(&self, line: &LogLine) {
+        let is_wanted = match (self.log_level, line.level) {
+            (Some(wanted), Some(level)) => level >= wanted,
+            (None, _) => self.era == Era::Legacy,
+            (Some(_), None) => true,
+        };
+        if let Some(route) = self.route().filter(|_| is_wanted) {
+            let message = reply::notification("notifications/message", line.params.as_bytes());
+            route.outbound.send(message);
+        }
+    }
+
+    fn progress(&self, progress: &Progress) {
+        match &progress.params {
+            Some(params) => self.send_progress(params),
+            None => {
+                let mut params = json!({"progress": progress.progress});
+                if let Some(total) = progress.total {
+                    params["total"] = total.into();
+                }
+                self.send_progress(&RawJson::from(params));
+            }
+        }
+    }
+}
+
+/// The form that asks a person for approval.
+fn approval_form(request: &ApprovalRequest) -> Value {
+    let mut message = format!(
+        "Allow this call of {}? It is asked because {}.\nArguments: {}",
+        request.id.shown(),
+        request.because,
+        shown_arguments(&request.arguments)
+    );
+    for line in request.changed.iter().flatten() {
+        message.push('\n');
+        message.push_str(line);
+    }
+    json!({
+        "mode": "form",
+        "message": message,
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "decision": {
+                    "type": "string",
+                    "title": "Decision",
+                    "enum": [ALLOW, "deny"],
+                },
+            },
+            "required": ["decision"],
+        },
+    })
+}
+
+/// Whole up to a length that a form can show.
+fn shown_arguments(arguments: &RawJson) -> String {
+    const MAX_SHOWN: usize = 4000;
+    let text = arguments.as_str();
+    let end = text.floor_char_boundary(MAX_SHOWN);
+    let rest = text.len() - end;
+    match rest {
+        0 => text.to_owned(),
+        _ => format!("{} … ({rest} more bytes)", &text[..end]),
+    }
+}
+
+/// Reads the result of `elicitation/create`. What is not valid counts as turned away.
+fn read_elicit_result(result: &RawJson) -> ElicitAnswer {
+    #[derive(Deserialize)]
+    struct ElicitResult {
+        action: String,
+        #[serde(default)]
+        content: Option<Map<String, Value>>,
+    }
+    match result.decode::<ElicitResult>() {
+        Ok(read) if read.action == "accept" => {
+            ElicitAnswer::Accept(read.content.unwrap_or_default())
+        }
+        Ok(read) if read.action == "decline" => ElicitAnswer::Decline,
+        _ => ElicitAnswer::Cancel,
+    }
+}
+
+fn error_message(error: &RawJson) -> String {
+    #[derive(Deserialize)]
+    struct ErrorObject {
+        #[serde(default)]
+        message: String,
+    }
+    let message = error.decode::<ErrorObject>().map(|error| error.message);
+    format!("the client answered: {}", message.unwrap_or_default())
+}

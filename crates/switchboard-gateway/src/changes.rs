@@ -1,0 +1,310 @@
+//! What clients are told without having asked: lists and resources that changed, logs of no call.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, Weak};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use switchboard::event::{Event, Events, LogLevel, NextEvent};
+use switchboard::revision::Era;
+use switchboard::wire::RequestId;
+use switchboard::{RawJson, ServerName};
+use tokio::sync::Notify;
+
+use crate::client::{ClientState, Responder};
+use crate::client_catalog::{ClientCatalog, ListKind};
+use crate::dispatch::ClientRequest;
+use crate::gateway::{GatewayState, ServerSelection, lock};
+use crate::outbound::Outbound;
+use crate::params::{SERVER_INFO, SUBSCRIPTION_ID};
+use crate::reply::{self, ErrorReply};
+use crate::server_request;
+
+/// How many resources one `subscriptions/listen` may name.
+const MAX_RESOURCES: usize = 1024;
+
+/// The open `subscriptions/listen` requests, by their numbers.
+pub(crate) type Listeners = Mutex<HashMap<u64, Arc<Listener>>>;
+
+/// One open `subscriptions/listen` request of a modern client.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    selection: ServerSelection,
+    /// The id of the request, as JSON: each notification names it.
+    id: String,
+    outbound: Outbound,
+    filter: ListenFilter,
+}
+
+/// What a modern client wants to hear of.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListenFilter {
+    tools_list_changed: bool,
+    prompts_list_changed: bool,
+    resources_list_changed: bool,
+    resource_subscriptions: Vec<String>,
+}
+
+/// The lists that changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ListChange {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+}
+
+impl ListChange {
+    fn between(old: &ClientCatalog, new: &ClientCatalog) -> Self {
+        let differs = |kind| old.list(kind, Era::Legacy) != new.list(kind, Era::Legacy);
+        Self {
+            tools: differs(ListKind::Tools),
+            prompts: differs(ListKind::Prompts),
+            resources: differs(ListKind::Resources) || differs(ListKind::Templates),
+        }
+    }
+
+    fn methods(self) -> impl Iterator<Item = &'static str> {
+        [
+            (self.tools, "notifications/tools/list_changed"),
+            (self.prompts, "notifications/prompts/list_changed"),
+            (self.resources, "notifications/resources/list_changed"),
+        ]
+        .into_iter()
+        .filter_map(|(changed, method)| changed.then_some(method))
+    }
+
+    fn and(self, filter: &ListenFilter) -> Self {
+        Self {
+            tools: self.tools && filter.tools_list_changed,
+            prompts: self.prompts && filter.prompts_list_changed,
+            resources: self.resources && filter.resources_list_changed,
+        }
+    }
+}
+
+/// Passes on what the host reports, until either is gone.
+pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
+    while let Some(next) = events.next().await {
+        let Some(gateway) = gateway.upgrade() else {
+            return;
+        };
+        match next {
+            // Of what was lost only lists can be told again.
+            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => report_lists(&gateway),
+            NextEvent::Event(Event::ResourceUpdated { server, uri }) => {
+                report_resource(&gateway, &server, uri.raw());
+            }
+            NextEvent::Event(Event::Log {
+                server,
+                level,
+                params,
+                ..
+            }) => report_log(&gateway, &server, &level, &params),
+            _ => {}
+        }
+    }
+}
+
+fn report_lists(gateway: &GatewayState) {
+    for (selection, change) in gateway.announce() {
+        for client in gateway.clients() {
+            if client.is_initialized() && client.selection == selection {
+                for method in change.methods() {
+                    client.outbound.send(reply::notification(method, b"{}"));
+                }
+            }
+        }
+        for listener in listeners(gateway) {
+            if listener.selection == selection {
+                for method in change.and(&listener.filter).methods() {
+                    listener.send(method, json!({}));
+                }
+            }
+        }
+    }
+}
+
+fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
+    let subscribers = gateway.subscriptions.subscribers(server, uri);
+    let method = "notifications/resources/updated";
+    for client in gateway.clients() {
+        if subscribers.contains(&client.number) {
+            let params = json!({"uri": uri}).to_string();
+            client
+                .outbound
+                .send(reply::notification(method, params.as_bytes()));
+        }
+    }
+    let known = lock(&gateway.listeners).clone();
+    for (number, listener) in known {
+        if subscribers.contains(&number) {
+            listener.send(method, json!({"uri": uri}));
+        }
+    }
+}
+
+/// A legacy server's log that belongs to no call goes to a client only where there is no other
+/// client that it could be about.
+fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: &RawJson) {
+    let sees_server = |client: &Arc<ClientState>| match &client.selection {
+        ServerSelection::All => true,
+        ServerSelection::One(one) => one == server,
+    };
+    let clients: Vec<_> = gateway.clients().into_iter().filter(sees_server).collect();
+    let mut busy = clients.iter().filter(|client| client.is_busy());
+    let client = match (clients.as_slice(), busy.next(), busy.next()) {
+        ([only], _, _) => only,
+        (_, Some(only), None) => only,
+        _ => return,
+    };
+    let is_wanted = match (client.log_level(), LogLevel::read(level)) {
+        (Some(wanted), Some(level)) => level >= wanted,
+        _ => true,
+    };
+    if client.is_initialized() && is_wanted {
+        let message = reply::notification("notifications/message", params.as_bytes());
+        client.outbound.send(message);
+    }
+}
+
+fn listeners(gateway: &GatewayState) -> Vec<Arc<Listener>> {
+    lock(&gateway.listeners).values().cloned().collect()
+}
+
+/// `subscriptions/listen`: acknowledged at once, answered when it ends.
+pub(crate) async fn listen(request: &ClientRequest, responder: Responder, cancel: &Notify) {
+    let gateway = request.client.gateway.clone();
+    let filter = match request.params.get("notifications").map(RawJson::decode) {
+        None => Ok(ListenFilter::default()),
+        Some(read) => read.map_err(|fault| format!("notifications: {fault}")),
+    };
+    let filter = filter.and_then(|filter: ListenFilter| {
+        let count = filter.resource_subscriptions.len();
+        match count > MAX_RESOURCES {
+            true => Err(format!("{count} resources; at most {MAX_RESOURCES}")),
+            false => Ok(filter),
+        }
+    });
+    let mut filter = match filter {
+        Ok(filter) => filter,
+        Err(fault) => return responder.error(&ErrorReply::invalid_params(fault)).await,
+    };
+    let number = gateway.number();
+    let _end = EndOfListening {
+        gateway: gateway.clone(),
+        number,
+    };
+    let mut honoured = HashSet::new();
+    for uri in &filter.resource_subscriptions {
+        let Some(server) = server_request::server_of_resource(&request.client, uri) else {
+            continue;
+        };
+        let subscribed = gateway
+            .subscriptions
+            .add(&gateway.host, server, uri, number);
+        tokio::select! {
+            outcome = subscribed => if outcome.is_ok() { honoured.insert(uri.clone()); },
+            () = cancel.notified() => return,
+            () = responder.outbound.closed() => return,
+        }
+    }
+    filter
+        .resource_subscriptions
+        .retain(|uri| honoured.contains(uri));
+    let mut id = Vec::new();
+    responder.id.write(&mut id);
+    let listener = Arc::new(Listener {
+        selection: request.client.selection.clone(),
+        id: String::from_utf8(id).unwrap_or_default(),
+        outbound: responder.outbound.clone(),
+        filter,
+    });
+    listener.acknowledge();
+    lock(&gateway.listeners).insert(number, listener);
+    tokio::select! {
+        () = cancel.notified() => {}
+        () = responder.outbound.closed() => {}
+    }
+    let result = ended(&responder.id);
+    responder.result(&result).await;
+}
+
+/// The result of a stream that ended cleanly.
+fn ended(id: &RequestId) -> Vec<u8> {
+    let mut out = br#"{"resultType":"complete","_meta":{"#.to_vec();
+    out.extend_from_slice(format!(r#""{SUBSCRIPTION_ID}":"#).as_bytes());
+    id.write(&mut out);
+    let info = format!(r#","{SERVER_INFO}":{}}}}}"#, crate::server_info());
+    out.extend_from_slice(info.as_bytes());
+    out
+}
+
+impl Listener {
+    fn acknowledge(&self) {
+        let filter = &self.filter;
+        let mut honoured = serde_json::Map::new();
+        for (wanted, key) in [
+            (filter.tools_list_changed, "toolsListChanged"),
+            (filter.prompts_list_changed, "promptsListChanged"),
+            (filter.resources_list_changed, "resourcesListChanged"),
+        ] {
+            if wanted {
+                honoured.insert(key.to_owned(), true.into());
+            }
+        }
+        if !filter.resource_subscriptions.is_empty() {
+            let uris = filter.resource_subscriptions.as_slice();
+            honoured.insert("resourceSubscriptions".to_owned(), uris.into());
+        }
+        self.send(
+            "notifications/subscriptions/acknowledged",
+            json!({"notifications": honoured}),
+        );
+    }
+
+    fn send(&self, method: &str, mut params: Value) {
+        let id: Value = serde_json::from_str(&self.id).unwrap_or_default();
+        params["_meta"] = json!({SUBSCRIPTION_ID: id});
+        let params = params.to_string();
+        self.outbound
+            .send(reply::notification(method, params.as_bytes()));
+    }
+}
+
+/// Ends what a listener holds, however it ends.
+struct EndOfListening {
+    gateway: Arc<GatewayState>,
+    number: u64,
+}
+
+impl Drop for EndOfListening {
+    fn drop(&mut self) {
+        lock(&self.gateway.listeners).remove(&self.number);
+        let (gateway, number) = (self.gateway.clone(), self.number);
+        if gateway.subscriptions.has(number)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                gateway
+                    .subscriptions
+                    .remove_all(&gateway.host, number)
+                    .await;
+            });
+        }
+    }
+}
+
+impl GatewayState {
+    /// The lists that changed since clients were last told, by selection.
+    fn announce(&self) -> Vec<(ServerSelection, ListChange)> {
+        let mut changes = Vec::new();
+        for selection in self.announced_selections() {
+            let new = self.catalog(&selection);
+            if let Some(old) = self.set_announced(&selection, &new) {
+                changes.push((selection, ListChange::between(&old, &new)));
+            }
+        }
+        changes
+    }
+}

@@ -1,0 +1,333 @@
+//! One client: a legacy session, a connection that carries either era, or one modern request.
+//!
+//! Owns the client's requests in flight, the questions it was asked, and what it said of itself. What
+//! a request does is [`dispatch`](crate::dispatch)'s matter.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use switchboard::caller::Root;
+use switchboard::config::MAX_MESSAGE_BYTES;
+use switchboard::event::LogLevel;
+use switchboard::revision::Revision;
+use switchboard::wire::{self, Incoming, RequestId};
+use switchboard::{CallerId, RawJson};
+use tokio::sync::Notify;
+
+use crate::dispatch;
+use crate::gateway::{GatewayState, ServerSelection, lock};
+use crate::outbound::Outbound;
+use crate::params::ClientCapabilities;
+use crate::principal::Principal;
+use crate::reply::{self, ErrorReply};
+use questions::OpenQuestions;
+
+mod questions;
+
+/// How many requests of one client may be in flight.
+const MAX_IN_FLIGHT: usize = 1024;
+
+/// One connected client. Dropping it ends its requests, except those that wait for a modern
+/// client's next request.
+#[derive(Debug)]
+pub struct ClientSession(Arc<ClientState>);
+
+/// What a received message was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// A request: its response will come on the outbound queue that was given with it, last.
+    Request,
+    /// A notification or a response: nothing follows.
+    Accepted,
+    /// Not a message: an error was put on the outbound queue.
+    Invalid,
+}
+
+pub(crate) struct ClientState {
+    pub(crate) gateway: Arc<GatewayState>,
+    /// Tells clients of one principal apart.
+    pub(crate) number: u64,
+    pub(crate) principal: Principal,
+    pub(crate) selection: ServerSelection,
+    /// For what belongs to no request.
+    pub(crate) outbound: Outbound,
+    pub(crate) questions: OpenQuestions,
+    /// What a legacy client said in `initialize`.
+    handshake: Mutex<Option<Arc<ClientHandshake>>>,
+    /// The client sent `notifications/initialized`: it may be told of changes.
+    is_initialized: AtomicBool,
+    /// Wakes the task of each request that is in flight, to cancel it.
+    in_flight: Mutex<HashMap<RequestId, Arc<Notify>>>,
+    /// Notified when the last of them ends.
+    ended: Notify,
+    /// `logging/setLevel`.
+    log_level: Mutex<Option<LogLevel>>,
+    /// The folders that a legacy client listed, once it has.
+    roots: Mutex<Option<Vec<Root>>>,
+}
+
+/// What a legacy client said of itself.
+#[derive(Debug)]
+pub struct ClientHandshake {
+    /// The revision that was agreed on.
+    pub revision: Revision,
+    /// `clientInfo`, as it came.
+    pub client_info: Option<RawJson>,
+    pub(crate) capabilities: ClientCapabilities,
+}
+
+impl ClientSession {
+    pub(crate) fn new(
+        gateway: Arc<GatewayState>,
+        principal: Principal,
+        selection: ServerSelection,
+        outbound: Outbound,
+    ) -> Self {
+        let number = gateway.number();
+        let state = Arc::new(ClientState {
+            number,
+            principal,
+            selection,
+            outbound,
+            questions: OpenQuestions::default(),
+            handshake: Mutex::default(),
+            is_initialized: AtomicBool::new(false),
+            in_flight: Mutex::default(),
+            ended: Notify::new(),
+            log_level: Mutex::default(),
+            roots: Mutex::default(),
+            gateway,
+        });
+        state.gateway.add_client(number, &state);
+        Self(state)
+    }
+
+    /// Takes one message (or a batch). What belongs to a request is sent to `outbound`, whose last
+    /// clone is gone when the request has ended.
+    pub fn receive(&self, message: &Bytes, outbound: &Outbound) -> Received {
+        let mut received = Received::Accepted;
+        let read = std::str::from_utf8(message)
+            .map_err(|_| ())
+            .and_then(|text| {
+                let keep = |part: &str| RawJson::share(message, part);
+                let mut each = |incoming| {
+                    if self.0.incoming(incoming, outbound) {
+                        received = Received::Request;
+                    }
+                };
+                wire::parse(text, &keep, &mut each).map_err(drop)
+            });
+        if read.is_err() {
+            let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(message) {
+                Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
+                Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
+            };
+            outbound.send(reply::error(None, &fault));
+            return Received::Invalid;
+        }
+        received
+    }
+
+    /// What the client said in `initialize`, once it has.
+    pub fn handshake(&self) -> Option<Arc<ClientHandshake>> {
+        self.0.handshake()
+    }
+
+    /// Whose session it is.
+    pub fn principal(&self) -> &Principal {
+        &self.0.principal
+    }
+
+    /// Waits until no request is in flight.
+    pub async fn idle(&self) {
+        loop {
+            let ended = self.0.ended.notified();
+            tokio::pin!(ended);
+            // Before the check, so that an end between the check and the wait is not missed.
+            ended.as_mut().enable();
+            if !self.0.is_busy() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// A message was too large to be read.
+    pub(crate) fn reject_oversized(&self, id: Option<&RequestId>, outbound: &Outbound) {
+        let message = format!("the message is larger than {MAX_MESSAGE_BYTES} bytes");
+        let error = ErrorReply::new(reply::INVALID_REQUEST, message);
+        outbound.send(reply::error(id, &error));
+    }
+}
+
+impl Drop for ClientSession {
+    fn drop(&mut self) {
+        self.0.gateway.remove_client(self.0.number);
+        self.0.end();
+        let (gateway, number) = (self.0.gateway.clone(), self.0.number);
+        if gateway.subscriptions.has(number)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                gateway
+                    .subscriptions
+                    .remove_all(&gateway.host, number)
+                    .await;
+            });
+        }
+    }
+}
+
+impl ClientState {
+    /// True for a request.
+    fn incoming(self: &Arc<Self>, incoming: Incoming, outbound: &Outbound) -> bool {
+        match incoming {
+            Incoming::Request { id, method, params } => {
+                dispatch::request(self, id, method, params.as_ref(), outbound);
+                return true;
+            }
+            Incoming::Notification { method, params } => {
+                dispatch::notification(self, &method, params.as_ref());
+            }
+            Incoming::Result { id, result } => self.questions.answer(&id, Ok(result)),
+            Incoming::Error { id, error } => {
+                if let Some(id) = id {
+                    self.questions.answer(&id, Err(error));
+                }
+            }
+        }
+        false
+    }
+
+    /// Two calls of one client have the same caller.
+    pub(crate) fn caller_id(&self) -> CallerId {
+        CallerId::new(&format!("{}#{}", self.principal, self.number))
+    }
+
+    pub(crate) fn handshake(&self) -> Option<Arc<ClientHandshake>> {
+        lock(&self.handshake).clone()
+    }
+
+    pub(crate) fn shake_hands(&self, handshake: ClientHandshake) {
+        *lock(&self.handshake) = Some(Arc::new(handshake));
+    }
+
+    pub(crate) fn set_initialized(&self) {
+        self.is_initialized.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this is a legacy client that may be told of changes.
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.is_initialized.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn log_level(&self) -> Option<LogLevel> {
+        *lock(&self.log_level)
+    }
+
+    pub(crate) fn set_log_level(&self, level: LogLevel) {
+        *lock(&self.log_level) = Some(level);
+    }
+
+    pub(crate) fn roots(&self) -> Option<Vec<Root>> {
+        lock(&self.roots).clone()
+    }
+
+    pub(crate) fn set_roots(&self, roots: Vec<Root>) {
+        *lock(&self.roots) = Some(roots);
+    }
+
+    /// Whether a request is in flight.
+    pub(crate) fn is_busy(&self) -> bool {
+        !lock(&self.in_flight).is_empty()
+    }
+
+    /// Begins a request: its task is woken through what is returned when the client cancels it. The
+    /// error is for the client.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        id: RequestId,
+        outbound: Outbound,
+        cancel: &Arc<Notify>,
+    ) -> Result<Responder, ErrorReply> {
+        let mut in_flight = lock(&self.in_flight);
+        if in_flight.contains_key(&id) {
+            let message = "a request with this id is in flight";
+            return Err(ErrorReply::new(reply::INVALID_REQUEST, message));
+        }
+        if in_flight.len() >= MAX_IN_FLIGHT {
+            let message = format!("{MAX_IN_FLIGHT} requests are in flight; wait for a response");
+            return Err(ErrorReply::new(reply::INTERNAL_ERROR, message));
+        }
+        in_flight.insert(id.clone(), cancel.clone());
+        Ok(Responder {
+            client: self.clone(),
+            id,
+            outbound,
+        })
+    }
+
+    /// A request continues a call that began before: cancelling it cancels that call.
+    pub(crate) fn redirect_cancel(&self, id: &RequestId, cancel: &Arc<Notify>) {
+        if let Some(known) = lock(&self.in_flight).get_mut(id) {
+            *known = cancel.clone();
+        }
+    }
+
+    /// The client cancels a request. One that has ended, or never was, is ignored.
+    pub(crate) fn cancel(&self, id: &RequestId) {
+        if let Some(cancel) = lock(&self.in_flight).get(id) {
+            cancel.notify_one();
+        }
+    }
+
+    /// Cancels every request.
+    pub(crate) fn end(&self) {
+        for cancel in lock(&self.in_flight).values() {
+            cancel.notify_one();
+        }
+        self.questions.withdraw_all();
+    }
+}
+
+impl std::fmt::Debug for ClientState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientSession")
+            .field("principal", &self.principal)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Answers one request. While it lives, the request is in flight.
+#[derive(Debug)]
+pub(crate) struct Responder {
+    pub(crate) client: Arc<ClientState>,
+    pub(crate) id: RequestId,
+    pub(crate) outbound: Outbound,
+}
+
+impl Responder {
+    /// The result, which is JSON text.
+    pub(crate) async fn result(self, result: &[u8]) {
+        self.outbound.respond(reply::result(&self.id, result)).await;
+    }
+
+    pub(crate) async fn error(self, error: &ErrorReply) {
+        self.outbound
+            .respond(reply::error(Some(&self.id), error))
+            .await;
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        let mut in_flight = lock(&self.client.in_flight);
+        in_flight.remove(&self.id);
+        if in_flight.is_empty() {
+            self.client.ended.notify_waiters();
+        }
+    }
+}

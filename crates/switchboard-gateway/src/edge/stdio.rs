@@ -1,0 +1,51 @@
+//! The client that started this process and speaks over its standard streams.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::sys::stat::{SFlag, fstat};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{UnixStream, unix::pipe};
+
+use super::lines;
+use crate::gateway::{Gateway, ServerSelection};
+use crate::principal::Principal;
+
+/// Serves the client at the standard streams until it closes them.
+pub async fn serve(gateway: &Gateway, selection: ServerSelection) -> io::Result<()> {
+    let (reader, writer) = (standard_input()?, standard_output()?);
+    lines::serve(gateway, Principal::local(), selection, reader, writer).await
+}
+
+type Reader = Box<dyn AsyncRead + Unpin + Send>;
+type Writer = Box<dyn AsyncWrite + Unpin + Send>;
+
+/// Pipes and sockets are read without a thread between, which every message would cross.
+fn standard_input() -> io::Result<Reader> {
+    let fd = io::stdin().as_fd().try_clone_to_owned()?;
+    Ok(match kind(&fd)? {
+        SFlag::S_IFIFO => Box::new(pipe::Receiver::from_owned_fd(fd)?),
+        SFlag::S_IFSOCK => Box::new(socket(fd)?),
+        _ => Box::new(tokio::io::stdin()),
+    })
+}
+
+fn standard_output() -> io::Result<Writer> {
+    let fd = io::stdout().as_fd().try_clone_to_owned()?;
+    Ok(match kind(&fd)? {
+        SFlag::S_IFIFO => Box::new(pipe::Sender::from_owned_fd(fd)?),
+        SFlag::S_IFSOCK => Box::new(socket(fd)?),
+        _ => Box::new(tokio::io::stdout()),
+    })
+}
+
+fn kind(fd: &impl AsFd) -> io::Result<SFlag> {
+    let mode = fstat(fd)?.st_mode;
+    Ok(SFlag::from_bits_truncate(mode) & SFlag::S_IFMT)
+}
+
+fn socket(fd: std::os::fd::OwnedFd) -> io::Result<UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(fd);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}

@@ -1,0 +1,96 @@
+//! The input that a modern client is asked for during one call: a legacy server's questions and the
+//! gate's, until the client's next request answers them.
+
+use std::sync::Mutex;
+
+use serde_json::Value;
+use switchboard::RawJson;
+use tokio::sync::{Notify, oneshot};
+
+use crate::gateway::lock;
+use crate::params::members;
+use crate::reply;
+
+/// The open questions of one call.
+#[derive(Debug, Default)]
+pub(crate) struct InputRequests {
+    open: Mutex<OpenInputs>,
+    raised: Notify,
+}
+
+#[derive(Debug, Default)]
+struct OpenInputs {
+    last_number: u64,
+    questions: Vec<OpenInput>,
+}
+
+#[derive(Debug)]
+struct OpenInput {
+    key: String,
+    /// `{"method":…,"params":…}`.
+    request: Vec<u8>,
+    answer: oneshot::Sender<RawJson>,
+}
+
+impl InputRequests {
+    /// Asks; `None` if the call was given up. Dropping the future withdraws the question.
+    pub(crate) async fn ask(&self, method: &str, params: &[u8]) -> Option<RawJson> {
+        let (answer, receiver) = oneshot::channel();
+        let key = {
+            let mut open = lock(&self.open);
+            open.last_number += 1;
+            let key = format!("question-{}", open.last_number);
+            let method = Value::from(method).to_string();
+            let members = [("method", method.as_bytes()), ("params", params)];
+            open.questions.push(OpenInput {
+                key: key.clone(),
+                request: reply::object(members.into_iter()),
+                answer,
+            });
+            key
+        };
+        self.raised.notify_one();
+        let _withdrawal = InputWithdrawal { inputs: self, key };
+        receiver.await.ok()
+    }
+
+    /// Waits until a question is open.
+    pub(crate) async fn raised(&self) {
+        while lock(&self.open).questions.is_empty() {
+            self.raised.notified().await;
+        }
+    }
+
+    /// The text of `inputRequests`.
+    pub(crate) fn written(&self) -> Vec<u8> {
+        let open = lock(&self.open);
+        let questions = open.questions.iter();
+        reply::object(questions.map(|question| (question.key.as_str(), &question.request[..])))
+    }
+
+    /// Passes on the client's `inputResponses`. What it does not answer stays open.
+    pub(crate) fn answer(&self, responses: &RawJson) {
+        for (key, response) in members(responses).unwrap_or_default() {
+            let mut open = lock(&self.open);
+            let place = open.questions.iter().position(|known| known.key == key);
+            if let Some(place) = place {
+                let question = open.questions.remove(place);
+                // Whoever asked may have gone.
+                let _ = question.answer.send(response);
+            }
+        }
+    }
+}
+
+struct InputWithdrawal<'a> {
+    inputs: &'a InputRequests,
+    key: String,
+}
+
+impl Drop for InputWithdrawal<'_> {
+    fn drop(&mut self) {
+        lock(&self.inputs.open)
+            .questions
+            .retain(|question| question.key != self.key);
+    }
+}

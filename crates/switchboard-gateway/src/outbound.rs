@@ -1,0 +1,191 @@
+//! Messages to a client, in a queue that is bounded by number and by bytes.
+//!
+//! An [`Outbound`] is the sending end; an edge writes what its [`OutboundQueue`] returns. A client
+//! that does not read is disconnected: its queue ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+
+/// How many messages may wait.
+const MAX_MESSAGES: usize = 1024;
+
+/// How many bytes may wait. One message may be larger, if it waits alone.
+const MAX_BYTES: u32 = 32 * 1024 * 1024;
+
+/// How long a response waits for room before its reader counts as too slow.
+const SLOW_READER: Duration = Duration::from_secs(30);
+
+/// Sends messages to a client: those of one request, or those that belong to none. Clones share the
+/// queue; it ends when all of them are gone.
+#[derive(Debug, Clone)]
+pub struct Outbound {
+    sender: mpsc::Sender<QueuedMessage>,
+    room: Arc<Semaphore>,
+    reader: Arc<SlowReader>,
+}
+
+/// The receiving end, which an edge writes to its client.
+#[derive(Debug)]
+pub struct OutboundQueue {
+    receiver: mpsc::Receiver<QueuedMessage>,
+    reader: Arc<SlowReader>,
+}
+
+#[derive(Debug)]
+struct QueuedMessage {
+    bytes: Bytes,
+    /// Given back when the message is taken from the queue.
+    _room: OwnedSemaphorePermit,
+}
+
+/// Whether the client was found to read too slowly.
+#[derive(Debug, Default)]
+struct SlowReader {
+    is_cut_off: AtomicBool,
+    cut_off: Notify,
+}
+
+impl Outbound {
+    /// A queue for one client, or for one response to it.
+    pub fn channel() -> (Self, OutboundQueue) {
+        let (sender, receiver) = mpsc::channel(MAX_MESSAGES);
+        let reader = Arc::<SlowReader>::default();
+        let outbound = Self {
+            sender,
+            room: Arc::new(Semaphore::new(MAX_BYTES as usize)),
+            reader: reader.clone(),
+        };
+        (outbound, OutboundQueue { receiver, reader })
+    }
+
+    /// Sends a response. It waits for room, so that many large responses do not fill the memory; a
+    /// client that makes none in half a minute is disconnected.
+    pub async fn respond(&self, message: Bytes) {
+        let Err(message) = self.try_send(message) else {
+            return;
+        };
+        let waiting = async {
+            let room = self.room.clone().acquire_many_owned(cost(&message)).await;
+            let (Ok(room), Ok(place)) = (room, self.sender.reserve().await) else {
+                return;
+            };
+            place.send(QueuedMessage {
+                bytes: message,
+                _room: room,
+            });
+        };
+        if timeout(SLOW_READER, waiting).await.is_err() {
+            self.cut_off();
+        }
+    }
+
+    /// Sends a notification or a question. A client whose queue is full is disconnected.
+    pub fn send(&self, message: Bytes) {
+        if self.try_send(message).is_err() {
+            self.cut_off();
+        }
+    }
+
+    /// Whether the client still reads.
+    pub fn is_open(&self) -> bool {
+        !self.sender.is_closed() && !self.reader.is_cut_off.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the client has gone.
+    pub async fn closed(&self) {
+        self.sender.closed().await;
+    }
+
+    fn try_send(&self, message: Bytes) -> Result<(), Bytes> {
+        let Ok(room) = self.room.clone().try_acquire_many_owned(cost(&message)) else {
+            return Err(message);
+        };
+        let queued = QueuedMessage {
+            bytes: message,
+            _room: room,
+        };
+        match self.sender.try_send(queued) {
+            // A client that is gone gets nothing.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(queued)) => Err(queued.bytes),
+        }
+    }
+
+    fn cut_off(&self) {
+        self.reader.is_cut_off.store(true, Ordering::Relaxed);
+        self.reader.cut_off.notify_one();
+    }
+}
+
+/// How much of the room a message takes.
+fn cost(message: &Bytes) -> u32 {
+    u32::try_from(message.len()).map_or(MAX_BYTES, |length| length.min(MAX_BYTES))
+}
+
+impl OutboundQueue {
+    /// The next message; `None` once all senders are gone, or the client must be disconnected.
+    /// Cancel-safe.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        if self.is_cut_off() {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            message = self.receiver.recv() => message.map(|message| message.bytes),
+            () = self.reader.cut_off.notified() => None,
+        }
+    }
+
+    /// The next message that waits already.
+    pub fn try_next(&mut self) -> Option<Bytes> {
+        self.receiver.try_recv().ok().map(|message| message.bytes)
+    }
+
+    /// Whether the client read too slowly.
+    pub fn is_cut_off(&self) -> bool {
+        self.reader.is_cut_off.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_disconnected_and_keeps_no_more_than_the_bound() {
+        let (outbound, mut queue) = Outbound::channel();
+        for _ in 0..=MAX_MESSAGES {
+            outbound.send(Bytes::from_static(b"{}"));
+        }
+        assert!(!outbound.is_open());
+        assert_eq!(queue.next().await, None);
+
+        let (outbound, mut queue) = Outbound::channel();
+        let large = Bytes::from(vec![b' '; MAX_BYTES as usize + 1]);
+        outbound.respond(large.clone()).await;
+        outbound.respond(large).await;
+        assert!(queue.is_cut_off());
+        assert_eq!(queue.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_response_waits_for_a_reader_that_is_busy() {
+        let (outbound, mut queue) = Outbound::channel();
+        let large = Bytes::from(vec![b' '; MAX_BYTES as usize]);
+        outbound.respond(large.clone()).await;
+        let waiting = tokio::spawn({
+            let (outbound, large) = (outbound.clone(), large.clone());
+            async move { outbound.respond(large).await }
+        });
+        assert_eq!(queue.next().await.as_ref(), Some(&large));
+        assert_eq!(queue.next().await.as_ref(), Some(&large));
+        waiting.await.expect("it was sent");
+        drop(outbound);
+        assert_eq!(queue.next().await, None);
+    }
+}

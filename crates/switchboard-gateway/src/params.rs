@@ -1,0 +1,220 @@
+//! The params of a client's request: the members that are routed on, and the rest as it came.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use switchboard::caller::ForwardedParams;
+use switchboard::event::LogLevel;
+use switchboard::revision::{Era, Revision};
+use switchboard::{Offers, RawJson};
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// The key of the `subscriptions/listen` request that a notification belongs to.
+pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// The key of who answered.
+pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// The members of a JSON object in their order, values as they came.
+pub(crate) fn members(object: &RawJson) -> Option<Vec<(String, RawJson)>> {
+    let ObjectMembers(members) = serde_json::from_str(object.as_str()).ok()?;
+    let share = |(key, value): (Cow<'_, str>, &RawValue)| {
+        let value = RawJson::share(object.as_bytes(), value.get());
+        (key.into_owned(), value)
+    };
+    Some(members.into_iter().map(share).collect())
+}
+
+struct ObjectMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for ObjectMembers<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::with_capacity(4);
+                while let Some(Key(key)) = map.next_key()? {
+                    members.push((key, map.next_value()?));
+                }
+                Ok(members)
+            }
+        }
+        #[derive(Deserialize)]
+        struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+        deserializer.deserialize_map(MembersVisitor).map(Self)
+    }
+}
+
+/// What a request says in its params.
+#[derive(Debug, Default)]
+pub(crate) struct RequestParams {
+    /// All members but `_meta`.
+    members: Vec<(String, RawJson)>,
+    pub(crate) meta: RequestMeta,
+}
+
+/// What a request says in `_meta`.
+#[derive(Debug, Default)]
+pub(crate) struct RequestMeta {
+    /// A modern request names its revision.
+    pub(crate) version: Option<String>,
+    pub(crate) capabilities: Option<RawJson>,
+    pub(crate) client_info: Option<RawJson>,
+    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) progress_token: Option<RawJson>,
+    /// What is not about the connection with the client: passed on.
+    others: Vec<(String, RawJson)>,
+}
+
+impl RequestParams {
+    /// Reads params. The error is for the client.
+    pub(crate) fn read(params: Option<&RawJson>) -> Result<Self, &'static str> {
+        let Some(params) = params else {
+            return Ok(Self::default());
+        };
+        let mut members = members(params).ok_or("params must be an object")?;
+        let mut meta = RequestMeta::default();
+        if let Some(index) = members.iter().position(|(key, _)| key == "_meta") {
+            meta = RequestMeta::read(&members.remove(index).1)?;
+        }
+        Ok(Self { members, meta })
+    }
+
+    /// A member, as it came.
+    pub(crate) fn get(&self, key: &str) -> Option<&RawJson> {
+        let found = self.members.iter().find(|(known, _)| known == key);
+        found.map(|(_, value)| value)
+    }
+
+    /// A member that is a string.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        self.get(key)?.decode().ok()
+    }
+
+    /// What a server gets of this request: all members but those that are written anew.
+    pub(crate) fn forwarded(&self, written: &[&str]) -> ForwardedParams {
+        let is_forwarded = |(key, _): &&(String, RawJson)| !written.contains(&key.as_str());
+        ForwardedParams {
+            params: self.members.iter().filter(is_forwarded).cloned().collect(),
+            meta: self.meta.others.clone(),
+        }
+    }
+}
+
+impl RequestMeta {
+    fn read(meta: &RawJson) -> Result<Self, &'static str> {
+        let mut read = Self::default();
+        for (key, value) in members(meta).ok_or("_meta must be an object")? {
+            match key.as_str() {
+                VERSION => {
+                    let version = value.decode().map_err(|_| "the version must be a string");
+                    read.version = Some(version?);
+                }
+                CAPABILITIES => read.capabilities = Some(value),
+                CLIENT_INFO => read.client_info = Some(value),
+                LOG_LEVEL => {
+                    let word: String = value.decode().map_err(|_| "logLevel must be a string")?;
+                    read.log_level = Some(LogLevel::read(&word).ok_or("unknown log level")?);
+                }
+                "progressToken" => read.progress_token = Some(value),
+                SUBSCRIPTION_ID | SERVER_INFO => {}
+                _ => read.others.push((key, value)),
+            }
+        }
+        Ok(read)
+    }
+
+    /// The era of a request whose `_meta` this is.
+    pub(crate) fn era(&self) -> Era {
+        match self.version {
+            Some(_) => Era::Modern,
+            None => Era::Legacy,
+        }
+    }
+
+    /// The revision of a modern request, if we speak it.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        Revision::parse_in(Era::Modern, self.version.as_deref()?)
+    }
+}
+
+/// What a client can answer, by the capabilities that it declared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ClientCapabilities {
+    pub(crate) offers: Offers,
+    pub(crate) roots: bool,
+}
+
+impl ClientCapabilities {
+    pub(crate) fn read(declared: Option<&RawJson>) -> Self {
+        let declared = declared.and_then(|declared| declared.to_value().ok());
+        let declared = declared.unwrap_or_default();
+        let (elicitation, sampling) = (&declared["elicitation"], &declared["sampling"]);
+        let modes = elicitation.as_object();
+        Self {
+            offers: Offers {
+                // An empty declaration means forms: that was all there was at first.
+                elicit_form: modes
+                    .is_some_and(|modes| modes.is_empty() || modes.contains_key("form")),
+                elicit_url: modes.is_some_and(|modes| modes.contains_key("url")),
+                sampling: sampling.is_object(),
+                sampling_tools: sampling["tools"].is_object(),
+            },
+            roots: declared["roots"].is_object(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn raw(text: &str) -> RawJson {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_not_about_the_connection_is_forwarded_byte_for_byte() {
+        let params = raw(
+            r#"{"name":"t","x":1.00,"_meta":{"progressToken":"p","a":{"b": 1e400},"io.modelcontextprotocol/protocolVersion":"2026-07-28","traceparent":"00-1"},"arguments":{}}"#,
+        );
+        let read = RequestParams::read(Some(&params)).unwrap();
+        assert_eq!(read.meta.era(), Era::Modern);
+        assert_eq!(read.meta.progress_token, Some(raw("\"p\"")));
+        let forwarded = read.forwarded(&["name", "arguments"]);
+        assert_eq!(forwarded.params, [("x".to_owned(), raw("1.00"))]);
+        assert_eq!(
+            forwarded.meta,
+            [
+                ("a".to_owned(), raw(r#"{"b": 1e400}"#)),
+                ("traceparent".to_owned(), raw("\"00-1\""))
+            ]
+        );
+        assert!(RequestParams::read(Some(&raw("[]"))).is_err());
+    }
+
+    #[test]
+    fn an_empty_elicitation_capability_means_forms() {
+        let check = |declared: &str, form: bool, url: bool| {
+            let offers = ClientCapabilities::read(Some(&raw(declared))).offers;
+            assert_eq!((offers.elicit_form, offers.elicit_url), (form, url));
+        };
+        check(r#"{"elicitation":{}}"#, true, false);
+        check(r#"{"elicitation":{"url":{}}}"#, false, true);
+        check(r#"{"elicitation":{"form":{},"url":{}}}"#, true, true);
+        check("{}", false, false);
+    }
+}

@@ -1,0 +1,61 @@
+//! What the gateway reports about each request, for an audit log and metrics.
+
+use std::time::Duration;
+
+use switchboard::{RawJson, ServerName};
+
+use crate::Principal;
+
+/// Is told of each request that has ended. Called on the request's own task: it must not block.
+pub trait Recorder: Send + Sync {
+    /// A client's request for a server has ended.
+    fn request_ended(&self, record: &RequestRecord<'_>) {
+        let _ = record;
+    }
+}
+
+/// One request that a client made to a server.
+#[derive(Debug)]
+pub struct RequestRecord<'a> {
+    /// Who made it.
+    pub principal: &'a Principal,
+    /// What the client calls itself, as JSON (`clientInfo`).
+    pub client_info: Option<&'a RawJson>,
+    /// `tools/call`, `prompts/get`, `resources/read` or `completion/complete`.
+    pub method: &'a str,
+    /// The server, where one was found.
+    pub server: Option<&'a ServerName>,
+    /// The server's own name for the tool or prompt, or the resource's address.
+    pub name: &'a str,
+    /// A tool's arguments.
+    pub arguments: Option<&'a RawJson>,
+    /// The answer of whoever was asked for approval; `None` where nobody had to be asked.
+    pub approval: Option<&'a str>,
+    /// How it ended.
+    pub outcome: RequestOutcome<'a>,
+    /// From its arrival to its response.
+    pub duration: Duration,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestOutcome<'a> {
+    /// The server answered.
+    Answered,
+    /// The server answered `isError`.
+    ToolError,
+    /// The server requires input first.
+    InputRequired,
+    /// The gate, or whoever was asked, said no; with the reason.
+    Denied(&'a str),
+    /// It did not complete; with the reason.
+    Failed(&'a str),
+    /// The client cancelled it or went away.
+    Cancelled,
+}
+
+/// Records nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoRecorder;
+
+impl Recorder for NoRecorder {}

@@ -1,0 +1,188 @@
+//! The messages that the gateway sends: responses, notifications and questions, around payloads
+//! that stay as they came.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use switchboard::RawJson;
+use switchboard::session::RequestFault;
+use switchboard::wire::RequestId;
+
+pub(crate) const PARSE_ERROR: i64 = -32700;
+pub(crate) const INVALID_REQUEST: i64 = -32600;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
+pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
+pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// A JSON-RPC error.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ErrorReply {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    pub(crate) data: Option<RawJson>,
+}
+
+impl ErrorReply {
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+
+    pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(INVALID_PARAMS, message)
+    }
+
+    pub(crate) fn with_data(mut self, data: &Value) -> Self {
+        self.data = Some(RawJson::from_value(data));
+        self
+    }
+
+    /// A server's own error, with its code and data; `None` for another fault.
+    pub(crate) fn of_server(fault: &RequestFault) -> Option<Self> {
+        match fault {
+            RequestFault::Answered {
+                code,
+                message,
+                data,
+            } => Some(Self {
+                code: *code,
+                message: message.clone(),
+                data: data.clone(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// A response with a result, which is JSON text.
+pub(crate) fn result(id: &RequestId, result: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(result.len() + 64);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    id.write(&mut out);
+    out.extend_from_slice(br#","result":"#);
+    out.extend_from_slice(result);
+    out.push(b'}');
+    out.into()
+}
+
+/// A response with an error; `None` is a message whose id could not be read.
+pub(crate) fn error(id: Option<&RequestId>, error: &ErrorReply) -> Bytes {
+    let mut out = br#"{"jsonrpc":"2.0","id":"#.to_vec();
+    match id {
+        Some(id) => id.write(&mut out),
+        None => out.extend_from_slice(b"null"),
+    }
+    let message = Value::from(error.message.as_str());
+    let code = error.code;
+    out.extend_from_slice(format!(r#","error":{{"code":{code},"message":{message}"#).as_bytes());
+    if let Some(data) = &error.data {
+        out.extend_from_slice(br#","data":"#);
+        out.extend_from_slice(data.as_bytes());
+    }
+    out.extend_from_slice(b"}}");
+    out.into()
+}
+
+/// A notification. `params` is JSON text.
+pub(crate) fn notification(method: &str, params: &[u8]) -> Bytes {
+    let mut out = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":"#).into_bytes();
+    out.extend_from_slice(params);
+    out.push(b'}');
+    out.into()
+}
+
+/// A request to the client under an id of ours. `params` is JSON text.
+pub(crate) fn request(id: &str, method: &str, params: &[u8]) -> Bytes {
+    let mut out =
+        format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":"#).into_bytes();
+    out.extend_from_slice(params);
+    out.push(b'}');
+    out.into()
+}
+
+/// The text of an object from its members, keys in quotes.
+pub(crate) fn object<'a>(members: impl Iterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
+    let mut out = vec![b'{'];
+    for (key, value) in members {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        out.extend_from_slice(Value::from(key).to_string().as_bytes());
+        out.push(b':');
+        out.extend_from_slice(value);
+    }
+    out.push(b'}');
+    out
+}
+
+/// A result for a modern client: a legacy server's does not say that it is complete.
+pub(crate) fn completed(result: &RawJson, extra: &str) -> Bytes {
+    let text = result.as_str();
+    let Some(rest) = text.strip_prefix('{') else {
+        return result.as_bytes().clone();
+    };
+    if text.contains("\"resultType\"") {
+        return result.as_bytes().clone();
+    }
+    let separator = if rest.trim_start().starts_with('}') {
+        ""
+    } else {
+        ","
+    };
+    format!(r#"{{"resultType":"complete"{extra}{separator}{rest}"#).into()
+}
+
+/// The result of a tool call that did not complete.
+pub(crate) fn failed_call(message: &str) -> RawJson {
+    RawJson::from_value(&json!({"content": [{"type": "text", "text": message}], "isError": true}))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn messages_keep_ids_and_payloads_as_they_came() {
+        let mut id = None;
+        switchboard::wire::parse(
+            r#"{"id":"a\u0062","method":"x"}"#,
+            &|text| text.parse().unwrap(),
+            &mut |message| {
+                if let switchboard::wire::Incoming::Request { id: read, .. } = message {
+                    id = Some(read);
+                }
+            },
+        )
+        .unwrap();
+        let id = id.unwrap();
+        assert_eq!(
+            result(&id, br#"{"a": 1.00}"#),
+            r#"{"jsonrpc":"2.0","id":"a\u0062","result":{"a": 1.00}}"#
+        );
+        let fault = ErrorReply::new(-32000, "no \"way\"").with_data(&json!({"x": 1}));
+        assert_eq!(
+            error(Some(&id), &fault),
+            r#"{"jsonrpc":"2.0","id":"a\u0062","error":{"code":-32000,"message":"no \"way\"","data":{"x":1}}}"#
+        );
+    }
+
+    #[test]
+    fn a_legacy_servers_result_is_complete_for_a_modern_client() {
+        let check = |result: &str, expected: &str| {
+            assert_eq!(completed(&result.parse().unwrap(), ""), expected);
+        };
+        check(
+            r#"{"content":[]}"#,
+            r#"{"resultType":"complete","content":[]}"#,
+        );
+        check("{ }", r#"{"resultType":"complete" }"#);
+        let modern = r#"{"content":[], "resultType":"complete"}"#;
+        check(modern, modern);
+    }
+}

@@ -1,0 +1,493 @@
+//! A client's request that a server answers: from its params to the host, through questions to the
+//! client, to the response.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use switchboard::call::CallError;
+use switchboard::revision::Era;
+use switchboard::session::RequestFault;
+use switchboard::{BoxFuture, Call, Caller, RawJson, ServerName};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
+
+use crate::caller::{RequestCaller, RequestRoute};
+use crate::client::{ClientState, Responder};
+use crate::dispatch::ClientRequest;
+use crate::gateway::{ServerSelection, lock};
+use crate::inputs::InputRequests;
+use crate::recorder::{RequestOutcome, RequestRecord};
+use crate::reply::{self, ErrorReply};
+use crate::suspended::{self, RESUME_WITHIN, RequestDigest, Resumption};
+
+/// What a server's answer to a request comes to.
+type Answer = Result<RawJson, CallError>;
+
+/// What a request asks of which server.
+struct ServerRequest {
+    /// `None` where the host finds it by the tool's name.
+    server: Option<ServerName>,
+    /// The name of the tool or prompt that the server knows, or the address of the resource.
+    name: String,
+    arguments: Option<RawJson>,
+    /// The members of `params` that are written anew.
+    written: &'static [&'static str],
+    /// A member that replaces one of the client's.
+    replaced: Option<(&'static str, RawJson)>,
+    digest: RequestDigest,
+}
+
+/// Answers a request.
+pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Arc<Notify>) {
+    let asked = match ServerRequest::read(&request) {
+        Ok(asked) => asked,
+        Err(error) => return responder.error(&error).await,
+    };
+    let state = request.params.text("requestState");
+    if let Some(state) = state.filter(|state| suspended::is_ours(state)) {
+        return resume(&request, &asked, &state, responder).await;
+    }
+    let caller = caller(&request, &asked, &responder);
+    let work = asked.start(&request, &caller);
+    let record = RecordGuard {
+        request: &request,
+        asked: &asked,
+        caller: &caller,
+        began: Instant::now(),
+        is_recorded: false,
+    };
+    drive(work, record, responder, cancel).await;
+}
+
+fn caller(
+    request: &ClientRequest,
+    asked: &ServerRequest,
+    responder: &Responder,
+) -> Arc<RequestCaller> {
+    let mut forwarded = request.params.forwarded(asked.written);
+    if let Some((key, value)) = &asked.replaced {
+        forwarded.params.retain(|(known, _)| known != key);
+        forwarded.params.push(((*key).to_owned(), value.clone()));
+    }
+    let log_level = match request.era {
+        Era::Modern => request.params.meta.log_level,
+        Era::Legacy => request.client.log_level(),
+    };
+    Arc::new(RequestCaller {
+        client: request.client.clone(),
+        era: request.era,
+        capabilities: request.capabilities,
+        log_level,
+        forwarded,
+        route: Mutex::new(Some(RequestRoute {
+            outbound: responder.outbound.clone(),
+            progress_token: request.params.meta.progress_token.clone(),
+        })),
+        inputs: InputRequests::default(),
+        approval: Mutex::default(),
+        was_asked: AtomicBool::new(false),
+    })
+}
+
+/// Polls the work to its end, over as many of the client's requests as it takes.
+async fn drive(
+    mut work: BoxFuture<'static, Answer>,
+    mut record: RecordGuard<'_>,
+    responder: Responder,
+    cancel: Arc<Notify>,
+) {
+    let (resume, mut resumptions) = mpsc::channel::<Resumption>(1);
+    let caller = record.caller.clone();
+    let era = record.request.era;
+    let mut current = responder;
+    loop {
+        tokio::select! {
+            answer = &mut work => {
+                record.ended(&answer);
+                return respond(record.request, current, answer).await;
+            }
+            () = caller.inputs.raised(), if era == Era::Modern => {}
+            // The client's end of the stream is how a modern one cancels over HTTP.
+            () = current.outbound.closed(), if era == Era::Modern => return,
+            () = cancel.notified() => return,
+        }
+        let gateway = &current.client.gateway;
+        let principal = &current.client.principal;
+        let digest = record.asked.digest;
+        let state = gateway
+            .suspended
+            .suspend(principal, digest, resume.clone(), &cancel);
+        let Some(state) = state else {
+            let message = "too many calls wait for their clients; try again later";
+            let error = ErrorReply::new(reply::INTERNAL_ERROR, message);
+            return current.error(&error).await;
+        };
+        *lock(&caller.route) = None;
+        let required = input_required(&caller.inputs, &state);
+        current.result(&required).await;
+        // The call goes on while the client answers: a server may withdraw its question.
+        let mut finished = None;
+        let expired = sleep(RESUME_WITHIN);
+        tokio::pin!(expired);
+        let resumption = loop {
+            tokio::select! {
+                resumption = resumptions.recv() => match resumption {
+                    Some(resumption) => break resumption,
+                    None => return,
+                },
+                answer = &mut work, if finished.is_none() => finished = Some(answer),
+                () = &mut expired => return,
+                () = cancel.notified() => return,
+            }
+        };
+        current = resumption.responder;
+        *lock(&caller.route) = Some(RequestRoute {
+            outbound: current.outbound.clone(),
+            progress_token: resumption.progress_token,
+        });
+        if let Some(responses) = &resumption.responses {
+            caller.inputs.answer(responses);
+        }
+        if let Some(answer) = finished {
+            record.ended(&answer);
+            return respond(record.request, current, answer).await;
+        }
+    }
+}
+
+/// Continues a call that waits for this request.
+async fn resume(request: &ClientRequest, asked: &ServerRequest, state: &str, responder: Responder) {
+    let client = &request.client;
+    let found = client
+        .gateway
+        .suspended
+        .take(state, &client.principal, &asked.digest);
+    let call = match found {
+        Ok(call) => call,
+        Err(error) => return responder.error(&error).await,
+    };
+    client.redirect_cancel(&responder.id, &call.cancel);
+    let resumption = Resumption {
+        responder,
+        progress_token: request.params.meta.progress_token.clone(),
+        responses: request.params.get("inputResponses").cloned(),
+    };
+    if let Err(late) = call.resume(resumption).await {
+        let message = "the call ended before its input came; it may have run";
+        let error = ErrorReply::new(reply::INTERNAL_ERROR, message);
+        late.responder.error(&error).await;
+    }
+}
+
+fn input_required(inputs: &InputRequests, state: &str) -> Vec<u8> {
+    let state = Value::from(state).to_string();
+    let requests = inputs.written();
+    reply::object(
+        [
+            ("resultType", &b"\"input_required\""[..]),
+            ("inputRequests", &requests),
+            ("requestState", state.as_bytes()),
+        ]
+        .into_iter(),
+    )
+}
+
+async fn respond(request: &ClientRequest, responder: Responder, answer: Answer) {
+    let answer = match answer {
+        Ok(result) => Ok(result),
+        Err(error) => match outcome_of(request, &error) {
+            Ok(result) => Ok(result),
+            Err(error) => Err(error),
+        },
+    };
+    match (answer, request.era) {
+        (Ok(result), Era::Legacy) => responder.result(result.as_bytes()).await,
+        (Ok(result), Era::Modern) => {
+            let extra = match request.method.as_str() {
+                "resources/read" => r#","ttlMs":0,"cacheScope":"private""#,
+                _ => "",
+            };
+            responder.result(&reply::completed(&result, extra)).await;
+        }
+        (Err(error), _) => responder.error(&error).await,
+    }
+}
+
+/// A tool call that did not complete is an error result, which a model can read; a server's own
+/// error keeps its code.
+fn outcome_of(request: &ClientRequest, error: &CallError) -> Result<RawJson, ErrorReply> {
+    match error {
+        CallError::Unresolved { .. } | CallError::UnknownServer { .. } => {
+            Err(ErrorReply::invalid_params(error.to_string()))
+        }
+        CallError::Request { fault, .. } if ErrorReply::of_server(fault).is_some() => {
+            Err(error_reply(error))
+        }
+        _ if request.method == "tools/call" => Ok(reply::failed_call(&error.to_string())),
+        _ => Err(error_reply(error)),
+    }
+}
+
+/// The error of a request that is not a tool call.
+pub(crate) fn error_reply(error: &CallError) -> ErrorReply {
+    let of_server = match error {
+        CallError::Request { fault, .. } => ErrorReply::of_server(fault),
+        _ => None,
+    };
+    of_server.unwrap_or_else(|| {
+        let code = match error {
+            CallError::Request {
+                fault: RequestFault::NotSent(_) | RequestFault::NotSupported(_),
+                ..
+            } => reply::METHOD_NOT_FOUND,
+            _ => reply::INTERNAL_ERROR,
+        };
+        ErrorReply::new(code, error.to_string())
+    })
+}
+
+/// The error for an address that no server has.
+pub(crate) fn no_resource(uri: &str, era: Era) -> ErrorReply {
+    let code = match era {
+        Era::Legacy => reply::RESOURCE_NOT_FOUND,
+        Era::Modern => reply::INVALID_PARAMS,
+    };
+    ErrorReply::new(code, "resource not found").with_data(&json!({"uri": uri}))
+}
+
+/// The server that has a resource: by the lists; else the only one there is.
+pub(crate) fn server_of_resource(client: &ClientState, uri: &str) -> Option<ServerName> {
+    if let ServerSelection::One(server) = &client.selection {
+        return Some(server.clone());
+    }
+    let listed = client
+        .gateway
+        .catalog(&client.selection)
+        .server_of_resource(uri);
+    listed.or_else(|| match &*client.gateway.host.servers() {
+        [only] => Some(only.config.name.clone()),
+        _ => None,
+    })
+}
+
+impl ServerRequest {
+    /// Reads what is asked, and finds the server. The error is for the client.
+    fn read(request: &ClientRequest) -> Result<Self, ErrorReply> {
+        match request.method.as_str() {
+            "tools/call" => Self::tool_call(request),
+            "prompts/get" => Self::prompt(request),
+            "resources/read" => Self::resource(request),
+            _ => Self::completion(request),
+        }
+    }
+
+    fn tool_call(request: &ClientRequest) -> Result<Self, ErrorReply> {
+        let params = &request.params;
+        let name = params
+            .text("name")
+            .ok_or_else(|| ErrorReply::invalid_params("name is missing"))?;
+        let arguments = params.get("arguments").cloned();
+        let arguments = arguments.unwrap_or_else(|| RawJson::from(json!({})));
+        let digest = suspended::digest(&[b"tools/call", name.as_bytes(), arguments.as_bytes()]);
+        let name = match &request.client.selection {
+            ServerSelection::All => name,
+            ServerSelection::One(server) => format!("{server}/{name}"),
+        };
+        Ok(Self {
+            server: None,
+            name,
+            arguments: Some(arguments),
+            written: &["name", "arguments"],
+            replaced: None,
+            digest,
+        })
+    }
+
+    fn prompt(request: &ClientRequest) -> Result<Self, ErrorReply> {
+        let params = &request.params;
+        let name = params
+            .text("name")
+            .ok_or_else(|| ErrorReply::invalid_params("name is missing"))?;
+        let arguments = params.get("arguments").map_or("", RawJson::as_str);
+        let digest = suspended::digest(&[b"prompts/get", name.as_bytes(), arguments.as_bytes()]);
+        let (server, name) = server_of_prompt(&request.client, &name)?;
+        Ok(Self {
+            server: Some(server),
+            replaced: Some(("name", RawJson::from(Value::from(name.as_str())))),
+            name,
+            arguments: None,
+            written: &[],
+            digest,
+        })
+    }
+
+    fn resource(request: &ClientRequest) -> Result<Self, ErrorReply> {
+        let uri = request
+            .params
+            .text("uri")
+            .ok_or_else(|| ErrorReply::invalid_params("uri is missing"))?;
+        let server = server_of_resource(&request.client, &uri)
+            .ok_or_else(|| no_resource(&uri, request.era))?;
+        Ok(Self {
+            server: Some(server),
+            digest: suspended::digest(&[b"resources/read", uri.as_bytes()]),
+            name: uri,
+            arguments: None,
+            written: &["uri"],
+            replaced: None,
+        })
+    }
+
+    fn completion(request: &ClientRequest) -> Result<Self, ErrorReply> {
+        #[derive(Deserialize)]
+        struct CompletionReference {
+            #[serde(rename = "type")]
+            kind: String,
+            #[serde(default)]
+            name: String,
+            #[serde(default)]
+            uri: String,
+        }
+        let read = request.params.get("ref");
+        let reference: CompletionReference = read
+            .ok_or_else(|| ErrorReply::invalid_params("ref is missing"))?
+            .decode()
+            .map_err(|fault| ErrorReply::invalid_params(format!("ref: {fault}")))?;
+        let digest = suspended::digest(&[b"completion/complete"]);
+        if reference.kind == "ref/prompt" {
+            let (server, name) = server_of_prompt(&request.client, &reference.name)?;
+            let mut renamed = read
+                .and_then(|read| read.to_value().ok())
+                .unwrap_or_default();
+            renamed["name"] = name.as_str().into();
+            // Only a name that clients see differently is written anew.
+            let is_renamed = name != reference.name;
+            return Ok(Self {
+                server: Some(server),
+                name,
+                arguments: None,
+                written: &[],
+                replaced: is_renamed.then(|| ("ref", RawJson::from(renamed))),
+                digest,
+            });
+        }
+        let server = server_of_resource(&request.client, &reference.uri)
+            .ok_or_else(|| no_resource(&reference.uri, request.era))?;
+        Ok(Self {
+            server: Some(server),
+            name: reference.uri,
+            arguments: None,
+            written: &[],
+            replaced: None,
+            digest,
+        })
+    }
+
+    /// The work of the host.
+    fn start(
+        &self,
+        request: &ClientRequest,
+        caller: &Arc<RequestCaller>,
+    ) -> BoxFuture<'static, Answer> {
+        let host = request.client.gateway.host.clone();
+        let caller: Arc<dyn Caller> = caller.clone();
+        let (server, name) = (self.server.clone(), self.name.clone());
+        let Some(server) = server else {
+            let arguments = self.arguments.clone();
+            let arguments = arguments.unwrap_or_else(|| RawJson::from(json!({})));
+            let call = Call::new(name, arguments).caller(caller);
+            return Box::pin(async move { host.call_with(call).await.map(|result| result.raw) });
+        };
+        match request.method.as_str() {
+            "resources/read" => Box::pin(async move { host.read(&server, &name, &caller).await }),
+            "prompts/get" => Box::pin(async move {
+                let method = "prompts/get";
+                host.forward(&server, method, Some(&name), &caller).await
+            }),
+            _ => Box::pin(async move {
+                host.forward(&server, "completion/complete", None, &caller)
+                    .await
+            }),
+        }
+    }
+}
+
+fn server_of_prompt(client: &ClientState, name: &str) -> Result<(ServerName, String), ErrorReply> {
+    if let Some(found) = client.gateway.catalog(&client.selection).prompt(name) {
+        return Ok(found.clone());
+    }
+    match &client.selection {
+        // It may know prompts that it does not list.
+        ServerSelection::One(server) => Ok((server.clone(), name.to_owned())),
+        ServerSelection::All => Err(ErrorReply::invalid_params(format!(
+            "no prompt {name:.100?}"
+        ))),
+    }
+}
+
+/// Records the request when it ends; as cancelled, if it is dropped before.
+struct RecordGuard<'a> {
+    request: &'a ClientRequest,
+    asked: &'a ServerRequest,
+    caller: &'a Arc<RequestCaller>,
+    began: Instant,
+    is_recorded: bool,
+}
+
+impl RecordGuard<'_> {
+    fn ended(&mut self, answer: &Answer) {
+        let reason;
+        let outcome = match answer {
+            Ok(result) if is_input_required(result) => RequestOutcome::InputRequired,
+            Ok(result) if result.as_str().contains(r#""isError":true"#) => {
+                RequestOutcome::ToolError
+            }
+            Ok(_) => RequestOutcome::Answered,
+            Err(error) => {
+                reason = error.to_string();
+                match error {
+                    CallError::Denied { .. } => RequestOutcome::Denied(&reason),
+                    _ => RequestOutcome::Failed(&reason),
+                }
+            }
+        };
+        self.record(outcome);
+    }
+
+    fn record(&mut self, outcome: RequestOutcome<'_>) {
+        self.is_recorded = true;
+        let client = &self.request.client;
+        let approval = lock(&self.caller.approval).clone();
+        client
+            .gateway
+            .settings
+            .recorder
+            .request_ended(&RequestRecord {
+                principal: &client.principal,
+                client_info: self.request.client_info.as_ref(),
+                method: &self.request.method,
+                server: self.asked.server.as_ref(),
+                name: &self.asked.name,
+                arguments: self.asked.arguments.as_ref(),
+                approval: approval.as_deref(),
+                outcome,
+                duration: self.began.elapsed(),
+            });
+    }
+}
+
+impl Drop for RecordGuard<'_> {
+    fn drop(&mut self) {
+        if !self.is_recorded {
+            self.record(RequestOutcome::Cancelled);
+        }
+    }
+}
+
+fn is_input_required(result: &RawJson) -> bool {
+    let text = result.as_str();
+    text.contains("\"input_required\"") && text.contains("\"inputRequests\"")
+}
