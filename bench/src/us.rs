@@ -65,6 +65,7 @@ fn entries(endpoints: impl Iterator<Item = Endpoint>, protocol: Protocol) -> Res
         };
         config.permissions.allow.push(RuleText {
             text: name.to_string(),
+            client: None,
             dialect: Dialect::Native,
             file: file.clone(),
             line: index + 1,

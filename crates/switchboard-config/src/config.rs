@@ -7,7 +7,8 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::{
-    Diagnostic, EntryValue, ModelEntry, Permissions, ProjectPermissions, Security, ServerConfig,
+    AuditArguments, Diagnostic, EntryValue, ModelEntry, Permissions, ProjectPermissions, Security,
+    ServerConfig,
 };
 use crate::name::{ServerName, Style};
 
@@ -27,6 +28,8 @@ pub struct Config {
     pub naming: Style,
     /// Which model answers, where a file of the user says so.
     pub model: Option<ModelEntry>,
+    /// What the gateway's audit log records of arguments.
+    pub audit_arguments: AuditArguments,
     /// Findings that do not prevent loading: unknown fields, ignored settings of a project's file.
     pub warnings: Vec<Diagnostic>,
     /// The location of each value that is set, by dotted field: `servers.git.command`,

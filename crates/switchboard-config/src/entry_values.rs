@@ -139,6 +139,9 @@ fn shown(value: &FieldValue, syntax: ReferenceSyntax) -> Option<DisplayValue> {
         FieldValue::Texts(texts) => {
             DisplayValue::Texts(texts.iter().map(|text| text.value.clone()).collect())
         }
+        FieldValue::Rules(rules) => {
+            DisplayValue::Texts(rules.iter().map(|rule| rule.value.text.clone()).collect())
+        }
         FieldValue::Secrets(secrets) => DisplayValue::Texts(
             secrets
                 .iter()

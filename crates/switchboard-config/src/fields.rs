@@ -28,6 +28,8 @@ pub(super) struct FieldSpec {
 pub(super) enum ValueKind {
     Text,
     Texts,
+    /// Texts, or tables that name a tool and a client.
+    Rules,
     /// Names and secret values.
     Secrets,
     /// A string that is never shown.
@@ -344,7 +346,7 @@ pub(super) const OURS_WITH_ONE_DEADLINE: &[&str] =
 /// `[permissions]`.
 pub(super) const PERMISSIONS: Section = Section {
     name: "permissions",
-    description: "Which calls are allowed, asked about or denied. A rule is \"server\" or \"server/tool\", with globs. What a project's file would allow without asking counts once you have accepted it (`switchboard trust`).",
+    description: "Which calls are allowed, asked about or denied. A rule is \"server\" or \"server/tool\", with globs; or { tool = \"server/tool\", client = \"codex\" } for one client of the gateway, as authenticated. What a project's file would allow without asking counts once you have accepted it (`switchboard trust`).",
     fields: &[
         field(
             "mode",
@@ -362,21 +364,21 @@ pub(super) const PERMISSIONS: Section = Section {
         ),
         field(
             "allow",
-            ValueKind::Texts,
+            ValueKind::Rules,
             FieldTransport::Both,
             Some("[]"),
             "Calls that need no confirmation. Ignored in a project's file.",
         ),
         field(
             "ask",
-            ValueKind::Texts,
+            ValueKind::Rules,
             FieldTransport::Both,
             Some("[]"),
             "Calls that are confirmed every time.",
         ),
         field(
             "deny",
-            ValueKind::Texts,
+            ValueKind::Rules,
             FieldTransport::Both,
             Some("[]"),
             "Calls that are never made; nothing overrides this.",
@@ -481,6 +483,26 @@ pub(super) const MODEL: Section = Section {
             "The key; by default the vendor's usual variable, such as ANTHROPIC_API_KEY. ${NAME} is expanded.",
         ),
     ],
+};
+
+/// `[gateway]`.
+pub(super) const GATEWAY: Section = Section {
+    name: "gateway",
+    description: "How `switchboard serve` works. Ignored in a project's file.",
+    fields: &[field(
+        "audit_arguments",
+        ValueKind::Choice(&[
+            (
+                "shape",
+                "the names of the arguments and the types of their values",
+            ),
+            ("full", "the arguments as they are, without known secrets"),
+            ("none", "nothing"),
+        ]),
+        FieldTransport::Both,
+        Some("\"shape\""),
+        "What the audit log records of a call's arguments.",
+    )],
 };
 
 /// Names of fields in other programs, with the native ones.

@@ -85,7 +85,7 @@ pub use environment::Environment;
 pub use fingerprint::Fingerprint;
 pub use load::{ConfigFile, Scope, load};
 pub use model_entry::{ModelEntry, ModelEntryFault};
-pub use permissions::{Mode, Permissions, RuleText, Security};
+pub use permissions::{AuditArguments, Mode, Permissions, RuleText, Security};
 pub use project::ProjectPermissions;
 pub use reference::ReferenceSyntax;
 pub use resolve_launch::{LaunchFault, ResolvedLaunch, resolve_launch};

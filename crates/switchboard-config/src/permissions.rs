@@ -1,4 +1,4 @@
-//! The sections `[permissions]` and `[security]`, merged over all files.
+//! The sections `[permissions]`, `[security]` and `[gateway]`, merged over all files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,12 +27,36 @@ pub struct Permissions {
 pub struct RuleText {
     /// The rule's text.
     pub text: String,
+    /// The client of the gateway that it is about, as authenticated; `None` means every caller.
+    pub client: Option<String>,
     /// The dialect of its file, which decides the syntax.
     pub dialect: Dialect,
     /// Its file.
     pub file: Arc<PathBuf>,
     /// 1-based.
     pub line: usize,
+}
+
+impl RuleText {
+    /// The rule in quotes, with the client that it is about.
+    pub fn quoted(&self) -> String {
+        match &self.client {
+            None => format!("{:?}", self.text),
+            Some(client) => format!("{:?} for client {client:?}", self.text),
+        }
+    }
+}
+
+/// What the audit log of the gateway records of a call's arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AuditArguments {
+    /// The names and the types of the values.
+    #[default]
+    Shape,
+    /// The arguments as they are, without known secrets.
+    Full,
+    /// Nothing.
+    None,
 }
 
 /// The gate's mode.
@@ -69,5 +93,64 @@ impl Security {
         } else {
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Config, ConfigFile, Scope, load};
+
+    fn loaded(scope: Scope, text: &str) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("switchboard.toml");
+        std::fs::write(&path, text).unwrap();
+        load(&[ConfigFile::new(path, scope)]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_rule_may_name_a_client_of_the_gateway() {
+        let text = "[permissions]\nallow = ['git', { tool = 'fs/read', client = 'codex' }]\n\
+                    ask = [{ client = 'gemini' }]\n";
+        let permissions = loaded(Scope::User, text).unwrap().permissions;
+        let quoted = |rules: &[RuleText]| rules.iter().map(RuleText::quoted).collect::<Vec<_>>();
+        assert_eq!(
+            quoted(&permissions.allow),
+            ["\"git\"", "\"fs/read\" for client \"codex\""]
+        );
+        assert_eq!(quoted(&permissions.ask), ["\"*\" for client \"gemini\""]);
+        assert_eq!(permissions.ask[0].line, 3);
+    }
+
+    #[test]
+    fn a_rule_without_its_client_is_an_error_with_its_line() {
+        for rule in [
+            "{ tool = 'fs' }",
+            "{ tool = 1, client = 'c' }",
+            "{ client = ' ' }",
+            "1",
+        ] {
+            let error =
+                loaded(Scope::User, &format!("[permissions]\ndeny = [{rule}]\n")).unwrap_err();
+            assert!(
+                error.contains("switchboard.toml:2") && error.contains("client = \"codex\""),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_users_own_file_decides_what_the_audit_log_records() {
+        let text = "[gateway]\naudit_arguments = 'full'\n";
+        let of = |scope| loaded(scope, text).unwrap();
+        assert_eq!(of(Scope::User).audit_arguments, AuditArguments::Full);
+        let project = of(Scope::Project);
+        assert_eq!(project.audit_arguments, AuditArguments::Shape);
+        assert!(
+            project.warnings[0]
+                .to_string()
+                .contains("only your own file")
+        );
     }
 }

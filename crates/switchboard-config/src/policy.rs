@@ -1,4 +1,4 @@
-//! The sections `[permissions]`, `[security]`, `[naming]` and `[model]` of one file.
+//! The sections `[permissions]`, `[security]`, `[naming]`, `[model]` and `[gateway]` of one file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::diagnostic::Diagnostics;
 use super::load::Scope;
 use super::raw::{AtOffset, FieldTable, RawConfig};
-use super::{Dialect, Location, Mode, ModelEntry, RuleText};
+use super::{AuditArguments, Dialect, Location, Mode, ModelEntry, RuleText};
 use crate::name::Style;
 
 /// The settings of one file beside its servers.
@@ -25,6 +25,7 @@ pub(super) struct Policy {
     pub(super) locked: Option<WithLocation<bool>>,
     pub(super) naming: Option<WithLocation<Style>>,
     pub(super) model: Option<ModelEntry>,
+    pub(super) audit_arguments: Option<AuditArguments>,
 }
 
 /// A value with its location, until the files are merged.
@@ -85,6 +86,12 @@ pub(super) fn policy(
         mode: with_location(mode, permissions, "mode", diagnostics),
         naming: with_location(style, naming, "style", diagnostics),
         model: model(written, diagnostics),
+        audit_arguments: match written.gateway.choice("audit_arguments") {
+            Some("shape") => Some(AuditArguments::Shape),
+            Some("full") => Some(AuditArguments::Full),
+            Some("none") => Some(AuditArguments::None),
+            _ => None,
+        },
     };
     if let (Some([]), Some(at)) = (
         security.texts("allow_servers"),
@@ -148,6 +155,15 @@ fn drop_user_only_settings(
             diagnostics,
         );
     }
+    if policy.audit_arguments.take().is_some() {
+        ignored(
+            &written.gateway,
+            "gateway",
+            "audit_arguments",
+            "ignored: only your own file decides what the audit log records",
+            diagnostics,
+        );
+    }
     // Its address would get the key of whoever opens the project.
     if policy.model.take().is_some() {
         let at = written.model.as_ref().map_or(0, |model| model.at);
@@ -177,13 +193,19 @@ fn rules(
     dialect: Dialect,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Vec<RuleText> {
-    let found = permissions.texts(field).unwrap_or_default();
-    let empty = "empty; expected \"server\" or \"server/tool\"";
-    check_not_empty(found, &format!("permissions.{field}"), empty, diagnostics);
+    let found = permissions.rules(field);
+    for (index, rule) in found.iter().enumerate() {
+        if rule.value.text.trim().is_empty() {
+            let path = format!("permissions.{field}[{index}]");
+            let message = "empty; expected \"server\" or \"server/tool\"";
+            diagnostics.error(rule.at, path, message);
+        }
+    }
     found
-        .iter()
+        .into_iter()
         .map(|rule| RuleText {
-            text: rule.value.clone(),
+            text: rule.value.text,
+            client: rule.value.client,
             dialect,
             file: file.clone(),
             line: diagnostics.lines.line(rule.at),

@@ -47,7 +47,7 @@ impl ProjectPermissions {
         policies
             .iter_mut()
             .for_each(|policy| drop(policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo)));
-        let line = |list: &str, rule: &RuleText| format!("{list} {:?}", rule.text);
+        let line = |list: &str, rule: &RuleText| format!("{list} {}", rule.quoted());
         let asked = policies
             .iter()
             .flat_map(|policy| &policy.ask)
@@ -108,7 +108,7 @@ impl ProjectPermissions {
         lines.extend(
             self.allow
                 .iter()
-                .map(|rule| format!("allow {:?}: every tool that this matches", rule.text)),
+                .map(|rule| format!("allow {}: every tool that this matches", rule.quoted())),
         );
         lines.extend(
             self.trusted

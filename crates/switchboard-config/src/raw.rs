@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use super::diagnostic::{Diagnostics, visible_key};
-use super::fields::{FieldSpec, MODEL, NAMING, PERMISSIONS, SECURITY, SERVERS, ValueKind, nearest};
+use super::fields::{
+    FieldSpec, GATEWAY, MODEL, NAMING, PERMISSIONS, SECURITY, SERVERS, ValueKind, nearest,
+};
 use super::quantity;
 use super::reference::{ReferenceSyntax, TextRole};
 use super::tree::{Node, TableEntry, Tree};
 use crate::secret::Secret;
 
-pub(super) use field_table::{AtOffset, FieldTable, FieldValue};
+pub(super) use field_table::{AtOffset, FieldTable, FieldValue, RawRule};
 
 mod field_table;
 
@@ -26,6 +28,7 @@ pub(super) struct RawConfig {
     pub(super) naming: FieldTable,
     /// The section with the model and its offset, if there is one.
     pub(super) model: Option<AtOffset<FieldTable>>,
+    pub(super) gateway: FieldTable,
 }
 
 /// One server's entry, its fields not read yet, so that its errors can be attributed to it alone.
@@ -56,9 +59,10 @@ pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawCon
             "security" => &SECURITY,
             "naming" => &NAMING,
             "model" => &MODEL,
+            "gateway" => &GATEWAY,
             "$schema" => continue,
             other => {
-                let sections = [&SERVERS, &PERMISSIONS, &SECURITY, &NAMING, &MODEL]
+                let sections = [&SERVERS, &PERMISSIONS, &SECURITY, &NAMING, &MODEL, &GATEWAY]
                     .map(|section| section.name);
                 report_unknown(other, *at, "", "section", sections.into_iter(), diagnostics);
                 continue;
@@ -81,6 +85,7 @@ pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawCon
                     value: fields,
                 })
             }
+            "gateway" => written.gateway = fields,
             _ => written.naming = fields,
         }
     }
@@ -219,6 +224,7 @@ pub(super) fn read_value(
     let read = match (field.kind, &node.value) {
         (ValueKind::Text, Tree::Text(text)) => Ok(FieldValue::Text(text.clone())),
         (ValueKind::Texts, Tree::List(items)) => return texts(items, path, diagnostics),
+        (ValueKind::Rules, Tree::List(items)) => return rules(items, path, diagnostics),
         (ValueKind::Secrets, Tree::Table(entries)) => {
             return secrets(entries, syntax, path, diagnostics);
         }
@@ -315,6 +321,60 @@ fn texts(items: &[Node], path: &str, diagnostics: &mut Diagnostics<'_>) -> Field
     }
 }
 
+/// Each rule is a text, or a table with a client and the tools that it is about.
+fn rules(items: &[Node], path: &str, diagnostics: &mut Diagnostics<'_>) -> FieldValue {
+    let mut read = Vec::with_capacity(items.len());
+    let mut wrong = false;
+    for (index, item) in items.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let rule = match &item.value {
+            Tree::Text(text) => Some(RawRule {
+                text: text.clone(),
+                client: None,
+            }),
+            Tree::Table(_) => client_rule(item, &path, diagnostics),
+            _ => {
+                let found = diagnostics.kind(item);
+                let message = format!("expected {RULE_FORM}, found {found}");
+                diagnostics.error(item.at, path, message);
+                None
+            }
+        };
+        wrong |= rule.is_none();
+        read.extend(rule.map(|value| AtOffset { at: item.at, value }));
+    }
+    if wrong {
+        FieldValue::Invalid
+    } else {
+        FieldValue::Rules(read)
+    }
+}
+
+const RULE_FORM: &str = "\"server/tool\" or a table with a client, such as { tool = \"server/tool\", client = \"codex\" }";
+
+/// A rule for one client. Without a tool it holds for all of them.
+fn client_rule(item: &Node, path: &str, diagnostics: &mut Diagnostics<'_>) -> Option<RawRule> {
+    let (mut tool, mut client) = (Some("*".to_owned()), None);
+    for TableEntry { key, at, value } in item.entries() {
+        let text = value.text().filter(|text| !text.trim().is_empty());
+        match key.as_str() {
+            "tool" => tool = text.map(str::to_owned),
+            "client" => client = text.map(str::to_owned),
+            _ => {
+                let known = ["tool", "client"].into_iter();
+                report_unknown(key, *at, path, "field", known, diagnostics);
+            }
+        }
+    }
+    if client.is_none() || tool.is_none() {
+        diagnostics.error(item.at, path, format!("expected {RULE_FORM}"));
+    }
+    Some(RawRule {
+        text: tool?,
+        client: Some(client?),
+    })
+}
+
 fn secrets(
     entries: &[TableEntry],
     syntax: ReferenceSyntax,
@@ -362,6 +422,7 @@ fn form(kind: ValueKind, json: bool) -> String {
     match kind {
         ValueKind::Text => "a string in quotes".to_owned(),
         ValueKind::Texts => "a list of strings, such as [\"a\", \"b\"]".to_owned(),
+        ValueKind::Rules => format!("a list of rules, each {RULE_FORM}"),
         ValueKind::Secrets if json => {
             "an object of strings, such as { \"NAME\": \"value\" }".to_owned()
         }

@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::fields::{
-    FieldSpec, FieldTransport, MODEL, NAMING, PERMISSIONS, SECURITY, SERVERS, Section, ValueKind,
+    FieldSpec, FieldTransport, GATEWAY, MODEL, NAMING, PERMISSIONS, SECURITY, SERVERS, Section,
+    ValueKind,
 };
 
 /// The schema, as shipped in `schema/switchboard.schema.json`.
@@ -27,6 +28,7 @@ pub fn schema() -> Value {
             SECURITY.name: section(&SECURITY),
             NAMING.name: section(&NAMING),
             MODEL.name: section(&MODEL),
+            GATEWAY.name: section(&GATEWAY),
         },
     })
 }
@@ -68,6 +70,15 @@ fn property(field: &FieldSpec) -> Value {
     let mut property = match field.kind {
         ValueKind::Text => json!({ "type": "string" }),
         ValueKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        ValueKind::Rules => json!({ "type": "array", "items": { "anyOf": [
+            { "type": "string" },
+            {
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["client"],
+                "properties": { "tool": { "type": "string" }, "client": { "type": "string" } },
+            },
+        ] } }),
         ValueKind::Secrets => {
             json!({ "type": "object", "additionalProperties": { "type": "string" } })
         }

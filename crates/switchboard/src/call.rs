@@ -24,6 +24,7 @@ use deadline::CallDeadline;
 pub(crate) use era::refusal_in;
 pub use error::{CallError, DenialReason};
 pub(crate) use sampling::{SAMPLING, SamplingOverseer};
+pub use trace::CallReport;
 use trace::{CallPhase, CallTrace};
 
 mod approval;
@@ -83,7 +84,7 @@ impl Host {
             call: &call,
             caller,
             deadline: CallDeadline::start(call.timeout),
-            trace: CallTrace::start(caller),
+            trace: CallTrace::start(caller, &call),
         };
         match context.trace.span().cloned() {
             None => self.0.make_call(context).await,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::call::CallReport;
 use crate::catalog::{Tool, ToolDefinition};
 use crate::config::Dialect;
 use crate::event::LogLevel;
@@ -25,23 +26,43 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Who asked. Two calls of one caller carry the same id.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CallerId(Arc<str>);
+pub struct CallerId {
+    text: Arc<str>,
+    /// The length of the client's name, with which the text begins.
+    client_length: usize,
+}
 
 impl CallerId {
     /// Names a caller.
     pub fn new(text: &str) -> Self {
-        Self(text.into())
+        Self {
+            text: text.into(),
+            client_length: text.len(),
+        }
+    }
+
+    /// One session of an authenticated client: sessions of one client are different callers.
+    pub fn of_client(client: &str, session: impl fmt::Display) -> Self {
+        Self {
+            text: format!("{client}#{session}").into(),
+            client_length: client.len(),
+        }
     }
 
     /// As text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// The authenticated name of the client, which rules may name.
+    pub fn client(&self) -> &str {
+        &self.text[..self.client_length]
     }
 }
 
 impl fmt::Debug for CallerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        fmt::Debug::fmt(&self.text, f)
     }
 }
 
@@ -141,6 +162,16 @@ pub trait Caller: Send + Sync {
     fn notice(&self, line: &str) {
         let _ = line;
     }
+
+    /// Whether it wants [`call_ended`](Self::call_ended): each of its calls is measured then.
+    fn wants_reports(&self) -> bool {
+        false
+    }
+
+    /// A call of this caller has ended, however it did. It must not block.
+    fn call_ended(&self, report: &CallReport) {
+        let _ = report;
+    }
 }
 
 /// A caller that is shared is a caller.
@@ -191,6 +222,14 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
 
     fn notice(&self, line: &str) {
         (**self).notice(line)
+    }
+
+    fn wants_reports(&self) -> bool {
+        (**self).wants_reports()
+    }
+
+    fn call_ended(&self, report: &CallReport) {
+        (**self).call_ended(report)
     }
 }
 

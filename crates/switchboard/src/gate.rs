@@ -29,6 +29,8 @@ pub struct Gate {
     allow: Vec<Rule>,
     ask: Vec<Rule>,
     deny: Vec<Rule>,
+    /// Some rule names a client.
+    names_clients: bool,
     /// What a person lets project files have run without asking.
     accepted: Vec<ProjectPermissions>,
     warnings: Vec<Diagnostic>,
@@ -36,8 +38,8 @@ pub struct Gate {
     number: u64,
 }
 
-/// Which rules of a gate hold for a tool. It holds what depends on the tool alone, which never
-/// changes: each tool is matched once. What depends on the caller is decided for each call.
+/// Which rules of a gate hold for a tool, whoever calls it. That never changes: each tool is matched
+/// once. Rules that name a client are matched for each call.
 #[derive(Debug, Default)]
 pub(crate) struct RuleMatchCache(OnceLock<(u64, MatchedRules)>);
 
@@ -146,7 +148,17 @@ impl Gate {
         if let Some(place) = yolo {
             found.warnings.extend(rules::skip_denies(&mut deny, place));
         }
+        let names_clients = permissions
+            .allow
+            .iter()
+            .chain(&permissions.ask)
+            .chain(&permissions.deny)
+            .any(|rule| rule.client.is_some())
+            || accepted
+                .iter()
+                .any(|project| project.allow.iter().any(|rule| rule.client.is_some()));
         let gate = Self {
+            names_clients,
             mode,
             configured: permissions.configured,
             locked: config.security.locked,
@@ -172,7 +184,7 @@ impl Gate {
     /// Decides on one call, in the order that ARCHITECTURE.md gives.
     pub fn decide(&self, question: DecisionRequest<'_>, grants: &Grants) -> Decision {
         let tool = question.tool;
-        let matched = self.matched(tool);
+        let matched = self.matched_for(tool, question.caller);
         if let Some(rule) = matched.deny {
             return Decision::Deny {
                 rule: self.deny[rule].shown.to_string(),
@@ -302,15 +314,36 @@ impl Gate {
                     .any(|project| project.leaves_ungated(server)))
     }
 
-    fn matched(&self, tool: &Tool) -> MatchedRules {
-        let find = || {
-            let first = |rules: &[Rule]| rules.iter().position(|rule| rule.matches(tool));
-            MatchedRules {
-                allow: first(&self.allow),
-                ask: first(&self.ask),
-                deny: first(&self.deny),
-            }
+    /// The rules that hold for this caller's call of a tool.
+    fn matched_for(&self, tool: &Tool, caller: &CallerId) -> MatchedRules {
+        let matched = self.matched(tool);
+        if !self.names_clients {
+            return matched;
+        }
+        let for_client = self.first_rules(tool, Some(caller.client()));
+        MatchedRules {
+            allow: matched.allow.or(for_client.allow),
+            ask: matched.ask.or(for_client.ask),
+            deny: matched.deny.or(for_client.deny),
+        }
+    }
+
+    /// The first rule of each list that is about this client, or about every caller.
+    fn first_rules(&self, tool: &Tool, client: Option<&str>) -> MatchedRules {
+        let first = |rules: &[Rule]| {
+            rules
+                .iter()
+                .position(|rule| rule.text.client.as_deref() == client && rule.matches(tool))
         };
+        MatchedRules {
+            allow: first(&self.allow),
+            ask: first(&self.ask),
+            deny: first(&self.deny),
+        }
+    }
+
+    fn matched(&self, tool: &Tool) -> MatchedRules {
+        let find = || self.first_rules(tool, None);
         match tool.rule_matches.0.get_or_init(|| (self.number, find())) {
             (number, matched) if *number == self.number => *matched,
             // Another gate was asked first: its answer is not ours.

@@ -55,6 +55,7 @@ fn check(input: &[u8]) {
             text: text.to_owned(),
             file: Arc::new(file.path.clone()),
             line: 1,
+            client: None,
             dialect,
         };
         let mut config = Config::clone(&base);

@@ -104,6 +104,7 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
     let file = Arc::new(PathBuf::from("--allow"));
     let rules = args.allow.iter().map(|text| RuleText {
         text: text.clone(),
+        client: None,
         dialect: Dialect::Native,
         file: file.clone(),
         line: 0,

@@ -48,6 +48,7 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
     let mut allow_servers = None;
     let mut deny_servers = Vec::new();
     let mut locked = None;
+    let mut audit_arguments = None;
     for (scope, policy) in policies {
         if scope == Scope::Project {
             projects_mode = strictest(projects_mode, policy.mode);
@@ -59,11 +60,13 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
         allow_servers = allow_servers.or(policy.allow_servers);
         deny_servers.extend(policy.deny_servers);
         locked = locked.or(policy.locked);
+        audit_arguments = audit_arguments.or(policy.audit_arguments);
         config.permissions.configured |= policy.configured;
         config.permissions.allow.extend(policy.allow);
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);
     }
+    config.audit_arguments = audit_arguments.unwrap_or_default();
     let mut projects = std::mem::take(&mut config.project_permissions);
     projects
         .iter_mut()

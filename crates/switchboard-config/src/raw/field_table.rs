@@ -81,6 +81,26 @@ impl FieldTable {
         }
     }
 
+    /// The rules of a list. Files of other programs have texts only.
+    pub(crate) fn rules(&self, name: &str) -> Vec<AtOffset<RawRule>> {
+        if let Some(AtOffset {
+            value: FieldValue::Rules(rules),
+            ..
+        }) = self.0.get(name)
+        {
+            return rules.clone();
+        }
+        let plain = |text: &AtOffset<String>| AtOffset {
+            at: text.at,
+            value: RawRule {
+                text: text.value.clone(),
+                client: None,
+            },
+        };
+        let texts = self.texts(name).unwrap_or_default();
+        texts.iter().map(plain).collect()
+    }
+
     pub(crate) fn secrets(&self, name: &str) -> &[AtOffset<(String, Secret)>] {
         if let Some(AtOffset {
             value: FieldValue::Secrets(secrets),
@@ -173,11 +193,20 @@ pub(crate) struct AtOffset<T> {
     pub(crate) value: T,
 }
 
+/// A rule as written.
+#[derive(Debug, Clone)]
+pub(crate) struct RawRule {
+    pub(crate) text: String,
+    /// The client of the gateway that it is about.
+    pub(crate) client: Option<String>,
+}
+
 /// A value of a known kind.
 #[derive(Debug)]
 pub(crate) enum FieldValue {
     Text(String),
     Texts(Vec<AtOffset<String>>),
+    Rules(Vec<AtOffset<RawRule>>),
     Secrets(Vec<AtOffset<(String, Secret)>>),
     Secret(Secret),
     Port(u16),

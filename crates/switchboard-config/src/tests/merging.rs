@@ -251,6 +251,7 @@ fn a_project_can_only_tighten() {
     let file = |name: &str| Arc::new(folder.path().canonicalize().unwrap().join(name));
     let rule = |text: &str, name: &str, line: usize| RuleText {
         text: text.to_owned(),
+        client: None,
         dialect: Dialect::Native,
         file: file(name),
         line,

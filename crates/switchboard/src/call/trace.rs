@@ -1,7 +1,7 @@
-//! One span and one event for each call: who called what, what was decided and why, how it ended,
-//! and where the time went.
+//! One report of each call: who called what, what was decided and why, how it ended, and where the
+//! time went. It goes to the caller that wants reports, and to tracing as one span and one event.
 //!
-//! Where no subscriber wants them, nothing is measured and nothing is allocated.
+//! Where nobody wants them, nothing is measured and nothing is allocated.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,18 +9,49 @@ use std::time::{Duration, Instant};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::{CallError, shown};
+use super::{Call, CallError, shown};
 use crate::caller::{Caller, CallerId};
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::result::CallResult;
+use crate::wire::RawJson;
 
 /// What a filter names.
 const TARGET: &str = "switchboard::calls";
 
-/// The record of one call. It is written when it is dropped: a call that ends without an outcome was
-/// cancelled.
-pub(super) struct CallTrace(Option<Box<TraceRecord>>);
+/// What became of one call.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CallReport {
+    /// Who called.
+    pub caller: CallerId,
+    /// The name that was called.
+    pub name: String,
+    /// The tool of that name, if there is one.
+    pub tool: Option<Arc<Tool>>,
+    /// The arguments.
+    pub arguments: RawJson,
+    /// What the gate said: `allow`, `ask`, `deny`, or `none` if it was not asked.
+    pub decision: &'static str,
+    /// The rule, mode or grant that decided.
+    pub rule: Arc<str>,
+    /// How it ended: `answered`, `tool error`, `denied`, `cancelled`, or how else it failed.
+    pub outcome: &'static str,
+    /// Why it did not complete, safe to show.
+    pub error: Option<String>,
+    /// How long the caller was asked.
+    pub approval: Duration,
+    /// How long it waited for its server.
+    pub waiting: Duration,
+    /// From the request to its answer.
+    pub wire: Duration,
+    /// All of it.
+    pub total: Duration,
+}
+
+/// The report of a call under way. It is given out when it is dropped: a call that ends without an
+/// outcome was cancelled.
+pub(super) struct CallTrace(Option<Box<PendingReport>>);
 
 /// Where the time of a call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,64 +64,67 @@ pub(super) enum CallPhase {
     Wire,
 }
 
-struct TraceRecord {
+struct PendingReport {
     span: Span,
     began: Instant,
-    caller: CallerId,
-    server: String,
-    tool: String,
-    decision: &'static str,
-    rule: String,
-    outcome: &'static str,
-    error: Option<String>,
-    approval: Duration,
-    waiting: Duration,
-    wire: Duration,
+    caller: Arc<dyn Caller>,
+    report: CallReport,
 }
 
 impl CallTrace {
-    pub(super) fn start(caller: &Arc<dyn Caller>) -> Self {
+    pub(super) fn start(caller: &Arc<dyn Caller>, call: &Call) -> Self {
         let span = tracing::info_span!(target: TARGET, "call", caller = Empty, server = Empty, tool = Empty);
-        if span.is_disabled() && !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+        if span.is_disabled()
+            && !caller.wants_reports()
+            && !tracing::enabled!(target: TARGET, tracing::Level::INFO)
+        {
             return Self(None);
         }
-        let caller = caller.id();
-        span.record("caller", caller.as_str());
-        Self(Some(Box::new(TraceRecord {
+        let id = caller.id();
+        span.record("caller", id.as_str());
+        Self(Some(Box::new(PendingReport {
             span,
             began: Instant::now(),
-            caller,
-            server: String::new(),
-            tool: String::new(),
-            decision: "none",
-            rule: String::new(),
-            outcome: "cancelled",
-            error: None,
-            approval: Duration::ZERO,
-            waiting: Duration::ZERO,
-            wire: Duration::ZERO,
+            caller: caller.clone(),
+            report: CallReport {
+                caller: id,
+                name: call.tool.clone(),
+                tool: None,
+                arguments: call.arguments.clone(),
+                decision: "none",
+                rule: Arc::default(),
+                outcome: "cancelled",
+                error: None,
+                approval: Duration::ZERO,
+                waiting: Duration::ZERO,
+                wire: Duration::ZERO,
+                total: Duration::ZERO,
+            },
         })))
     }
 
     /// The span of the call, where somebody wants it.
     pub(super) fn span(&self) -> Option<&Span> {
-        self.0.as_ref().map(|record| &record.span)
+        let pending = self.0.as_ref()?;
+        (!pending.span.is_disabled()).then_some(&pending.span)
     }
 
-    pub(super) fn resolved(&mut self, tool: &Tool) {
-        let Some(record) = &mut self.0 else { return };
-        record.server = tool.id.server.to_string();
-        record.tool = shown(tool);
-        record.span.record("server", &*record.server);
-        record.span.record("tool", &*record.tool);
+    pub(super) fn resolved(&mut self, tool: &Arc<Tool>) {
+        let Some(pending) = &mut self.0 else { return };
+        if !pending.span.is_disabled() {
+            pending.span.record("server", tool.id.server.as_str());
+            pending.span.record("tool", &*shown(tool));
+        }
+        pending.report.tool = Some(tool.clone());
     }
 
     pub(super) fn decided(&mut self, decision: &Decision) {
-        let Some(record) = &mut self.0 else { return };
-        (record.decision, record.rule) = match decision {
-            Decision::Allow { because } => ("allow", because.to_string()),
-            Decision::Ask { because, .. } => ("ask", because.clone()),
-            Decision::Deny { rule } => ("deny", rule.clone()),
+        let Some(pending) = &mut self.0 else { return };
+        let report = &mut pending.report;
+        (report.decision, report.rule) = match decision {
+            Decision::Allow { because } => ("allow", because.clone()),
+            Decision::Ask { because, .. } => ("ask", because.as_str().into()),
+            Decision::Deny { rule } => ("deny", rule.as_str().into()),
         };
     }
 
@@ -101,46 +135,57 @@ impl CallTrace {
 
     /// A phase that began at [`now`](Self::now) is over.
     pub(super) fn spent(&mut self, phase: CallPhase, since: Option<Instant>) {
-        let (Some(record), Some(since)) = (&mut self.0, since) else {
+        let (Some(pending), Some(since)) = (&mut self.0, since) else {
             return;
         };
         let total = match phase {
-            CallPhase::Approval => &mut record.approval,
-            CallPhase::Waiting => &mut record.waiting,
-            CallPhase::Wire => &mut record.wire,
+            CallPhase::Approval => &mut pending.report.approval,
+            CallPhase::Waiting => &mut pending.report.waiting,
+            CallPhase::Wire => &mut pending.report.wire,
         };
         *total += since.elapsed();
     }
 
     pub(super) fn ended(&mut self, outcome: &Result<CallResult, CallError>) {
-        let Some(record) = &mut self.0 else { return };
-        record.outcome = match outcome {
+        let Some(pending) = &mut self.0 else { return };
+        pending.report.outcome = match outcome {
             Ok(result) if result.is_error() => "tool error",
             Ok(_) => "answered",
             Err(error) => error.kind(),
         };
-        record.error = outcome.as_ref().err().map(ToString::to_string);
+        pending.report.error = outcome.as_ref().err().map(ToString::to_string);
     }
 }
 
-impl Drop for TraceRecord {
+impl Drop for PendingReport {
     fn drop(&mut self) {
-        let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(
-            target: TARGET,
-            parent: &self.span,
-            caller = self.caller.as_str(),
-            server = self.server,
-            tool = self.tool,
-            decision = self.decision,
-            rule = self.rule,
-            outcome = self.outcome,
-            error = self.error,
-            approval_ms = ms(self.approval),
-            waiting_ms = ms(self.waiting),
-            wire_ms = ms(self.wire),
-            total_ms = ms(self.began.elapsed()),
-            "call ended"
-        );
+        self.report.total = self.began.elapsed();
+        if self.caller.wants_reports() {
+            self.caller.call_ended(&self.report);
+        }
+        if tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+            trace(&self.span, &self.report);
+        }
     }
+}
+
+fn trace(span: &Span, report: &CallReport) {
+    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let tool = report.tool.as_deref();
+    tracing::info!(
+        target: TARGET,
+        parent: span,
+        caller = report.caller.as_str(),
+        server = tool.map_or("", |tool| tool.id.server.as_str()),
+        tool = tool.map(shown).unwrap_or_default(),
+        decision = report.decision,
+        rule = &*report.rule,
+        outcome = report.outcome,
+        error = report.error,
+        approval_ms = ms(report.approval),
+        waiting_ms = ms(report.waiting),
+        wire_ms = ms(report.wire),
+        total_ms = ms(report.total),
+        "call ended"
+    );
 }

@@ -360,7 +360,8 @@ pub(super) fn compile(
                     );
                 }
                 let shown = format!(
-                    "{list} rule {text:?} ({}:{})",
+                    "{list} rule {} ({}:{})",
+                    rule.quoted(),
                     rule.file.display(),
                     rule.line
                 )

@@ -11,6 +11,7 @@ use crate::config::{Dialect, Permissions, RuleText, Security, ServerConfig};
 use crate::wire::RawJson;
 
 mod algebra;
+mod clients;
 mod dialects;
 mod own;
 mod spellings;
@@ -22,6 +23,7 @@ fn rules(texts: &[&str]) -> Vec<RuleText> {
 fn rules_in(dialect: Dialect, texts: &[&str]) -> Vec<RuleText> {
     let rule = |(index, text): (usize, &&str)| RuleText {
         text: (*text).into(),
+        client: None,
         dialect,
         file: Arc::new("s.toml".into()),
         line: index + 1,

@@ -350,6 +350,7 @@ impl HostBuilder {
 fn rule_in_code(rule: impl Into<String>) -> RuleText {
     RuleText {
         text: rule.into(),
+        client: None,
         dialect: Dialect::Native,
         file: code_file(),
         line: 0,

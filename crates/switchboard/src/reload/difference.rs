@@ -384,13 +384,13 @@ impl RulesInForce<'_> {
             self.add_pending("the mode would ask about less".to_owned());
         }
         more.iter()
-            .for_each(|rule| self.add_pending(format!("a new rule would allow {rule:?}")));
+            .for_each(|rule| self.add_pending(format!("a new rule would allow {rule}")));
         fewer_asked
             .iter()
-            .for_each(|rule| self.add_pending(format!("{rule:?} would no longer be asked about")));
+            .for_each(|rule| self.add_pending(format!("{rule} would no longer be asked about")));
         fewer_denied
             .iter()
-            .for_each(|rule| self.add_pending(format!("{rule:?} would no longer be denied")));
+            .for_each(|rule| self.add_pending(format!("{rule} would no longer be denied")));
         if config.permissions.configured != new.configured {
             self.add_pending("nothing would be said about permissions any more".to_owned());
         }
@@ -427,7 +427,7 @@ fn stricter(one: Mode, other: Mode) -> Mode {
 }
 
 fn is_same_rule(one: &RuleText, other: &RuleText) -> bool {
-    (&one.text, one.dialect) == (&other.text, other.dialect)
+    (&one.text, &one.client, one.dialect) == (&other.text, &other.client, other.dialect)
 }
 
 /// The new rules that were there before, and the texts of the added ones.
@@ -436,7 +436,7 @@ fn rules_in_both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<Stri
         .iter()
         .cloned()
         .partition(|rule| old.iter().any(|before| is_same_rule(before, rule)));
-    (kept, more.into_iter().map(|rule| rule.text).collect())
+    (kept, more.iter().map(RuleText::quoted).collect())
 }
 
 /// The new rules and the removed ones, and the texts of the latter.
@@ -446,7 +446,7 @@ fn rules_in_either(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<St
         .filter(|rule| !new.iter().any(|now| is_same_rule(now, rule)))
         .cloned()
         .collect();
-    let texts = gone.iter().map(|rule| rule.text.clone()).collect();
+    let texts = gone.iter().map(RuleText::quoted).collect();
     (new.iter().cloned().chain(gone).collect(), texts)
 }
 

@@ -103,6 +103,7 @@ fn config() -> Config {
     let entry = ServerConfig::new(ServerName::new("own").unwrap(), Source::code(), endpoint);
     let deny = RuleText {
         text: "own/erase".to_owned(),
+        client: None,
         dialect: Dialect::Native,
         file: Arc::new(PathBuf::from("(code)")),
         line: 1,

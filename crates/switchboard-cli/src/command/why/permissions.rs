@@ -103,7 +103,7 @@ impl ServerPermissions {
                 .find(|project| list == "allow" && project.allow.contains(rule));
             let is_skipped = in_force.as_ref().is_ok_and(|gate| gate.skips(rule));
             lines.push(PermissionLine {
-                what: format!("{list} {:?}", escaped(&rule.text)),
+                what: format!("{list} {}", escaped(&rule.quoted())),
                 place: Some(format!(
                     "{}:{}",
                     escaped(&rule.file.display().to_string()),

@@ -343,6 +343,7 @@ fn s0_26_yolo_skips_its_own_files_denies_for_servers_tools() {
             .insert("permissions.mode".to_owned(), place);
         config.permissions.deny = vec![RuleText {
             text: text.to_owned(),
+            client: None,
             dialect,
             file: file(denied_in),
             line: 1,

@@ -34,6 +34,7 @@ fn config(servers: impl IntoIterator<Item = ServerConfig>) -> Config {
 fn rule(text: &str) -> RuleText {
     RuleText {
         text: text.to_owned(),
+        client: None,
         dialect: Dialect::Native,
         file: Arc::new(PathBuf::from("f")),
         line: 1,
