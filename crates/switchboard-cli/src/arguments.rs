@@ -10,8 +10,8 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use switchboard::config::Dialect;
 
 use crate::command::{
-    call, complete, completions, doctor, edit, login, logout, logs, permissions, prompt, prompts,
-    read, replay, resources, run, serve, status, tools, trust, watch, why,
+    call, complete, completions, doctor, edit, install, login, logout, logs, permissions, prompt,
+    prompts, read, replay, resources, run, serve, status, tools, trust, watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -115,6 +115,10 @@ pub(crate) enum Command {
     Enable(edit::EditArgs),
     /// Disable a server without removing it
     Disable(edit::EditArgs),
+    /// Write an entry for the gateway into the files of MCP clients
+    Install(install::InstallArgs),
+    /// Remove that entry from the files of MCP clients
+    Uninstall(install::UninstallArgs),
     /// Log in to a server that requires it
     Login(login::LoginArgs),
     /// Revoke and delete the login of a server

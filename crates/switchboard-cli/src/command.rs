@@ -23,6 +23,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod edit;
+pub(crate) mod install;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod logs;

@@ -15,6 +15,8 @@ mod arguments;
 /// Catalogs cached by earlier runs: used to find servers and for completion, without starting
 /// anything.
 mod cached_catalog;
+/// The MCP clients whose files `install` and `import` know.
+mod clients;
 /// `key=value` arguments, converted by a tool's schema.
 mod coerce;
 /// One file for each command.
@@ -93,6 +95,8 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Remove(args) => command::edit::remove(&options, &args),
         Command::Enable(args) => command::edit::enable(&options, &args, true),
         Command::Disable(args) => command::edit::enable(&options, &args, false),
+        Command::Install(args) => command::install::install(&options, &args),
+        Command::Uninstall(args) => command::install::uninstall(&options, &args),
         Command::Login(args) => command::login::run(&options, &args),
         Command::Logout(args) => command::logout::run(&options, &args),
         Command::Doctor(args) => command::doctor::run(&options, &args),

@@ -13,6 +13,7 @@ use super::load::{LoadedFile, interpret, read_text};
 use super::{ConfigErrors, ConfigFile, Dialect, ServerConfig};
 use crate::shell;
 
+mod document;
 pub(super) mod entry_spelling;
 #[cfg(feature = "hcl")]
 mod hcl;
@@ -23,6 +24,8 @@ mod toml;
 mod write;
 #[cfg(feature = "yaml")]
 mod yaml;
+
+pub use document::{EntryAddress, EntryField, replace_file};
 
 /// A change of a file.
 #[derive(Debug, Clone)]
@@ -310,7 +313,7 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
 /// Which entry of a document.
 struct EntryPath<'a> {
     /// The keys that lead to the entries.
-    container: &'static [&'static str],
+    container: &'a [&'a str],
     /// The version field of a new file.
     version: Option<(&'static str, u32)>,
     name: &'a str,
@@ -328,6 +331,8 @@ enum Operation {
 enum NewValue {
     Text(String),
     Texts(Vec<String>),
+    Flag(bool),
+    Number(u32),
     Table(Vec<(String, NewText)>),
 }
 

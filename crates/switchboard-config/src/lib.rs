@@ -78,7 +78,10 @@ pub use config::{Config, Location};
 pub use diagnostic::{ConfigErrors, Diagnostic, visible_path};
 pub use dialects::{ApprovalChoices, Dialect, DialectProfile, RuleSyntax, StateNames, StopMethod};
 pub use disclosure::{Disclosure, disclose};
-pub use edit::{Change, EditFault, EditOutcome, NewServer, ServerTarget, edit, sample};
+pub use edit::{
+    Change, EditFault, EditOutcome, EntryAddress, EntryField, NewServer, ServerTarget, edit,
+    replace_file, sample,
+};
 pub use endpoint::{Endpoint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant, StdioEndpoint};
 pub use entry_values::{DisplayValue, EntryValue, VariableState, VariableUse, variable_uses};
 pub use environment::Environment;

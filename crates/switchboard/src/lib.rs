@@ -52,7 +52,7 @@ pub use switchboard_config::{name, secret, shell, untrusted};
 mod panics;
 
 /// The difference of two texts, for people.
-mod line_diff;
+pub mod line_diff;
 
 /// Locks that a panic does not break.
 mod sync;

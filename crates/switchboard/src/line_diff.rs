@@ -8,7 +8,7 @@ use crate::untrusted::escaped_line;
 const MAX_COMPARED: usize = 1_000_000;
 
 /// The lines that differ, escaped: the texts may be a server's.
-pub(crate) fn changed_lines(before: &str, after: &str) -> Vec<String> {
+pub fn changed_lines(before: &str, after: &str) -> Vec<String> {
     let (before, after): (Vec<&str>, Vec<&str>) =
         (before.lines().collect(), after.lines().collect());
     line_diff(&before, &after)
@@ -56,6 +56,15 @@ fn line_diff<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<DiffLine<'a>> {
         .map(|(line, _)| DiffLine::Same(line))
         .collect();
     let (before, after) = (&before[lines.len()..], &after[lines.len()..]);
+    let ending = before
+        .iter()
+        .rev()
+        .zip(after.iter().rev())
+        .take_while(|(one, other)| one == other)
+        .count();
+    let (before, ending) = before.split_at(before.len() - ending);
+    let after = &after[..after.len() - ending.len()];
+    let same = ending.iter().copied().map(DiffLine::Same);
     let removed =
         |lines: &[&'a str]| -> Vec<_> { lines.iter().copied().map(DiffLine::Removed).collect() };
     let added =
@@ -63,6 +72,7 @@ fn line_diff<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<DiffLine<'a>> {
     if before.len().saturating_mul(after.len()) > MAX_COMPARED {
         lines.extend(removed(before));
         lines.extend(added(after));
+        lines.extend(same);
         return lines;
     }
     for operation in capture_diff_slices(Algorithm::Myers, before, after) {
@@ -78,6 +88,7 @@ fn line_diff<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<DiffLine<'a>> {
             }
         }
     }
+    lines.extend(same);
     lines
 }
 

@@ -7,8 +7,8 @@
 use std::fmt;
 
 pub use file::FileStore;
-pub use log::LogFile;
 pub(crate) use log::LogStream;
+pub use log::{LogFile, timestamp};
 pub use memory::MemoryStore;
 
 mod file;

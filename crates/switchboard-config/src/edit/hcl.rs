@@ -115,6 +115,8 @@ fn value(field: &NewValue) -> String {
                 .collect::<Vec<_>>()
                 .join(", ")
         ),
+        NewValue::Flag(flag) => flag.to_string(),
+        NewValue::Number(number) => number.to_string(),
         NewValue::Table(pairs) => {
             let pair = |(key, text): &(String, NewText)| match text {
                 NewText::Plain(text) => format!("    {} = {}\n", self::key(key), quoted(text)),

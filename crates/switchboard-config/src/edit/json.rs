@@ -65,6 +65,8 @@ fn input(value: &NewValue) -> CstInputValue {
         NewValue::Texts(texts) => {
             CstInputValue::Array(texts.iter().cloned().map(CstInputValue::String).collect())
         }
+        NewValue::Flag(flag) => CstInputValue::Bool(*flag),
+        NewValue::Number(number) => CstInputValue::Number(number.to_string()),
         NewValue::Table(pairs) => {
             let pair = |(key, text): &(String, NewText)| match text {
                 NewText::Plain(text) => (key.clone(), CstInputValue::String(text.clone())),

@@ -75,6 +75,8 @@ fn inline(field: &NewValue) -> toml_edit::Value {
     match field {
         NewValue::Text(text) => text.as_str().into(),
         NewValue::Texts(texts) => texts.iter().map(String::as_str).collect::<Array>().into(),
+        NewValue::Flag(flag) => (*flag).into(),
+        NewValue::Number(number) => i64::from(*number).into(),
         NewValue::Table(pairs) => {
             let pair = |(key, text): &(String, NewText)| match text {
                 NewText::Plain(text) => (key.clone(), text.clone()),

@@ -141,6 +141,9 @@ fn entry(name: &str, fields: &[(&'static str, NewValue)], indent: usize) -> Stri
                     .collect::<Vec<_>>()
                     .join(", ")
             ),
+            NewValue::Flag(flag) => flag.to_string(),
+            NewValue::Number(number) => number.to_string(),
+            NewValue::Table(pairs) if pairs.is_empty() => "{}".to_owned(),
             NewValue::Table(pairs) => {
                 let deeper = inner + 2;
                 let pair = |(key, text): &(String, NewText)| match text {

@@ -245,8 +245,8 @@ fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// `2026-11-15T09:30:00.125Z`.
-fn timestamp(moment: SystemTime) -> String {
+/// A moment in UTC: `2026-11-15T09:30:00.125Z`.
+pub fn timestamp(moment: SystemTime) -> String {
     let since = moment
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();

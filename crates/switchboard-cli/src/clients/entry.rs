@@ -1,0 +1,240 @@
+//! Our entry in a client's file: what is written, and whether an entry is ours.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use switchboard::config::EntryField;
+use switchboard::shell;
+
+use super::{Client, ENTRY_NAME, HttpForm, StdioForm};
+use crate::failure::{Code, Failure};
+
+/// The fields of an entry, in the order of the file.
+pub(crate) type EntryFields = Vec<(&'static str, EntryField)>;
+
+/// The arguments of the command that prints the headers, before the client's name.
+const HELPER: &str = " token --headers --for ";
+
+const DESCRIPTION: &str = "Every MCP server you use, behind one gate";
+
+/// The form that the entry takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EntryTarget {
+    /// Starts this program, which connects to the gateway.
+    Attach(String),
+    /// The URL of the gateway, and this program for clients that ask it for the headers.
+    Url(String, String),
+}
+
+/// The fields of the entry for a client.
+pub(crate) fn fields(client: &Client, target: &EntryTarget) -> Result<EntryFields, Failure> {
+    match target {
+        EntryTarget::Attach(program) => {
+            let arguments = ["attach", "--as", client.name].map(str::to_owned);
+            Ok(stdio_fields(client.stdio, program, &arguments))
+        }
+        EntryTarget::Url(url, program) => {
+            let helper = format!("{}{HELPER}{}", shell::word(program), client.name);
+            http_fields(client, url, &helper)
+        }
+    }
+}
+
+fn text(value: &str) -> EntryField {
+    EntryField::Text(value.to_owned())
+}
+
+fn stdio_fields(form: StdioForm, program: &str, arguments: &[String]) -> EntryFields {
+    let command = ("command", text(program));
+    let args = ("args", EntryField::Texts(arguments.to_vec()));
+    match form {
+        StdioForm::Plain | StdioForm::Continue => vec![command, args],
+        StdioForm::Typed => vec![("type", text("stdio")), command, args],
+        StdioForm::TypedWithTools => vec![
+            ("type", text("stdio")),
+            command,
+            args,
+            ("tools", EntryField::Texts(vec!["*".to_owned()])),
+        ],
+        StdioForm::Zed => vec![
+            ("source", text("custom")),
+            command,
+            args,
+            ("env", EntryField::Table(Vec::new())),
+        ],
+        StdioForm::WithDisabled => vec![command, args, ("disabled", EntryField::Flag(false))],
+        StdioForm::Opencode => {
+            let words = [program.to_owned()].into_iter().chain(arguments.to_vec());
+            vec![
+                ("type", text("local")),
+                ("command", EntryField::Texts(words.collect())),
+                ("enabled", EntryField::Flag(true)),
+            ]
+        }
+        StdioForm::Goose => {
+            let mut fields = vec![
+                ("type", text("stdio")),
+                ("name", text(ENTRY_NAME)),
+                ("cmd", text(program)),
+                args,
+                ("env_keys", EntryField::Texts(Vec::new())),
+            ];
+            fields.extend(goose_fields());
+            fields
+        }
+    }
+}
+
+fn goose_fields() -> EntryFields {
+    vec![
+        ("envs", EntryField::Table(Vec::new())),
+        ("timeout", EntryField::Number(300)),
+        ("enabled", EntryField::Flag(true)),
+        ("description", text(DESCRIPTION)),
+    ]
+}
+
+fn http_fields(client: &Client, url: &str, helper: &str) -> Result<EntryFields, Failure> {
+    let variable = client.token_variable();
+    let header = |(before, after): (&str, &str)| {
+        let value = format!("Bearer {before}{variable}{after}");
+        EntryField::Table(vec![("Authorization".to_owned(), value)])
+    };
+    let refused = |fact: &str| {
+        Err(
+            Failure::new(Code::Usage, format!("{}: {fact}", client.name))
+                .hint("install it without --http: `attach` needs no token in a file"),
+        )
+    };
+    Ok(match client.http {
+        HttpForm::ClaudeCode => vec![
+            ("type", text("http")),
+            ("url", text(url)),
+            ("headersHelper", text(helper)),
+        ],
+        HttpForm::Codex => vec![("url", text(url)), ("http_headers_helper", text(helper))],
+        HttpForm::Reference(field, kind, around) => {
+            let mut fields: EntryFields = Vec::new();
+            fields.extend(kind.map(|kind| ("type", text(kind))));
+            fields.push((field, text(url)));
+            fields.push(("headers", header(around)));
+            if client.stdio == StdioForm::WithDisabled {
+                fields.push(("disabled", EntryField::Flag(false)));
+            }
+            fields
+        }
+        HttpForm::Opencode => vec![
+            ("type", text("remote")),
+            ("url", text(url)),
+            ("headers", header(("{env:", "}"))),
+            ("oauth", EntryField::Flag(false)),
+            ("enabled", EntryField::Flag(true)),
+        ],
+        HttpForm::Goose => {
+            let mut fields = vec![
+                ("type", text("streamable_http")),
+                ("name", text(ENTRY_NAME)),
+                ("uri", text(url)),
+                ("headers", header(("${", "}"))),
+                ("env_keys", EntryField::Texts(vec![variable])),
+            ];
+            fields.extend(goose_fields());
+            fields
+        }
+        HttpForm::Continue => vec![
+            ("type", text("streamable-http")),
+            ("url", text(url)),
+            ("headers", header(("${{ secrets.", " }}"))),
+        ],
+        HttpForm::NoReference => {
+            return refused(
+                "its file cannot refer to a token, which would stand there for all to read",
+            );
+        }
+        HttpForm::None => return refused("its file takes no URL"),
+    })
+}
+
+/// Whether the client has to be told the token in its variable.
+pub(crate) fn needs_variable(client: &Client, target: &EntryTarget) -> bool {
+    matches!(target, EntryTarget::Url(..))
+        && !matches!(client.http, HttpForm::ClaudeCode | HttpForm::Codex)
+}
+
+/// The fields as JSON.
+pub(crate) fn as_json(fields: &EntryFields) -> Value {
+    let pair = |(key, field): &(&'static str, EntryField)| ((*key).to_owned(), field.to_json());
+    Value::Object(fields.iter().map(pair).collect::<Map<_, _>>())
+}
+
+/// Whether an entry has every one of these fields. Clients add fields of their own.
+pub(crate) fn has_fields(entry: &Value, fields: &EntryFields) -> bool {
+    fields
+        .iter()
+        .all(|(key, field)| entry.get(key) == Some(&field.to_json()))
+}
+
+/// How much of an entry is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ownership {
+    /// As `install` writes it, perhaps by another path of the program or for another URL.
+    Ours,
+    /// It starts `switchboard attach` or has our token, with other fields than `install` writes.
+    Changed,
+    /// Something else.
+    Foreign,
+}
+
+/// Whose an entry of our name is.
+pub(crate) fn ownership(client: &Client, entry: &Value) -> Ownership {
+    match written_fields(client, entry) {
+        Some(fields) if as_json(&fields) == *entry => Ownership::Ours,
+        Some(_) => Ownership::Changed,
+        None => Ownership::Foreign,
+    }
+}
+
+/// What `install` writes for the program or URL of this entry; `None` if it has neither of ours.
+pub(crate) fn written_fields(client: &Client, entry: &Value) -> Option<EntryFields> {
+    let words = launch_words(entry);
+    if let [program, attach, ..] = words.as_slice()
+        && Path::new(program)
+            .file_name()
+            .is_some_and(|name| name == ENTRY_NAME)
+        && attach == "attach"
+    {
+        return Some(stdio_fields(client.stdio, program, &words[1..]));
+    }
+    let first_of = |names: &[&str]| {
+        let found = names.iter().find_map(|field| entry.get(field)?.as_str());
+        found.map(str::to_owned)
+    };
+    let url = first_of(&["url", "httpUrl", "serverUrl", "uri"])?;
+    let helper = first_of(&["headersHelper", "http_headers_helper"])
+        .filter(|helper| helper.contains(HELPER));
+    let has_variable = entry
+        .pointer("/headers/Authorization")
+        .and_then(Value::as_str)
+        .is_some_and(|header| header.contains(&client.token_variable()));
+    if helper.is_none() && !has_variable {
+        return None;
+    }
+    http_fields(client, &url, &helper.unwrap_or_default()).ok()
+}
+
+/// The words that an entry starts a program with, whatever the client calls its fields.
+pub(crate) fn launch_words(entry: &Value) -> Vec<String> {
+    let words = |value: Option<&Value>| -> Vec<String> {
+        match value {
+            Some(Value::String(word)) => vec![word.clone()],
+            Some(Value::Array(items)) => items
+                .iter()
+                .filter_map(|item| item.as_str().map(str::to_owned))
+                .collect(),
+            _ => Vec::new(),
+        }
+    };
+    let mut all = words(entry.get("command").or_else(|| entry.get("cmd")));
+    all.extend(words(entry.get("args")));
+    all
+}

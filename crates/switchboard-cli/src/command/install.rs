@@ -1,0 +1,390 @@
+//! `install` and `uninstall`: write our entry into the files of MCP clients, and take it out again.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use serde_json::{Value, json};
+
+use crate::arguments::Options;
+use crate::clients::entry::{self, EntryTarget};
+use crate::clients::file::{ClientFile, FileChange, Plan, Written};
+use crate::clients::{CLIENTS, Client, claude, preview, program};
+use crate::failure::{Code, Failure};
+use crate::paths::Paths;
+use crate::setup::block_on;
+use crate::terminal::tty::Tty;
+use crate::view::server::escaped;
+use crate::{hints, interrupt, output};
+
+/// The address that `serve --http` listens at by default.
+const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
+
+/// Arguments of `install`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The entry starts `switchboard attach --as CLIENT`, so that no token stands in a file.\n\nExamples:\n  switchboard install claude-code codex\n  switchboard install --all --yes\n  switchboard install gemini --http\n  switchboard install cursor --print"
+)]
+pub(crate) struct InstallArgs {
+    #[command(flatten)]
+    chosen: ChosenClients,
+    /// Write the gateway's URL instead of a program to start
+    #[arg(long)]
+    http: bool,
+    /// The gateway's URL
+    #[arg(long, value_name = "URL", requires = "http", default_value = DEFAULT_URL)]
+    url: String,
+    /// Print the entry and change nothing
+    #[arg(long)]
+    print: bool,
+    #[command(flatten)]
+    how: WriteArgs,
+}
+
+/// Arguments of `uninstall`.
+#[derive(Debug, Args)]
+pub(crate) struct UninstallArgs {
+    #[command(flatten)]
+    chosen: ChosenClients,
+    #[command(flatten)]
+    how: WriteArgs,
+}
+
+/// The clients of a command.
+#[derive(Debug, Args)]
+struct ChosenClients {
+    /// Names of clients
+    #[arg(value_name = "CLIENT", value_parser = client_names(), required_unless_present = "all")]
+    clients: Vec<String>,
+    /// Every client that is found on this machine
+    #[arg(long, conflicts_with = "clients")]
+    all: bool,
+}
+
+/// How files are changed.
+#[derive(Debug, Args)]
+struct WriteArgs {
+    /// Do not ask before writing
+    #[arg(long, short)]
+    yes: bool,
+    /// Replace or remove an entry of our name that is not as `install` writes it
+    #[arg(long)]
+    force: bool,
+}
+
+/// The names of all clients, for the command line.
+pub(crate) fn client_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name))
+}
+
+/// One client's file, and what is to happen to it.
+struct Step {
+    file: ClientFile,
+    change: FileChange,
+    plan: Plan,
+    /// A notice for the person, once it is done.
+    advice: Option<String>,
+}
+
+pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failure> {
+    let paths = Paths::find()?;
+    let prepare = |client: &'static Client| {
+        let program = program::own(client.is_desktop)?;
+        let target = match args.http {
+            true => EntryTarget::Url(args.url.clone(), program),
+            false => EntryTarget::Attach(program),
+        };
+        let fields = entry::fields(client, &target)?;
+        let advice = entry::needs_variable(client, &target).then(|| {
+            format!(
+                "{}: its entry reads the token from {}; make one with {} and set the variable where the client starts",
+                client.name,
+                client.token_variable(),
+                hints::command(&["token", "new", client.name])
+            )
+        });
+        let file = ClientFile::read(client, &paths)?;
+        Ok::<_, Failure>((file, fields, advice))
+    };
+    let clients = args.chosen.find(&paths)?;
+    if args.print {
+        for client in clients {
+            let (file, fields, _) = prepare(client)?;
+            if options.json {
+                let entry = entry::as_json(&fields);
+                let document = json!({ "client": client.name, "file": file.path, "entry": entry });
+                output::print_json(&document.to_string())?;
+                continue;
+            }
+            output::notice(&format!("{}: {}", client.name, shown(&file)));
+            output::print(&escape_lines(&file.sample(&fields)?))?;
+        }
+        return Ok(0);
+    }
+    let steps = clients.into_iter().map(|client| {
+        let (file, fields, advice) = prepare(client)?;
+        let force = args.how.force;
+        let change = FileChange::Install { fields, force };
+        Step::new(file, change, advice)
+    });
+    carry_out(options, &args.how, steps.collect())
+}
+
+pub(crate) fn uninstall(options: &Options, args: &UninstallArgs) -> Result<u8, Failure> {
+    let paths = Paths::find()?;
+    let steps = args.chosen.find(&paths)?.into_iter().map(|client| {
+        let force = args.how.force;
+        let file = ClientFile::read(client, &paths)?;
+        Step::new(file, FileChange::Uninstall { force }, None)
+    });
+    carry_out(options, &args.how, steps.collect())
+}
+
+impl ChosenClients {
+    fn find(&self, paths: &Paths) -> Result<Vec<&'static Client>, Failure> {
+        if !self.all {
+            return self
+                .clients
+                .iter()
+                .map(|name| Client::named(name))
+                .collect();
+        }
+        let found: Vec<_> = CLIENTS
+            .iter()
+            .filter(|client| client.is_present(paths))
+            .collect();
+        if found.is_empty() {
+            let names: Vec<_> = CLIENTS.iter().map(|client| client.name).collect();
+            return Err(
+                Failure::new(Code::Usage, "no client was found on this machine")
+                    .hint(format!("name one: {}", names.join(", "))),
+            );
+        }
+        Ok(found)
+    }
+}
+
+impl Step {
+    fn new(file: ClientFile, change: FileChange, advice: Option<String>) -> Result<Self, Failure> {
+        let plan = file.plan(&change)?;
+        Ok(Self {
+            file,
+            change,
+            plan,
+            advice,
+        })
+    }
+
+    /// The lines that would change; none if nothing would.
+    fn preview(&self) -> Vec<String> {
+        let after = match &self.plan {
+            Plan::Unchanged | Plan::NotInstalled | Plan::Left(_) => return Vec::new(),
+            Plan::Write(text) | Plan::Restore(_, text) => text,
+            Plan::Delete => "",
+        };
+        let before = self.file.text.as_deref().unwrap_or_default();
+        let ours = match &self.change {
+            FileChange::Install { fields, .. } => entry::as_json(fields),
+            FileChange::Uninstall { .. } => self.file.entry().ok().flatten().unwrap_or_default(),
+        };
+        preview::changes(before, after, &ours)
+    }
+
+    fn apply(self) -> Result<Done, Failure> {
+        let client = self.file.client;
+        let path = self.file.path.clone();
+        let (plan, written) = match self.through_claude() {
+            Some(done) => done?,
+            None => self.file.apply(&self.change)?,
+        };
+        Ok(Done {
+            client,
+            path,
+            plan,
+            backup: written.backup,
+            is_install: matches!(self.change, FileChange::Install { .. }),
+            advice: self.advice,
+        })
+    }
+
+    /// Claude Code changes its own file; `None` if its program is not there or does not do it.
+    fn through_claude(&self) -> Option<Result<(Plan, Written), Failure>> {
+        let (Some("claude"), Plan::Write(_)) = (self.file.client.program, &self.plan) else {
+            return None;
+        };
+        let program = program::find("claude")?;
+        let backup = match self.file.back_up() {
+            Ok(backup) => backup,
+            Err(_) => return None,
+        };
+        let done = match &self.change {
+            FileChange::Install { fields, .. } => {
+                let entry = entry::as_json(fields).to_string();
+                let has_entry = self.file.entry().is_ok_and(|entry| entry.is_some());
+                claude::add(&program, &entry, has_entry)
+            }
+            FileChange::Uninstall { .. } => claude::remove(&program),
+        };
+        let after = ClientFile {
+            text: crate::clients::file::read_text(&self.file.path).ok()?,
+            ..self.file.clone()
+        };
+        let is_done = matches!(
+            after.plan(&self.change),
+            Ok(Plan::Unchanged | Plan::NotInstalled)
+        );
+        if done.is_ok() && is_done {
+            return Some(Ok((self.plan.clone(), Written { backup })));
+        }
+        let why = done
+            .err()
+            .unwrap_or_else(|| "`claude mcp` did not change its file".to_owned());
+        output::notice(&format!("{why}; the file is edited directly"));
+        if let Some(backup) = backup {
+            let _ = std::fs::remove_file(backup);
+        }
+        None
+    }
+}
+
+/// Shows what would change, asks, and writes. A client that cannot be changed does not keep the
+/// others from it.
+fn carry_out(
+    options: &Options,
+    how: &WriteArgs,
+    steps: Vec<Result<Step, Failure>>,
+) -> Result<u8, Failure> {
+    if options.json {
+        output::hold_notices();
+    }
+    let mut failures = Vec::new();
+    let mut planned = Vec::new();
+    for step in steps {
+        match step {
+            Ok(step) => planned.push(step),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    let mut changes = 0;
+    for step in &planned {
+        let lines = step.preview();
+        if !lines.is_empty() {
+            changes += 1;
+            let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+            let text = format!("{}: {}\n{lines}", step.file.client.name, shown(&step.file));
+            if !options.json {
+                output::print_on_stderr(&text);
+            }
+        }
+    }
+    if changes > 0 && !how.yes && !confirm(options, changes)? {
+        return Err(Failure::new(Code::Denied, "nothing was written"));
+    }
+    let mut done = Vec::new();
+    for step in planned {
+        match step.apply() {
+            Ok(result) => done.push(result),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if options.json {
+        let clients: Vec<_> = done.iter().map(Done::as_json).collect();
+        if failures.is_empty() {
+            output::print_json(&json!({ "clients": clients }).to_string())?;
+        }
+    } else {
+        let lines: String = done.iter().map(Done::as_line).collect();
+        output::print(&lines)?;
+    }
+    done.iter()
+        .filter_map(|done| done.advice.as_deref())
+        .for_each(output::notice);
+    match failures.len() {
+        0 => Ok(0),
+        1 => Err(failures.remove(0)),
+        _ => {
+            let messages: Vec<_> = failures
+                .into_iter()
+                .map(|failure| match failure.hint {
+                    Some(hint) => format!("{}; {hint}", failure.message),
+                    None => failure.message,
+                })
+                .collect();
+            Err(Failure::new(Code::Usage, messages.join("\n")))
+        }
+    }
+}
+
+/// Asks at a terminal. Without one the command itself is the answer: it named the clients.
+fn confirm(options: &Options, changes: usize) -> Result<bool, Failure> {
+    let Some(terminal) = Tty::open().filter(|_| !options.json) else {
+        return Ok(true);
+    };
+    let question = match changes {
+        1 => "Write this file? [y/N] ".to_owned(),
+        many => format!("Write these {many} files? [y/N] "),
+    };
+    let line = block_on(interrupt::run_until_signal(async {
+        Ok(terminal.line(&question).await)
+    }))?;
+    Ok(line.is_some_and(|line| matches!(line.trim().to_lowercase().as_str(), "y" | "yes")))
+}
+
+/// What was done for one client.
+struct Done {
+    client: &'static Client,
+    path: PathBuf,
+    plan: Plan,
+    backup: Option<PathBuf>,
+    is_install: bool,
+    advice: Option<String>,
+}
+
+impl Done {
+    fn word(&self) -> &'static str {
+        match &self.plan {
+            Plan::Unchanged => "already installed",
+            Plan::NotInstalled => "not installed",
+            Plan::Left(_) => "left as it is",
+            _ if self.is_install => "installed",
+            _ => "uninstalled",
+        }
+    }
+
+    fn as_line(&self) -> String {
+        let path = escaped(&self.path.display().to_string());
+        let backup = self.backup.as_ref().map(|backup| {
+            let name = backup.file_name().unwrap_or_default().to_string_lossy();
+            format!("; backup beside it: {}", escaped(&name))
+        });
+        let reason = match &self.plan {
+            Plan::Left(reason) => format!(": {reason}"),
+            _ => String::new(),
+        };
+        format!(
+            "{}: {}{reason} ({path}{})\n",
+            self.client.name,
+            self.word(),
+            backup.unwrap_or_default()
+        )
+    }
+
+    fn as_json(&self) -> Value {
+        let reason = match &self.plan {
+            Plan::Left(reason) => Some(reason),
+            _ => None,
+        };
+        json!({
+            "client": self.client.name, "done": self.word(), "file": self.path,
+            "backup": self.backup, "reason": reason
+        })
+    }
+}
+
+fn shown(file: &ClientFile) -> String {
+    escaped(&file.path.display().to_string())
+}
+
+fn escape_lines(text: &str) -> String {
+    text.lines().map(|line| escaped(line) + "\n").collect()
+}
