@@ -53,7 +53,7 @@
 //! history, [`tools`] the list of tools, [`wire`] the four vendors' APIs, [`fault`] and
 //! [`refusal`] what goes wrong, [`driver`] the HTTP requests, [`model`] what they are asked with,
 //! [`session`] the file of a conversation, and [`compact`] makes a long one short. [`agent`] is the
-//! loop; it alone uses the host.
+//! loop, and [`builtin_tools`] are tools of the agent itself; these two alone use the host.
 
 pub use agent::{
     Agent, AgentEvent, AgentLimits, CallDecision, CallRecord, Compaction, ContextBreakdown,
@@ -91,3 +91,5 @@ pub mod compact;
 pub mod session;
 
 pub mod agent;
+
+pub mod builtin_tools;

@@ -57,7 +57,8 @@ pub(crate) struct Options {
     /// The same as -vv
     #[arg(long, global = true, alias = "debug_mode")]
     pub(crate) debug: bool,
-    /// Report this folder to servers that ask for roots (repeatable; none by default)
+    /// A folder that servers may ask for as a root, and that built-in tools may use beside the
+    /// current one (repeatable)
     #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append, add = path_completer())]
     pub(crate) root: Vec<PathBuf>,
     /// Longest time to wait for servers; later ones are shown as connecting [default: 10; until

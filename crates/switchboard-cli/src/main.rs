@@ -10,6 +10,8 @@ use failure::Failure;
 
 /// A server given on the command line with `--server`.
 mod ad_hoc_server;
+/// The agent's own tools.
+mod agent_tools;
 /// The options and commands of the command line.
 mod arguments;
 /// Catalogs cached by earlier runs: used to find servers and for completion, without starting

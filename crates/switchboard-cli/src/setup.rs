@@ -1,6 +1,7 @@
 //! From the options to a running host: configuration files, trust, store, launcher, and the
 //! shutdown.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use switchboard::auth::{AuthContext, MemoryVault, SystemVault, Vault};
@@ -21,7 +22,8 @@ use crate::failure::{Code, Failure};
 use crate::paths::{self, Paths};
 use crate::view::server::escaped;
 use crate::{
-    hints, interrupt, logging, notices, output, roots, suggestion, unread_configs, working_folder,
+    agent_tools, hints, interrupt, logging, notices, output, roots, suggestion, unread_configs,
+    working_folder,
 };
 
 /// Everything that is known before a server starts.
@@ -37,6 +39,8 @@ pub(crate) struct Setup {
     roots: Option<Vec<Root>>,
     /// What servers are told that may be asked.
     offers: Offers,
+    /// The folders that the agent's own tools may use; empty where it offers none.
+    pub(crate) workspace: Vec<PathBuf>,
     pub(crate) json: bool,
 }
 
@@ -99,6 +103,7 @@ impl Setup {
                 elicit_url: true,
                 ..Offers::default()
             },
+            workspace: Vec::new(),
             json: options.json,
         };
         if options.verbosity() > 0 {
@@ -245,17 +250,24 @@ impl Setup {
                 scope,
                 roots,
                 offers,
+                workspace,
                 ..
             } = self;
+            let launcher = launcher();
+            let tools = agent_tools::build(&workspace, &paths)?;
             let mut builder = HostBuilder::new(config)
                 .environment(environment)
                 .auth(auth)
                 .store(store)
-                .launcher(launcher())
+                .launcher(launcher)
+                .tools(tools)
                 .log_folder(paths.state.clone())
                 .offers(offers);
             if let Some(folder) = private_folder {
                 builder = builder.private_folder(folder);
+            }
+            if !workspace.is_empty() {
+                builder = builder.resource_tools();
             }
             if let Some(roots) = roots {
                 builder = builder.roots(roots);

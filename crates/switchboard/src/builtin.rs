@@ -64,6 +64,24 @@ pub trait HostTool: Send + Sync {
     /// Its definition. Called once, when the host starts.
     fn definition(&self) -> HostToolDefinition;
 
+    /// Why a call with these arguments is denied, whatever rules, modes and people say. Asked
+    /// before the gate.
+    fn denies(&self, arguments: &RawJson) -> Option<String> {
+        let _ = arguments;
+        None
+    }
+
+    /// What the call would change, for whoever is asked about it
+    /// ([`ApprovalRequest::preview`](crate::ApprovalRequest::preview)). Changes nothing.
+    fn preview<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        caller: &'a Arc<dyn Caller>,
+    ) -> BoxFuture<'a, Vec<String>> {
+        let _ = (arguments, caller);
+        Box::pin(async { Vec::new() })
+    }
+
     /// Runs it for this caller. An error becomes a result with `isError`, for the model. Dropping
     /// the future cancels it.
     fn call<'a>(
@@ -82,6 +100,34 @@ pub struct HostToolDefinition {
     pub description: String,
     /// The JSON schema of its arguments, an object.
     pub input_schema: Value,
+    /// What it does, where the program says so.
+    pub effect: Option<ToolEffect>,
+}
+
+/// What a tool of this program does, for a caller that approves some effects without asking. A
+/// server's tool has none: what its server says of it (`readOnlyHint`) decides nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ToolEffect {
+    /// It reads files and changes nothing.
+    Read,
+    /// It changes files.
+    Edit,
+    /// It runs programs.
+    Execute,
+    /// It reaches other machines.
+    Network,
+}
+
+impl ToolEffect {
+    /// The annotations of the protocol that say the same.
+    fn annotations(self) -> Value {
+        json!({
+            "readOnlyHint": matches!(self, Self::Read | Self::Network),
+            "destructiveHint": matches!(self, Self::Edit | Self::Execute),
+            "openWorldHint": matches!(self, Self::Execute | Self::Network),
+        })
+    }
 }
 
 impl HostToolDefinition {
@@ -95,7 +141,14 @@ impl HostToolDefinition {
             name: name.into(),
             description: description.into(),
             input_schema,
+            effect: None,
         }
+    }
+
+    /// With what it does.
+    pub fn effect(mut self, effect: ToolEffect) -> Self {
+        self.effect = Some(effect);
+        self
     }
 }
 
@@ -121,7 +174,10 @@ impl fmt::Debug for HostTools {
 
 /// The implementation of a host tool.
 #[derive(Clone)]
-pub(crate) struct ToolImpl(pub(crate) Arc<dyn HostTool>);
+pub(crate) struct ToolImpl {
+    pub(crate) tool: Arc<dyn HostTool>,
+    pub(crate) effect: Option<ToolEffect>,
+}
 
 impl fmt::Debug for ToolImpl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -231,7 +287,9 @@ impl HostToolReader {
             name,
             description,
             input_schema,
+            effect,
         } = definition;
+        let effect = *effect;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
             return Err(format!(
@@ -244,9 +302,12 @@ impl HostToolReader {
                 "there are two tools named {name}; a name is one tool's"
             ));
         }
-        let raw = RawJson::from_value(
-            &json!({"name": name, "description": description, "inputSchema": input_schema}),
-        );
+        let mut raw =
+            json!({"name": name, "description": description, "inputSchema": input_schema});
+        if let Some(effect) = effect {
+            raw["annotations"] = effect.annotations();
+        }
+        let raw = RawJson::from_value(&raw);
         let definition =
             ToolDefinition::parse(&raw).map_err(|(_, fault)| format!("tool {name}: {fault}"))?;
         Ok(Tool {
@@ -263,7 +324,7 @@ impl HostToolReader {
             place,
             server_place: usize::MAX,
             rule_matches: RuleMatchCache::default(),
-            host_tool: Some(ToolImpl(tool)),
+            host_tool: Some(ToolImpl { tool, effect }),
         })
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::builtin::ToolEffect;
 use crate::call::CallReport;
 use crate::catalog::{Tool, ToolDefinition};
 use crate::config::Dialect;
@@ -254,6 +255,12 @@ pub struct ApprovalRequest {
     /// The kind of file its server stands in: which answers there are
     /// (`DialectProfile::approval_choices`).
     pub dialect: Dialect,
+    /// What the tool does, where it is a tool of this program that says so; `None` for a server's
+    /// tool, whose annotations are its own claim.
+    pub effect: Option<ToolEffect>,
+    /// What the call would change, line by line and safe to show: `- ` before, `+ ` after. Empty
+    /// for a server's tool.
+    pub preview: Vec<String>,
 }
 
 impl ApprovalRequest {
@@ -269,6 +276,8 @@ impl ApprovalRequest {
             changed: None,
             once_only: false,
             dialect: tool.server.dialect,
+            effect: tool.effect(),
+            preview: Vec::new(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::builtin::{self, RegisteredTools, ToolImpl};
+use crate::builtin::{self, RegisteredTools, ToolEffect, ToolImpl};
 use crate::call::SAMPLING;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::gate::RuleMatchCache;
@@ -56,6 +56,13 @@ pub struct Tool {
     pub(crate) rule_matches: RuleMatchCache,
     /// Who does it, where it is no server's.
     pub(crate) host_tool: Option<ToolImpl>,
+}
+
+impl Tool {
+    /// What it does, where it is a tool of this program that says so.
+    pub fn effect(&self) -> Option<ToolEffect> {
+        self.host_tool.as_ref()?.effect
+    }
 }
 
 /// A tool that is not on offer, and why.

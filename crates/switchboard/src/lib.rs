@@ -126,7 +126,7 @@ pub mod reload;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use builtin::{HostTool, HostToolDefinition};
+pub use builtin::{HostTool, HostToolDefinition, ToolEffect};
 pub use call::{Call, CallError, DenialReason};
 pub use caller::{
     Approval, ApprovalRequest, BoxFuture, Callbacks, Caller, CallerId, ElicitAnswer, Elicitation,

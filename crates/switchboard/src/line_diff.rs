@@ -7,6 +7,54 @@ use crate::untrusted::escaped_line;
 /// How many pairs of lines are compared at most; beyond it every line counts as replaced.
 const MAX_COMPARED: usize = 1_000_000;
 
+/// What a file's change looks like to a person: the lines that differ with up to `context` lines
+/// around them, escaped, and `…` where equal lines are left out.
+pub fn file_changes(before: &str, after: &str, context: usize) -> Vec<String> {
+    let (before, after): (Vec<&str>, Vec<&str>) =
+        (before.lines().collect(), after.lines().collect());
+    // What both end with is left out of the comparison, whose cost is limited.
+    let same = |(one, other): &(&&str, &&str)| one == other;
+    let shorter = before.len().min(after.len());
+    let start = before.iter().zip(&after).take_while(same).count();
+    let ends = before.iter().rev().zip(after.iter().rev());
+    let end = ends.take(shorter - start).take_while(same).count();
+    let (first, last) = (start.saturating_sub(context), end.saturating_sub(context));
+    let lines = line_diff(
+        &before[first..before.len() - last],
+        &after[first..after.len() - last],
+    );
+    let is_change = |line: &DiffLine<'_>| !matches!(line, DiffLine::Same(_));
+    let changes: Vec<usize> = (0..lines.len())
+        .filter(|at| is_change(&lines[*at]))
+        .collect();
+    let is_near = |at: usize| {
+        let next = changes.partition_point(|change| *change < at);
+        let distance = |index: usize| changes.get(index).map(|change| change.abs_diff(at));
+        let before = next.checked_sub(1).and_then(distance);
+        [before, distance(next)]
+            .into_iter()
+            .flatten()
+            .any(|lines| lines <= context)
+    };
+    let mut shown = Vec::new();
+    let mut left_out = first > 0;
+    for (at, line) in lines.iter().enumerate() {
+        if !is_near(at) {
+            left_out = true;
+            continue;
+        }
+        if std::mem::take(&mut left_out) {
+            shown.push("…".to_owned());
+        }
+        shown.push(match line {
+            DiffLine::Same(line) => format!("  {}", escaped_line(line)),
+            DiffLine::Removed(line) => format!("- {}", escaped_line(line)),
+            DiffLine::Added(line) => format!("+ {}", escaped_line(line)),
+        });
+    }
+    shown
+}
+
 /// The lines that differ, escaped: the texts may be a server's.
 pub fn changed_lines(before: &str, after: &str) -> Vec<String> {
     let (before, after): (Vec<&str>, Vec<&str>) =
@@ -129,6 +177,36 @@ mod tests {
         check("a\nc", "a\nb\nc\nd", &["+ b", "+ d"]);
         check("a\nb", "", &["- a", "- b"]);
         check("a\nb\nc\nd", "b\nx\nd", &["- a", "- c", "+ x"]);
+    }
+
+    #[test]
+    fn a_files_change_is_shown_with_the_lines_around_it() {
+        let file = |lines: &str| lines.replace(' ', "\n");
+        let check = |before: &str, after: &str, expected: &str| {
+            let shown = file_changes(&file(before), &file(after), 1).join("|");
+            assert_eq!(shown, expected, "{before} → {after}");
+        };
+        check("a b c", "a b c", "");
+        check("a b c d e", "a b x d e", "…|  b|- c|+ x|  d");
+        check(
+            "a b c d e f g",
+            "x b c d e f y",
+            "- a|+ x|  b|…|  f|- g|+ y",
+        );
+        check("", "a b", "+ a|+ b");
+        check("a a a", "a a", "…|  a|- a");
+    }
+
+    /// A change at the end of a long file is not lost in the limit on comparisons.
+    #[test]
+    fn a_small_change_of_a_long_file_is_small() {
+        let mut lines: Vec<String> = (0..50_000).map(|line| line.to_string()).collect();
+        let before = lines.join("\n");
+        lines[10] = "x".to_owned();
+        assert_eq!(
+            file_changes(&before, &lines.join("\n"), 1),
+            ["…", "  9", "- 10", "+ x", "  11"]
+        );
     }
 
     #[test]

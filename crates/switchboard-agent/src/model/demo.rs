@@ -25,8 +25,9 @@ static SETTINGS: LazyLock<ModelSettings> =
 
 /// The scripted model.
 ///
-/// It understands `call TOOL {"argument": …}`, one per line, and calls those tools in parallel. It
-/// repeats the results. To everything else it answers what it is.
+/// It understands `call TOOL {"argument": …}`, one per line, and calls those tools in parallel; a
+/// line `then` begins the calls of the next turn. In the end it repeats the last results. To
+/// everything else it answers what it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DemoModel;
 
@@ -66,15 +67,13 @@ impl Model for DemoModel {
 }
 
 fn answer(context: &TurnContext<'_>) -> ModelTurn {
-    let parts = match last_input(context.conversation) {
-        LastInput::Results(answered) => vec![TurnPart::Text(repeat_results(answered))],
-        LastInput::Text(text) => {
-            let calls = read_orders(&text, context.conversation.entries().len());
-            match calls.is_empty() {
-                true => vec![TurnPart::Text(introduction(context))],
-                false => calls.into_iter().map(TurnPart::Call).collect(),
-            }
-        }
+    let input = last_input(context.conversation);
+    let entry = context.conversation.entries().len();
+    let calls = read_orders(&input.text, input.turns, entry);
+    let parts = match (calls.is_empty(), input.results) {
+        (false, _) => calls.into_iter().map(TurnPart::Call).collect(),
+        (true, Some(answered)) => vec![TurnPart::Text(repeat_results(answered))],
+        (true, None) => vec![TurnPart::Text(introduction(context))],
     };
     let has_calls = parts.iter().any(|part| matches!(part, TurnPart::Call(_)));
     let input = context.conversation.entries().len() as u64;
@@ -100,35 +99,47 @@ fn origin() -> TurnOrigin {
     SETTINGS.origin()
 }
 
-/// What the model has to answer.
-enum LastInput<'a> {
-    Results(&'a AnsweredTurn),
-    Text(String),
+/// What the model has to answer: the person's last message and what came of it.
+#[derive(Default)]
+struct LastInput<'a> {
+    text: String,
+    /// How many turns with calls came after it.
+    turns: usize,
+    /// The results of the last of them.
+    results: Option<&'a AnsweredTurn>,
 }
 
 fn last_input(conversation: &Conversation) -> LastInput<'_> {
+    let mut input = LastInput::default();
     for entry in conversation.entries().iter().rev() {
         match entry {
             HistoryEntry::Model(answered) if answered.calls().next().is_some() => {
-                return LastInput::Results(answered);
+                input.turns += 1;
+                input.results.get_or_insert(answered);
             }
             HistoryEntry::User(message) => {
                 let texts = message.parts.iter().filter_map(|part| match part {
                     ContentPart::Text(text) => Some(text.as_str()),
                     ContentPart::Image(_) => None,
                 });
-                return LastInput::Text(texts.collect::<Vec<_>>().join("\n"));
+                input.text = texts.collect::<Vec<_>>().join("\n");
+                break;
             }
             _ => {}
         }
     }
-    LastInput::Text(String::new())
+    input
 }
 
-/// Every line `call TOOL {…}` as a call.
-fn read_orders(text: &str, entry: usize) -> Vec<ToolCall> {
-    let orders = text.lines().filter_map(|line| {
-        let order = line.trim().strip_prefix("call ")?.trim();
+/// Every line `call TOOL {…}` of one turn as a call; lines `then` stand between turns.
+fn read_orders(text: &str, turn: usize, entry: usize) -> Vec<ToolCall> {
+    let mut earlier = 0;
+    let lines = text.lines().map(str::trim).filter(|line| {
+        earlier += usize::from(*line == "then");
+        earlier == turn
+    });
+    let orders = lines.filter_map(|line| {
+        let order = line.strip_prefix("call ")?.trim();
         let (name, arguments) = order.split_once(char::is_whitespace).unwrap_or((order, ""));
         Some((name.to_owned(), CallArguments::read(arguments)))
     });
@@ -178,8 +189,8 @@ fn introduction(context: &TurnContext<'_>) -> String {
     let example = JsonText::from_value(&serde_json::json!({"argument": "value"}));
     format!(
         "This is the demo model: a script, not an AI model. Write `call TOOL {}` on a line of its \
-         own and it calls that tool; several lines are called in parallel. {tools} For a real \
-         model, configure [model].",
+         own and it calls that tool; several lines are called in parallel, and a line `then` \
+         stands between turns. {tools} For a real model, configure [model].",
         example.as_str()
     )
 }
@@ -234,5 +245,17 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Reason: not now"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_line_then_begins_the_calls_of_the_next_turn() {
+        let mut conversation = Conversation::new();
+        conversation.add_user_message(UserMessage::text("call a\nthen\ncall b\ncall c"));
+        for expected in [&["a"][..], &["b", "c"], &[]] {
+            let turn = ask(&conversation).await;
+            let names: Vec<&str> = turn.calls().map(|call| &*call.name).collect();
+            assert_eq!(names, expected);
+            conversation = conversation.reply(turn).close();
+        }
     }
 }

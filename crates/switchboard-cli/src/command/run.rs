@@ -19,7 +19,7 @@ use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::setup::Setup;
 use crate::view::server::escaped;
-use crate::{output, progress};
+use crate::{agent_tools, output, progress};
 
 use caller::RunCaller;
 
@@ -76,6 +76,9 @@ pub(crate) struct RunArgs {
     /// Continue the conversation with this id, or with an id that begins so
     #[arg(long, value_name = "ID")]
     resume: Option<String>,
+    /// Offer only the tools of servers, not Read, Write, Edit, Glob, Grep, Bash and WebFetch
+    #[arg(long)]
+    no_builtin_tools: bool,
 }
 
 /// What `run` prints.
@@ -110,6 +113,9 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
         line: 0,
     });
     setup.config.permissions.allow.extend(rules);
+    if !args.no_builtin_tools {
+        setup.workspace = agent_tools::workspace(&setup.paths, options);
+    }
     let output = match args.output {
         RunOutput::Text if options.json => RunOutput::Json,
         output => output,
@@ -198,7 +204,12 @@ fn show_progress(event: &AgentEvent) {
             escaped(&describe_treatment(treatment))
         )),
         AgentEvent::CallStarted { server, tool, .. } => {
-            progress::show(format!("calling {}/{}", escaped(server), escaped(tool)));
+            let separator = if server.is_empty() { "" } else { "/" };
+            progress::show(format!(
+                "calling {}{separator}{}",
+                escaped(server),
+                escaped(tool)
+            ));
         }
         AgentEvent::CallEnded { .. } => progress::show("waiting for the model".to_owned()),
         AgentEvent::CompactionStarted => {

@@ -146,6 +146,7 @@ impl<'a> ApprovalDialog<'a> {
                 "May server {:?} send a prompt to your model?",
                 request.id.server
             ),
+            false if request.id.server.is_host() => "May a built-in tool run?".to_owned(),
             false => format!("May a tool of server {:?} run?", request.id.server),
         };
         let mut head = own_lines(&title, columns, TITLE);
@@ -180,13 +181,21 @@ impl<'a> ApprovalDialog<'a> {
             }
             body.push(own_line(String::new(), PLAIN));
         }
+        if !request.preview.is_empty() {
+            body.push(own_line("What it would change (- now, + then):", FAINT));
+            for line in &request.preview {
+                let style = if line.starts_with('-') { FAULT } else { PLAIN };
+                body.extend(quoted_lines(line, columns, style));
+            }
+            body.push(own_line(String::new(), PLAIN));
+        }
         if let Some(description) = request
             .definition
             .description
             .as_ref()
             .filter(|text| !text.raw().is_empty())
         {
-            match self.is_sampling() {
+            match self.is_sampling() || request.id.server.is_host() {
                 // This description is the host's own text.
                 true => body.extend(own_lines(&safe(description.raw()), columns, PLAIN)),
                 false => {

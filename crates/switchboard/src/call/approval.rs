@@ -55,6 +55,7 @@ impl HostState {
             }) => ApprovalRequest {
                 changed,
                 once_only,
+                preview: preview(tool, context).await,
                 ..ApprovalRequest::new(tool, call.arguments.clone(), because)
             },
         };
@@ -176,5 +177,17 @@ impl HostState {
         if let (Keep::ForGood, Some(tool)) = (keep, tools.first()) {
             self.store_grants(&tool.id.server, &new).await;
         }
+    }
+}
+
+/// What a call of a tool of this program would change.
+async fn preview(tool: &Tool, context: &CallContext<'_>) -> Vec<String> {
+    match &tool.host_tool {
+        Some(own) => {
+            own.tool
+                .preview(&context.call.arguments, context.caller)
+                .await
+        }
+        None => Vec::new(),
     }
 }

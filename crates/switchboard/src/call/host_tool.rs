@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{CallContext, CallError, moved};
+use super::{CallContext, CallError, DenialReason, moved, shown};
 use crate::builtin::READ_RESOURCE;
 use crate::caller::CallerId;
 use crate::catalog::Tool;
@@ -24,6 +24,7 @@ impl HostState {
         context: &mut CallContext<'_>,
     ) -> Result<CallResult, CallError> {
         self.validate(tool, context.call)?;
+        self.check_denied(tool, context)?;
         let permit = self.permit(tool, None, context).await?;
         // A caller may have listed from the catalog of another host, whose tools are not this
         // one's.
@@ -37,7 +38,9 @@ impl HostState {
         let limit = context
             .deadline
             .within(context.deadline.timeouts(tool).call_max);
-        let running = implementation.0.call(permit.arguments(), permit.caller());
+        let running = implementation
+            .tool
+            .call(permit.arguments(), permit.caller());
         match timeout(limit, running).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(why)) => Ok(CallResult::failure(why)),
@@ -51,6 +54,22 @@ impl HostState {
                 hint: None,
             }),
         }
+    }
+
+    /// What the tool itself denies.
+    fn check_denied(&self, tool: &Tool, context: &mut CallContext<'_>) -> Result<(), CallError> {
+        let implementation = tool.host_tool.as_ref();
+        let denial = implementation.and_then(|own| own.tool.denies(&context.call.arguments));
+        let Some(rule) = denial else { return Ok(()) };
+        context
+            .trace
+            .decided(&Decision::Deny { rule: rule.clone() });
+        Err(CallError::Denied {
+            server: tool.id.server.clone(),
+            tool: shown(tool),
+            reason: DenialReason::Rule(rule),
+            hint: None,
+        })
     }
 
     /// A model that may read resources may not read those of a server that a rule keeps it from:

@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::spelling::{Candidate, candidates};
+use crate::builtin;
 use crate::catalog::Tool;
 use crate::config::{Diagnostic, Location, RuleSyntax, RuleText};
 use crate::name::{Glob, ServerName, Style, ToolId, ToolName, as_word};
@@ -23,6 +24,9 @@ const MAX_CUTS: usize = 64;
 /// The most ways to cut all rules with wildcards together: a file of 1 MiB can hold 150,000 such
 /// rules.
 const MAX_PATTERN_CUTS: usize = 10_000;
+
+/// How a rule begins that denies commands of `Bash`: `bash:git push*`. The tool itself applies it.
+const COMMAND_RULE: &str = "bash:";
 
 /// How many readings of an ambiguous rule are told.
 const MAX_READINGS_TOLD: usize = 8;
@@ -488,6 +492,10 @@ fn misgiving(
     servers: &[&ServerName],
 ) -> Option<String> {
     if readings.iter().any(|reading| reading.reaches(servers, &[])) {
+        return None;
+    }
+    // The agent's own tools are on offer in some commands only; a rule for them stays.
+    if builtin::NAMES.contains(&text) || text.starts_with(COMMAND_RULE) {
         return None;
     }
     if spellings == RuleSyntax::Every

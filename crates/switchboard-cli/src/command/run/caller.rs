@@ -32,15 +32,20 @@ impl Caller for RunCaller {
         let advice = match request.once_only {
             true => format!("approval needed each time ({because}), and `run` cannot ask"),
             false => {
-                let rule = hints::quoted(&format!("{server}/{tool}"));
+                let rule = match server.is_host() {
+                    true => hints::quoted(tool),
+                    false => hints::quoted(&format!("{server}/{tool}")),
+                };
                 format!("approval needed, and `run` cannot ask; allow it with `--allow {rule}`")
             }
         };
         let advice = escaped(&advice);
-        output::notice(&format!(
-            "server \"{server}\", tool {}: denied: {advice}",
-            escaped(tool)
-        ));
+        let whose = match server.is_host() {
+            true => "built-in".to_owned(),
+            false => format!("server \"{server}\","),
+        };
+        let tool = escaped(tool);
+        output::notice(&format!("{whose} tool {tool}: denied: {advice}"));
         Box::pin(async { Approval::no(advice) })
     }
 

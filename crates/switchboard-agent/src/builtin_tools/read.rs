@@ -1,0 +1,158 @@
+//! The tool Read: lines of a text file, with their numbers.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use switchboard::{
+    BoxFuture, CallResult, Caller, HostTool, HostToolDefinition, RawJson, ToolEffect,
+};
+
+use super::blocking::run_blocking;
+use super::parse_args;
+use super::read_record::ReadRecord;
+use super::text_file::TextFile;
+use super::workspace::Workspace;
+
+const MAX_LINES: usize = 2000;
+const MAX_LINE_CHARS: usize = 2000;
+/// A result ends after the line that passes this.
+const MAX_BYTES: usize = 96 << 10;
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(super) struct ReadTool {
+    workspace: Arc<Workspace>,
+    record: Arc<ReadRecord>,
+}
+
+#[derive(Deserialize)]
+struct ReadArgs {
+    path: String,
+    offset: Option<usize>,
+    limit: Option<usize>,
+}
+
+impl ReadTool {
+    pub(super) fn new(workspace: Arc<Workspace>, record: Arc<ReadRecord>) -> Self {
+        Self { workspace, record }
+    }
+}
+
+impl HostTool for ReadTool {
+    fn definition(&self) -> HostToolDefinition {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "The file"},
+                "offset": {"type": "integer", "minimum": 1, "description": "The first line, counted from 1"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LINES, "description": "How many lines"},
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+        });
+        HostToolDefinition::new(
+            "Read",
+            "Reads a text file of the workspace. Each line follows its number and a tab. A file must be read before it is edited.",
+            schema,
+        )
+        .effect(ToolEffect::Read)
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        caller: &'a Arc<dyn Caller>,
+    ) -> BoxFuture<'a, Result<CallResult, String>> {
+        Box::pin(async move {
+            let args: ReadArgs = parse_args(arguments)?;
+            let (workspace, record) = (self.workspace.clone(), self.record.clone());
+            let caller = caller.id();
+            let text = run_blocking(TIME_LIMIT, move |_| {
+                let place = workspace.locate(Some(&args.path))?;
+                let file = TextFile::open(&place)?;
+                record.add(caller, place.path(), file.hash);
+                numbered_lines(&file.text, args.offset.unwrap_or(1), args.limit)
+            });
+            Ok(CallResult::success(text.await?))
+        })
+    }
+}
+
+/// Lines from `first` on, counted from 1, and how to read the rest.
+fn numbered_lines(text: &str, first: usize, limit: Option<usize>) -> Result<String, String> {
+    let count = text.lines().count();
+    if count == 0 {
+        return Ok("[the file is empty]".to_owned());
+    }
+    if first > count {
+        return Err(format!("offset {first}: the file has {count} lines"));
+    }
+    let mut shown = String::new();
+    let mut last = first;
+    let limit = limit.unwrap_or(MAX_LINES).min(MAX_LINES);
+    for (number, line) in text.lines().enumerate().skip(first - 1).take(limit) {
+        last = number + 1;
+        let mut line_chars = line.char_indices();
+        let cut = line_chars.nth(MAX_LINE_CHARS).map(|(at, _)| at);
+        // Writing to a string cannot fail.
+        let _ = match cut {
+            Some(at) => {
+                let left_out = line.len() - at;
+                writeln!(shown, "{last}\t{} [… {left_out} bytes]", &line[..at])
+            }
+            None => writeln!(shown, "{last}\t{line}"),
+        };
+        if shown.len() > MAX_BYTES {
+            break;
+        }
+    }
+    if first > 1 || last < count {
+        let _ = write!(shown, "[lines {first} to {last} of {count}");
+        if last < count {
+            let _ = write!(shown, "; read on with offset {}", last + 1);
+        }
+        shown.push_str("]\n");
+    }
+    Ok(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_numbered_and_the_rest_can_be_read() {
+        let check = |text: &str, first: usize, limit: Option<usize>, expected: &str| {
+            let shown = numbered_lines(text, first, limit).unwrap_or_else(|error| error);
+            assert_eq!(shown, expected);
+        };
+        check("", 1, None, "[the file is empty]");
+        check("a\nb", 1, None, "1\ta\n2\tb\n");
+        let rest = "2\tb\n[lines 2 to 2 of 3; read on with offset 3]\n";
+        check("a\nb\nc\n", 2, Some(1), rest);
+        check("a\nb\n", 2, None, "2\tb\n[lines 2 to 2 of 2]\n");
+        check("a\n", 5, None, "offset 5: the file has 1 lines");
+    }
+
+    #[test]
+    fn t26_what_is_read_at_once_is_bounded() {
+        let long = "é".repeat(5000);
+        let shown = numbered_lines(&long, 1, None).unwrap_or_default();
+        assert!(shown.ends_with("é [… 6000 bytes]\n"), "{}", shown.len());
+        let many = format!("{}\n", "x".repeat(1000)).repeat(3000);
+        let shown = numbered_lines(&many, 1, None).unwrap_or_default();
+        assert!(
+            shown.len() < MAX_BYTES + 2 * MAX_LINE_CHARS,
+            "{}",
+            shown.len()
+        );
+        assert!(
+            shown.ends_with("of 3000; read on with offset 99]\n"),
+            "{}",
+            &shown[shown.len() - 80..]
+        );
+    }
+}

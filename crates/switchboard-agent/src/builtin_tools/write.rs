@@ -1,0 +1,262 @@
+//! The tools Write and Edit: a file's whole text, or a part of it, is replaced.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use switchboard::{
+    BoxFuture, CallResult, Caller, CallerId, HostTool, HostToolDefinition, RawJson, ToolEffect,
+};
+
+use super::blocking::{StopSignal, run_blocking};
+use super::file_change::FileChange;
+use super::parse_args;
+use super::read_record::ReadRecord;
+use super::workspace::Workspace;
+
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// Write: the whole text of a file.
+#[derive(Debug)]
+pub(super) struct WriteTool(pub(super) FileWriter);
+
+/// Edit: one part of a file.
+#[derive(Debug)]
+pub(super) struct EditTool(pub(super) FileWriter);
+
+/// What both tools use.
+#[derive(Debug, Clone)]
+pub(super) struct FileWriter {
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) record: Arc<ReadRecord>,
+}
+
+/// One change as the model asked for it.
+enum ChangeArgs {
+    Write(WriteArgs),
+    Edit(EditArgs),
+}
+
+#[derive(Deserialize)]
+struct WriteArgs {
+    path: String,
+    content: String,
+}
+
+#[derive(Deserialize)]
+struct EditArgs {
+    path: String,
+    old_text: String,
+    new_text: String,
+    #[serde(default)]
+    replace_all: bool,
+}
+
+impl FileWriter {
+    /// Plans the change for this conversation and does something with the plan.
+    async fn with_plan<T: Send + 'static>(
+        &self,
+        args: ChangeArgs,
+        caller: CallerId,
+        then: impl FnOnce(&FileChange<'_>, &StopSignal) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let Self { workspace, record } = self.clone();
+        let plan_and_run = move |stop: &StopSignal| {
+            let place = workspace.locate(Some(args.path()))?;
+            let known = record.get(caller, place.path());
+            then(
+                &FileChange::plan(place, known, |text| args.changed(text))?,
+                stop,
+            )
+        };
+        run_blocking(TIME_LIMIT, plan_and_run).await
+    }
+
+    async fn preview(&self, args: Result<ChangeArgs, String>, caller: CallerId) -> Vec<String> {
+        let preview = async {
+            self.with_plan(args?, caller, |plan, _| Ok(plan.preview()))
+                .await
+        };
+        preview
+            .await
+            .unwrap_or_else(|why| vec![format!("this call would fail: {why}")])
+    }
+
+    async fn apply(&self, args: ChangeArgs, caller: CallerId) -> Result<CallResult, String> {
+        let (record, path) = (self.record.clone(), args.path().to_owned());
+        let place = self.workspace.locate(Some(&path))?.path();
+        let known = caller.clone();
+        let applied = self.with_plan(args, caller, move |plan, stop| {
+            record.add(known, place, plan.apply(stop)?);
+            Ok(plan.preview())
+        });
+        let changes = applied.await?.join("\n");
+        Ok(CallResult::success(format!(
+            "{path} is written:\n{changes}"
+        )))
+    }
+}
+
+impl ChangeArgs {
+    fn path(&self) -> &str {
+        match self {
+            Self::Write(args) => &args.path,
+            Self::Edit(args) => &args.path,
+        }
+    }
+
+    /// The text of the file after the change.
+    fn changed(&self, text: Option<&str>) -> Result<String, String> {
+        match (self, text) {
+            (Self::Write(args), _) => Ok(args.content.clone()),
+            (Self::Edit(args), Some(text)) => args.changed(text),
+            (Self::Edit(args), None) => {
+                let path = switchboard::untrusted::quoted(&args.path);
+                Err(format!(
+                    "path {path}: there is no such file; Write creates one"
+                ))
+            }
+        }
+    }
+}
+
+impl EditArgs {
+    fn changed(&self, text: &str) -> Result<String, String> {
+        let wrong = |fact: &str| Err(format!("old_text: {fact}"));
+        if self.old_text.is_empty() {
+            return wrong("it is empty; Write replaces a whole file");
+        }
+        if self.old_text == self.new_text {
+            return wrong("it is the same as new_text");
+        }
+        // The text of a file with \r\n is read with \n.
+        let is_plain = !text.contains('\r');
+        let lines = |part: &str| match is_plain {
+            true => part.replace("\r\n", "\n"),
+            false => part.to_owned(),
+        };
+        let (old, new) = (lines(&self.old_text), lines(&self.new_text));
+        match text.matches(&*old).count() {
+            0 => wrong("the file does not have it; Read shows the text as it is"),
+            1 => Ok(text.replacen(&*old, &new, 1)),
+            _ if self.replace_all => Ok(text.replace(&*old, &new)),
+            count => wrong(&format!(
+                "the file has it {count} times; give more of the text around it, or replace_all"
+            )),
+        }
+    }
+}
+
+fn write_args(arguments: &RawJson) -> Result<ChangeArgs, String> {
+    parse_args(arguments).map(ChangeArgs::Write)
+}
+
+fn edit_args(arguments: &RawJson) -> Result<ChangeArgs, String> {
+    parse_args(arguments).map(ChangeArgs::Edit)
+}
+
+impl HostTool for WriteTool {
+    fn definition(&self) -> HostToolDefinition {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "The file; missing folders are created"},
+                "content": {"type": "string", "description": "Its whole text"},
+            },
+            "required": ["path", "content"],
+            "additionalProperties": false,
+        });
+        HostToolDefinition::new(
+            "Write",
+            "Writes a text file of the workspace. A file that exists must have been read before.",
+            schema,
+        )
+        .effect(ToolEffect::Edit)
+    }
+
+    fn preview<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        caller: &'a Arc<dyn Caller>,
+    ) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(self.0.preview(write_args(arguments), caller.id()))
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        caller: &'a Arc<dyn Caller>,
+    ) -> BoxFuture<'a, Result<CallResult, String>> {
+        Box::pin(async move { self.0.apply(write_args(arguments)?, caller.id()).await })
+    }
+}
+
+impl HostTool for EditTool {
+    fn definition(&self) -> HostToolDefinition {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "The file"},
+                "old_text": {"type": "string", "description": "The text to replace, without line numbers; it must stand in the file once"},
+                "new_text": {"type": "string", "description": "What takes its place"},
+                "replace_all": {"type": "boolean", "description": "Replace it wherever it stands"},
+            },
+            "required": ["path", "old_text", "new_text"],
+            "additionalProperties": false,
+        });
+        HostToolDefinition::new(
+            "Edit",
+            "Replaces a part of a text file of the workspace. The file must have been read before.",
+            schema,
+        )
+        .effect(ToolEffect::Edit)
+    }
+
+    fn preview<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        caller: &'a Arc<dyn Caller>,
+    ) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(self.0.preview(edit_args(arguments), caller.id()))
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        caller: &'a Arc<dyn Caller>,
+    ) -> BoxFuture<'a, Result<CallResult, String>> {
+        Box::pin(async move { self.0.apply(edit_args(arguments)?, caller.id()).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_replaces_exactly_one_place_unless_all_are_meant() {
+        let check = |text: &str, old: &str, new: &str, replace_all: bool, expected: &str| {
+            let args = EditArgs {
+                path: "a".to_owned(),
+                old_text: old.to_owned(),
+                new_text: new.to_owned(),
+                replace_all,
+            };
+            let changed = args.changed(text).unwrap_or_else(|error| error);
+            assert_eq!(changed, expected, "{text:?} {old:?}");
+        };
+        check("a b c", "b", "x", false, "a x c");
+        check("a b b", "b", "x", true, "a x x");
+        check("a\nb\n", "a\r\nb", "x\r\ny", false, "x\ny\n");
+        check("a\r\nb\n", "a\r\nb", "x", false, "x\n");
+        let many =
+            "old_text: the file has it 2 times; give more of the text around it, or replace_all";
+        check("a b b", "b", "x", false, many);
+        let none = "old_text: the file does not have it; Read shows the text as it is";
+        check("a", "b", "x", true, none);
+        check("a", "a", "a", false, "old_text: it is the same as new_text");
+        let empty = "old_text: it is empty; Write replaces a whole file";
+        check("a", "", "x", false, empty);
+    }
+}

@@ -1,0 +1,6 @@
+//! The agent's own tools, called through a host's gate, on real files and processes.
+#![allow(clippy::unwrap_used)]
+
+mod files;
+mod searching;
+mod world;
