@@ -73,6 +73,7 @@ fn run() -> Result<ExitCode, Fault> {
 async fn measure(options: &Options) -> Result<Report, Fault> {
     let (command, rows) = match options.work {
         Work::Stdio => ("stdio", stdio::run(options).await?),
+        Work::Calls => ("calls", stdio::run_many(options).await?),
         Work::Http => ("http", http::run(options).await?),
         Work::Startup => ("startup", startup::run(options).await?),
         Work::List => ("list", list::run(options).await?),
@@ -82,7 +83,7 @@ async fn measure(options: &Options) -> Result<Report, Fault> {
     if options.work == Work::Http {
         notes.extend(http::missing(options));
     }
-    if matches!(options.work, Work::Stdio | Work::Http) {
+    if matches!(options.work, Work::Stdio | Work::Calls | Work::Http) {
         notes.push(format!("{} (--pin)", options.pin.name()));
     }
     Ok(Report {

@@ -7,7 +7,7 @@ use crate::http::Answers;
 use crate::measure::{Era, Fault};
 
 /// Shown when the words make no sense.
-pub(crate) const USAGE: &str = "usage: bench stdio|http|startup|list|flood [--json] [--rounds N] [--quick] [--runtime current|multi] \
+pub(crate) const USAGE: &str = "usage: bench stdio|calls|http|startup|list|flood [--json] [--rounds N] [--quick] [--runtime current|multi] \
 [--era legacy|modern] [--pin apart|together|none] [--answers json|sse] [--sdks DIR] [--without floor|raw|rmcp|us|ts|python]…";
 
 /// What to measure.
@@ -15,6 +15,8 @@ pub(crate) const USAGE: &str = "usage: bench stdio|http|startup|list|flood [--js
 pub(crate) enum Work {
     /// Calls over one session.
     Stdio,
+    /// Nothing but small calls over one session, many at once.
+    Calls,
     /// Calls over Streamable HTTP.
     Http,
     /// Fifty servers at once.
@@ -50,6 +52,7 @@ impl Options {
         let mut words = words.peekable();
         let work = match words.next().as_deref() {
             Some("stdio") => Work::Stdio,
+            Some("calls") => Work::Calls,
             Some("http") => Work::Http,
             Some("startup") => Work::Startup,
             Some("list") => Work::List,

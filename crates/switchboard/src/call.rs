@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::caller::Caller;
@@ -298,18 +297,18 @@ impl HostState {
             own_definition,
         };
         tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
-        let sent = Instant::now();
+        let sent = context.trace.now();
         let answer = session.session().call(permit, options).await;
-        context.trace.spent(CallPhase::Wire, Some(sent.into_std()));
+        context.trace.spent(CallPhase::Wire, sent);
         match answer {
             Err(RequestFault::DefinitionChanged) => (Err(moved(tool)), None),
             answer => {
                 let outcome = if answer.is_ok() { "answered" } else { "failed" };
-                let after = sent.elapsed().as_millis();
                 tracing::debug!(
-                    "tool {}/{}: {outcome} after {after} ms",
+                    "tool {}/{}: {outcome} after {} ms",
                     tool.id.server,
-                    shown(tool)
+                    shown(tool),
+                    sent.map_or(0, |sent| sent.elapsed().as_millis())
                 );
                 let refusal = refusal_in(&answer, &session, Some(&tool.definition.name));
                 (self.finish(session.handle(server), answer).await, refusal)

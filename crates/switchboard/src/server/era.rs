@@ -5,6 +5,7 @@
 //! first refusal is the evidence. Its text can be forged: a launch is switched to legacy once, and
 //! back once.
 
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memchr::memmem;
@@ -102,8 +103,11 @@ fn in_result(result: &RawJson) -> Option<EraEvidence> {
         #[serde(default)]
         text: Option<String>,
     }
+    // Built once: every result is searched.
+    static IS_ERROR: LazyLock<memmem::Finder<'static>> =
+        LazyLock::new(|| memmem::Finder::new(b"\"isError\""));
     let bytes = result.as_bytes();
-    if bytes.len() > MAX_REFUSAL_BYTES || memmem::find(bytes, b"\"isError\"").is_none() {
+    if bytes.len() > MAX_REFUSAL_BYTES || IS_ERROR.find(bytes).is_none() {
         return None;
     }
     let result: CallToolResult = result

@@ -1,7 +1,5 @@
 //! One JSON-RPC message: the members needed for routing are parsed, the rest stays bytes.
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 
 use super::scan::{self, ScanError};
@@ -128,19 +126,31 @@ struct Envelope<'a> {
     error: Option<&'a str>,
 }
 
+impl<'a> Envelope<'a> {
+    fn place(&mut self, key: &str) -> Option<&mut Option<&'a str>> {
+        match key {
+            "id" => Some(&mut self.id),
+            "method" => Some(&mut self.method),
+            "params" => Some(&mut self.params),
+            "result" => Some(&mut self.result),
+            "error" => Some(&mut self.error),
+            _ => None,
+        }
+    }
+}
+
 fn open(text: &str, keep: &dyn Fn(&str) -> RawJson) -> Result<Incoming, NotJson> {
     let mut envelope = Envelope::default();
     scan::members(text, |key, value| {
-        let place = match &*unescaped(key)? {
-            "id" => &mut envelope.id,
-            "method" => &mut envelope.method,
-            "params" => &mut envelope.params,
-            "result" => &mut envelope.result,
-            "error" => &mut envelope.error,
-            _ => return Ok(()),
+        let place = match envelope.place(key) {
+            None if key.contains('\\') => envelope.place(&unescaped(key)?),
+            place => place,
         };
         // A repeated member is ambiguous.
-        place.replace(value).map_or(Ok(()), |_| Err(ScanError))
+        match place {
+            Some(place) => place.replace(value).map_or(Ok(()), |_| Err(ScanError)),
+            None => Ok(()),
+        }
     })
     .map_err(|ScanError| NotJson("not a JSON object".into()))?;
     let id = envelope.id.filter(|id| *id != "null").map(RequestId::read);
@@ -172,13 +182,8 @@ fn open(text: &str, keep: &dyn Fn(&str) -> RawJson) -> Result<Incoming, NotJson>
 }
 
 /// Keys may contain escapes, though in practice none does.
-fn unescaped(key: &str) -> Result<Cow<'_, str>, ScanError> {
-    if !key.contains('\\') {
-        return Ok(Cow::Borrowed(key));
-    }
-    serde_json::from_str(&format!("\"{key}\""))
-        .map(Cow::Owned)
-        .map_err(|_| ScanError)
+fn unescaped(key: &str) -> Result<String, ScanError> {
+    serde_json::from_str(&format!("\"{key}\"")).map_err(|_| ScanError)
 }
 
 fn method(text: &str) -> Result<String, NotJson> {

@@ -14,12 +14,7 @@ pub(super) fn members<'a>(
     text: &'a str,
     mut each: impl FnMut(&'a str, &'a str) -> Result<(), ScanError>,
 ) -> Result<(), ScanError> {
-    let mut scanner = Scanner {
-        text,
-        bytes: text.as_bytes(),
-        at: 0,
-        open: Nesting::default(),
-    };
+    let mut scanner = Scanner::new(text);
     scanner.take(b'{')?;
     if scanner.next()? == b'}' {
         scanner.at += 1;
@@ -82,6 +77,15 @@ impl Nesting {
 }
 
 impl<'a> Scanner<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            bytes: text.as_bytes(),
+            at: 0,
+            open: Nesting::default(),
+        }
+    }
+
     fn space(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
             self.at += 1;
@@ -89,9 +93,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next byte that is not white space; it is not consumed.
+    #[inline]
     fn next(&mut self) -> Result<u8, ScanError> {
-        self.space();
-        self.bytes.get(self.at).copied().ok_or(ScanError)
+        // Between tokens there is rarely any.
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte > b' ' => Ok(byte),
+            _ => {
+                self.space();
+                self.bytes.get(self.at).copied().ok_or(ScanError)
+            }
+        }
     }
 
     fn take(&mut self, byte: u8) -> Result<(), ScanError> {
