@@ -10,8 +10,8 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use switchboard::config::Dialect;
 
 use crate::command::{
-    call, complete, completions, doctor, edit, install, login, logout, logs, permissions, prompt,
-    prompts, read, replay, resources, run, serve, status, tools, trust, watch, why,
+    attach, call, complete, completions, doctor, edit, install, login, logout, logs, permissions,
+    prompt, prompts, read, replay, resources, run, serve, status, token, tools, trust, watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -87,7 +87,7 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     /// Build each request of a recorded session again, and report what differs
     Replay(replay::ReplayArgs),
-    /// Offer all servers as one MCP server to the client that starts this command
+    /// Offer all servers as one MCP server, to the client that starts this command or over HTTP
     Serve(serve::ServeArgs),
     /// List resources and resource templates
     Resources(resources::ResourcesArgs),
@@ -130,6 +130,12 @@ pub(crate) enum Command {
     Logs(logs::LogsArgs),
     /// Print a completion script for a shell; server and tool names come from cached catalogs
     Completions(completions::CompletionsArgs),
+    /// Connect the standard streams to the running gateway, which is started if none runs
+    Attach(attach::AttachArgs),
+    /// Let the running gateway read its configuration again
+    Reload,
+    /// Make, list or revoke the tokens of clients that connect over HTTP
+    Token(token::TokenArgs),
     /// Try everything with built-in servers, nothing to install
     Demo,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use switchboard::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::failure::{Code, Failure};
 use crate::progress;
@@ -53,6 +53,40 @@ pub(crate) async fn run_with_host(
     };
     progress::clear();
     outcome
+}
+
+/// Runs a service until it ends. The first signal asks it to end through `closing`, and it may take
+/// its time for what is in flight; SIGHUP is passed to `hang_up`. Then stops the host's servers.
+pub(crate) async fn run_service(
+    host: &Host,
+    closing: watch::Sender<bool>,
+    hang_up: &Notify,
+    service: impl Future<Output = Result<u8, Failure>>,
+) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let mut service = std::pin::pin!(service);
+    let mut ended_by_signal = None;
+    let outcome = loop {
+        tokio::select! {
+            outcome = service.as_mut() => break outcome,
+            code = signals.next() => match code {
+                Code::HungUp => hang_up.notify_one(),
+                code if ended_by_signal.is_some() => exit_now(code),
+                code => {
+                    ended_by_signal = Some(code);
+                    closing.send_replace(true);
+                }
+            },
+        }
+    };
+    tokio::select! {
+        () = host.stop() => {}
+        code = signals.next() => {
+            host.finish_renewals(REFRESH_GRACE).await;
+            exit_now(code)
+        }
+    }
+    ended_by_signal.map_or(outcome, |code| Err(ended_by(code)))
 }
 
 /// Runs work that needs no host until it ends or a signal arrives.

@@ -25,6 +25,8 @@ pub(crate) struct Paths {
     pub(crate) home: PathBuf,
     /// `switchboard` under `XDG_STATE_HOME` or `~/.local/state`.
     pub(crate) state: PathBuf,
+    /// `switchboard` under `XDG_RUNTIME_DIR`; `run` in the state folder if that is not set.
+    pub(crate) runtime: PathBuf,
 }
 
 impl Paths {
@@ -44,12 +46,16 @@ impl Paths {
         let state = base
             .state_dir()
             .unwrap_or_else(|| base.home_dir().join(".local/state"));
+        let state = state.join("switchboard");
         Ok(Self {
             current,
             project,
             config: base.config_dir(),
             home: base.home_dir().to_owned(),
-            state: state.join("switchboard"),
+            runtime: base
+                .runtime_dir()
+                .map_or_else(|| state.join("run"), |folder| folder.join("switchboard")),
+            state,
         })
     }
 
@@ -64,6 +70,17 @@ impl Paths {
             ..ConfigFile::new(path, Scope::Given)
         };
         options.config.iter().map(given).collect()
+    }
+
+    /// The socket of the gateway that serves these configuration files: one gateway for each set of
+    /// files, since a project's files are for that project's clients.
+    pub(crate) fn gateway_socket(&self, options: &Options) -> PathBuf {
+        let files = self.config_files(options).into_iter().map(|file| {
+            let path = file.path.canonicalize();
+            path.unwrap_or(file.path)
+        });
+        let parts: Vec<_> = files.chain([self.state.clone()]).collect();
+        switchboard_gateway::edge::socket::socket_path(&self.runtime, &parts)
     }
 
     /// The path of the user's own native file, which may not exist.

@@ -16,6 +16,7 @@ use switchboard::store::{FileStore, MemoryStore, Store, StoreTable};
 use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
 use switchboard::{Host, HostBuilder};
+use tokio::sync::{Notify, watch};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
@@ -237,51 +238,83 @@ impl Setup {
         only: Option<Vec<ServerName>>,
         work: impl AsyncFnOnce(&Host, &Paths) -> Result<u8, Failure>,
     ) -> Result<u8, Failure> {
-        self.print_startup_notices(only.as_deref());
-        let private_folder = working_folder::private_folder(&self, only.as_deref())?;
-        self.print_permission_notices();
+        let scope = self.scope;
+        let private_folder = self.print_notices(only.as_deref())?;
         block_on(async move {
-            let auth = self.auth();
-            let Self {
-                paths,
-                environment,
-                config,
-                store,
-                scope,
-                roots,
-                offers,
-                workspace,
-                ..
-            } = self;
-            let launcher = launcher();
-            let tools = agent_tools::build(&workspace, &paths)?;
-            let mut builder = HostBuilder::new(config)
-                .environment(environment)
-                .auth(auth)
-                .store(store)
-                .launcher(launcher)
-                .tools(tools)
-                .log_folder(paths.state.clone())
-                .offers(offers);
-            if let Some(folder) = private_folder {
-                builder = builder.private_folder(folder);
-            }
-            if !workspace.is_empty() {
-                builder = builder.resource_tools();
-            }
-            if let Some(roots) = roots {
-                builder = builder.roots(roots);
-            }
-            if let Some(only) = only {
-                builder = builder.start_only(only);
-            }
-            let host = builder.start().await?;
+            let (host, paths) = self.start(only, private_folder).await?;
             let work = work(&host, &paths);
             match scope {
                 OutputScope::AllFindings => interrupt::run_with_host(&host, work).await,
                 _ => interrupt::run_with_host(&host, notices::with_notices(&host, work)).await,
             }
         })
+    }
+
+    /// Starts the host, runs a service, stops the host. A signal asks the service to end; SIGHUP is
+    /// passed to it.
+    pub(crate) fn run_service(
+        self,
+        service: impl AsyncFnOnce(&Host, &Paths, watch::Receiver<bool>, &Notify) -> Result<u8, Failure>,
+    ) -> Result<u8, Failure> {
+        let private_folder = self.print_notices(None)?;
+        block_on(async move {
+            let (host, paths) = self.start(None, private_folder).await?;
+            let (closing, is_closing) = watch::channel(false);
+            let hang_up = Notify::new();
+            let service = service(&host, &paths, is_closing, &hang_up);
+            let service = notices::with_notices(&host, service);
+            interrupt::run_service(&host, closing, &hang_up, service).await
+        })
+    }
+
+    /// Prints what a person should know before servers start; returns the private folder that some
+    /// of them run in.
+    fn print_notices(&self, only: Option<&[ServerName]>) -> Result<Option<PathBuf>, Failure> {
+        self.print_startup_notices(only);
+        let private_folder = working_folder::private_folder(self, only)?;
+        self.print_permission_notices();
+        Ok(private_folder)
+    }
+
+    async fn start(
+        self,
+        only: Option<Vec<ServerName>>,
+        private_folder: Option<PathBuf>,
+    ) -> Result<(Host, Paths), Failure> {
+        let auth = self.auth();
+        let Self {
+            paths,
+            environment,
+            config,
+            store,
+            roots,
+            offers,
+            workspace,
+            ..
+        } = self;
+        let launcher = launcher();
+        let tools = agent_tools::build(&workspace, &paths)?;
+        let mut builder = HostBuilder::new(config)
+            .environment(environment)
+            .auth(auth)
+            .store(store)
+            .launcher(launcher)
+            .tools(tools)
+            .log_folder(paths.state.clone())
+            .offers(offers);
+        if let Some(folder) = private_folder {
+            builder = builder.private_folder(folder);
+        }
+        if !workspace.is_empty() {
+            builder = builder.resource_tools();
+        }
+        if let Some(roots) = roots {
+            builder = builder.roots(roots);
+        }
+        if let Some(only) = only {
+            builder = builder.start_only(only);
+        }
+        Ok((builder.start().await?, paths))
     }
 
     /// Prints a notice if nothing is configured or a server is not trusted, unless the command's

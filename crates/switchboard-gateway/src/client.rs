@@ -140,6 +140,11 @@ impl ClientSession {
         &self.0.principal
     }
 
+    /// Whether a request is in flight.
+    pub fn is_busy(&self) -> bool {
+        self.0.is_busy()
+    }
+
     /// Waits until no request is in flight.
     pub async fn idle(&self) {
         loop {

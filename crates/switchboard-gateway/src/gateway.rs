@@ -90,6 +90,11 @@ impl Gateway {
         &self.0.host
     }
 
+    /// Is told of each request.
+    pub(crate) fn recorder(&self) -> &dyn Recorder {
+        &*self.0.settings.recorder
+    }
+
     /// Connects a client: a legacy client's session, a connection that carries either era, or one
     /// modern request. `outbound` gets what belongs to no request.
     pub fn connect(

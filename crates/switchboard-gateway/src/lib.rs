@@ -66,6 +66,9 @@ mod approvals;
 /// What is reported about each request.
 mod recorder;
 
+/// Requests that an edge refuses.
+mod refusal;
+
 /// Which clients want to hear of changes of which resources.
 mod subscriptions;
 
@@ -93,6 +96,7 @@ pub use gateway::{Gateway, GatewaySettings, ServerSelection};
 pub use outbound::{Outbound, OutboundQueue};
 pub use principal::Principal;
 pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
+pub use refusal::{Refusal, RefusalReason};
 
 /// Who answers: `serverInfo`.
 fn server_info() -> serde_json::Value {

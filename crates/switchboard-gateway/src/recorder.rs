@@ -4,13 +4,18 @@ use std::time::Duration;
 
 use switchboard::{RawJson, ServerName};
 
-use crate::Principal;
+use crate::{Principal, Refusal};
 
 /// Is told of each request that has ended. Called on the request's own task: it must not block.
 pub trait Recorder: Send + Sync {
     /// A client's request for a server has ended.
     fn request_ended(&self, record: &RequestRecord<'_>) {
         let _ = record;
+    }
+
+    /// An edge refused a request before anything ran.
+    fn request_refused(&self, refusal: &Refusal) {
+        let _ = refusal;
     }
 }
 

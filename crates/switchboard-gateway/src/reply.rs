@@ -87,6 +87,20 @@ pub(crate) fn error(id: Option<&RequestId>, error: &ErrorReply) -> Bytes {
     out.into()
 }
 
+/// Whether one of the messages that are made here is a response.
+pub(crate) fn is_response(message: &[u8]) -> bool {
+    let Some(rest) = message.strip_prefix(br#"{"jsonrpc":"2.0","id":"#) else {
+        return false;
+    };
+    // The id of a question is a string of ours; the key after it tells them apart.
+    let is_question = rest.first() == Some(&b'"')
+        && rest[1..]
+            .iter()
+            .position(|byte| *byte == b'"')
+            .is_some_and(|end| rest[end + 2..].starts_with(br#","method":"#));
+    !is_question
+}
+
 /// A notification. `params` is JSON text.
 pub(crate) fn notification(method: &str, params: &[u8]) -> Bytes {
     let mut out = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":"#).into_bytes();
@@ -170,6 +184,16 @@ mod tests {
             error(Some(&id), &fault),
             r#"{"jsonrpc":"2.0","id":"a\u0062","error":{"code":-32000,"message":"no \"way\"","data":{"x":1}}}"#
         );
+    }
+
+    #[test]
+    fn responses_are_told_from_notifications_and_questions() {
+        for id in ["1", "\"a\"", "\"a\\\"b\"", "null", "[1,\"method\"]"] {
+            let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"method":1}}}}"#);
+            assert!(is_response(message.as_bytes()), "{message}");
+        }
+        assert!(!is_response(&notification("a/b", b"{}")));
+        assert!(!is_response(&request("q1", "a/b", b"{}")));
     }
 
     #[test]

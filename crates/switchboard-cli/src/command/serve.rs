@@ -1,4 +1,5 @@
-//! `switchboard serve`: all servers as one MCP server, for the client that started this process.
+//! `switchboard serve`: all servers as one MCP server, for the client that started this process, or
+//! over HTTP and the Unix socket for all clients of this machine.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -9,12 +10,37 @@ use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::setup::Setup;
 
+/// `serve --http`, and the gateway that `attach` starts.
+mod machine;
+
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Without --http it serves the client that starts it, over its standard streams.
+
+Examples:
+  switchboard serve --http 127.0.0.1:8808       clients connect to http://127.0.0.1:8808/mcp with a token,
+                                                or to /mcp/NAME for one server under its own names
+  switchboard token new codex                   make a token for a client
+  switchboard attach --as codex                 connect without HTTP and token
+  switchboard reload                            read the configuration again (so does SIGHUP)")]
 pub(crate) struct ServeArgs {
     /// How tools and prompts are named; `identity` keeps the names of a single server
     #[arg(long, value_name = "STYLE", value_parser = styles())]
     pub(crate) names: Option<Style>,
+    /// Serve clients over HTTP at this address (port 0 chooses one), and `switchboard attach`
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+    /// A name in `Host` that means this gateway; needed for another address than loopback
+    /// (repeatable)
+    #[arg(long, value_name = "HOST", requires = "http")]
+    pub(crate) allow_host: Vec<String>,
+    /// Origin of web pages that may use the gateway, such as https://example.com (repeatable)
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    pub(crate) allow_origin: Vec<String>,
+    /// Serve `switchboard attach` alone, and end when no client is left for five minutes
+    #[arg(long, hide = true, conflicts_with = "http")]
+    pub(crate) detached: bool,
 }
 
 /// Serves until the client closes its end, or a signal arrives. Only protocol messages are written
@@ -23,6 +49,9 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
     let mut setup = Setup::read(options)?;
     let selection = selection(&mut setup, args)?;
     setup.answers_for_clients();
+    if args.http.is_some() || args.detached {
+        return machine::run(options, args, setup, selection);
+    }
     setup.run(None, async |host, _| {
         let gateway = Gateway::new(host.clone(), GatewaySettings::default());
         let served = edge::stdio::serve(&gateway, selection).await;

@@ -1,0 +1,198 @@
+//! `attach`: bytes between the standard streams and the socket of the running gateway, which is
+//! started if none runs.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use switchboard::untrusted::Untrusted;
+use switchboard_gateway::edge::socket::attach_line;
+use switchboard_gateway::tokens::check_client_name;
+
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::paths::Paths;
+
+/// The client's name where none is given.
+const DEFAULT_CLIENT: &str = "local";
+
+/// How long a gateway may take to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long to wait before the next try to connect.
+const CONNECT_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long the last responses may take after the client closed its end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Arguments of `attach`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+This is what a client starts as its MCP server: one gateway then serves all clients. If none runs for these configuration files, it is started, and ends by itself five minutes after its last client has gone.
+
+Examples:
+  switchboard attach --as codex
+  claude mcp add switchboard -- switchboard attach --as claude-code")]
+pub(crate) struct AttachArgs {
+    /// Name of the client, which rules can name (`client = \"NAME\"`)
+    #[arg(long = "as", value_name = "CLIENT", default_value = DEFAULT_CLIENT)]
+    client: String,
+}
+
+pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
+    check_client_name(&args.client)
+        .map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
+    let paths = Paths::find()?;
+    let socket = paths.gateway_socket(options);
+    let mut stream = match UnixStream::connect(&socket) {
+        Ok(stream) => stream,
+        Err(_) => start_gateway(options, &paths, &socket)?,
+    };
+    let io_failure = |error: io::Error| {
+        Failure::new(
+            Code::Unreachable,
+            format!("the connection to the gateway was lost: {error}"),
+        )
+    };
+    stream
+        .write_all(attach_line(&args.client).as_bytes())
+        .map_err(io_failure)?;
+    pump(&stream).map_err(io_failure)?;
+    Ok(0)
+}
+
+/// Moves bytes both ways until the gateway has closed its end.
+fn pump(stream: &UnixStream) -> io::Result<()> {
+    let to_gateway = stream.try_clone()?;
+    std::thread::spawn(move || {
+        let _ = copy(&mut io::stdin(), &mut &to_gateway);
+        let _ = to_gateway.shutdown(Shutdown::Write);
+        // The gateway answers what is in flight and closes its end, which ends this process.
+        std::thread::sleep(DRAIN_TIMEOUT);
+        let _ = to_gateway.shutdown(Shutdown::Both);
+    });
+    // A client that no longer reads has gone.
+    match copy(
+        &mut &*stream,
+        &mut File::from(io::stdout().as_fd().try_clone_to_owned()?),
+    ) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        copied => copied,
+    }
+}
+
+/// Passes on each piece as it comes.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => to.write_all(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Starts a gateway and connects to it. Only one process does so at a time.
+fn start_gateway(options: &Options, paths: &Paths, socket: &Path) -> Result<UnixStream, Failure> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    let log = paths.state.join("gateway.log");
+    let failure = |error: io::Error| {
+        Failure::new(
+            Code::Unreachable,
+            format!("the gateway cannot be started: {error}"),
+        )
+    };
+    std::fs::create_dir_all(&paths.state).map_err(failure)?;
+    let start_lock = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(paths.state.join("gateway-start.lock"))
+        .map_err(failure)?;
+    while start_lock.try_lock().is_err() {
+        if let Ok(stream) = UnixStream::connect(socket) {
+            return Ok(stream);
+        }
+        if Instant::now() >= deadline {
+            return Err(not_started(&log));
+        }
+        std::thread::sleep(CONNECT_PAUSE);
+    }
+    if let Ok(stream) = UnixStream::connect(socket) {
+        return Ok(stream);
+    }
+    let mut gateway = spawn(options, &log).map_err(failure)?;
+    loop {
+        if let Ok(stream) = UnixStream::connect(socket) {
+            return Ok(stream);
+        }
+        let has_ended = gateway.try_wait().map_err(failure)?.is_some();
+        if has_ended || Instant::now() >= deadline {
+            // One that does not listen is of no use to anybody.
+            let _ = gateway.kill();
+            return Err(not_started(&log));
+        }
+        std::thread::sleep(CONNECT_PAUSE);
+    }
+}
+
+/// A gateway that outlives this process and ends when it is idle.
+fn spawn(options: &Options, log: &Path) -> io::Result<Child> {
+    let log = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(log)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    for file in &options.config {
+        command.arg("-c").arg(file);
+    }
+    if let Some(dialect) = options.dialect {
+        command.arg("--dialect").arg(dialect.profile().name);
+    }
+    for root in &options.root {
+        command.arg("--root").arg(root);
+    }
+    command
+        .args(["serve", "--detached"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
+    // SAFETY: setsid is async-signal-safe. The gateway must not get this terminal's signals.
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            Ok(())
+        });
+    }
+    command.spawn()
+}
+
+fn not_started(log: &Path) -> Failure {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let reason = text
+        .lines()
+        .rfind(|line| !line.trim().is_empty())
+        .unwrap_or("it did not listen in time");
+    Failure::new(
+        Code::Unreachable,
+        format!(
+            "the gateway did not start: {}",
+            Untrusted::new(reason).for_terminal_line()
+        ),
+    )
+    .hint("run `switchboard serve --http 127.0.0.1:8808` to see all it says")
+}

@@ -1,0 +1,65 @@
+//! `reload`: lets the running gateway read its configuration again.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::Value;
+use switchboard::untrusted::Untrusted;
+use switchboard_gateway::edge::socket::command_line;
+
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::paths::Paths;
+
+/// How long servers that must end may take before the reload is done.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
+    let answer = send(options, "reload")?;
+    if options.json {
+        output::print_json(&answer)?;
+        return Ok(0);
+    }
+    let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+    let text = |key: &str| {
+        let text = answer[key].as_str().unwrap_or_default();
+        Untrusted::new(text).for_terminal().to_string()
+    };
+    match answer["error"].is_string() {
+        true => Err(Failure::new(Code::Usage, text("error"))
+            .hint("the gateway goes on with its previous configuration")),
+        false => {
+            output::print(&format!("{}\n", text("summary")))?;
+            Ok(0)
+        }
+    }
+}
+
+/// Sends a command to the running gateway; returns its answer, one line.
+pub(crate) fn send(options: &Options, command: &str) -> Result<String, Failure> {
+    let socket = Paths::find()?.gateway_socket(options);
+    let mut stream = UnixStream::connect(&socket).map_err(|_| {
+        Failure::new(
+            Code::Unreachable,
+            "no gateway runs for these configuration files",
+        )
+        .hint("start one with `switchboard serve --http 127.0.0.1:8808`")
+    })?;
+    let mut answer = String::new();
+    let exchange = |stream: &mut UnixStream, answer: &mut String| {
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(command_line(command).as_bytes())?;
+        stream.shutdown(Shutdown::Write)?;
+        stream.read_to_string(answer)
+    };
+    exchange(&mut stream, &mut answer).map_err(|error| {
+        Failure::new(
+            Code::Unreachable,
+            format!("the gateway did not answer: {error}"),
+        )
+    })?;
+    Ok(answer.trim_end().to_owned())
+}

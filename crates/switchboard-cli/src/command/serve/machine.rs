@@ -1,0 +1,243 @@
+//! The gateway of a machine: clients over HTTP and over the Unix socket, until a signal arrives.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use switchboard::config::{self, Config, ConfigErrors, ConfigFile};
+use switchboard::reload::ReloadReport;
+use switchboard::{BoxFuture, Host, ServerName};
+use switchboard_gateway::cluster::Alone;
+use switchboard_gateway::edge::http::{HttpEdge, HttpEdgeSettings, HttpLimits, NoRoutes};
+use switchboard_gateway::edge::socket::{BoundSocket, SocketCommands, SocketEdge};
+use switchboard_gateway::tokens::ClientTokens;
+use switchboard_gateway::{Gateway, GatewaySettings, ServerSelection};
+use tokio::sync::{Notify, watch};
+
+use super::ServeArgs;
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::paths::Paths;
+use crate::setup::Setup;
+
+/// A gateway that `attach` started ends this long after its last client has gone.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+pub(super) fn run(
+    options: &Options,
+    args: &ServeArgs,
+    setup: Setup,
+    selection: ServerSelection,
+) -> Result<u8, Failure> {
+    // Before any server starts: an address in use is reported at once.
+    let listener = args.http.as_deref().map(|address| listen(address, args));
+    let listener = listener.transpose()?;
+    let reload = Reload {
+        files: setup.paths.config_files(options),
+        naming: args.names.map(|_| setup.config.naming),
+    };
+    let socket_path = setup.paths.gateway_socket(options);
+    setup.run_service(async |host, paths, closing, hang_up| {
+        let gateway = Gateway::new(host.clone(), GatewaySettings::default());
+        let commands = Arc::new(GatewayCommands {
+            host: host.clone(),
+            reload,
+        });
+        let socket = BoundSocket::bind(&socket_path).map_err(|error| {
+            Failure::new(
+                Code::Usage,
+                format!("cannot listen on {}: {error}", socket_path.display()),
+            )
+        })?;
+        if socket.is_none() && args.detached {
+            // Another gateway was faster; its clients are served.
+            return Ok(0);
+        }
+        if socket.is_none() {
+            output::notice(
+                "another gateway runs with these configuration files: `switchboard attach` and `switchboard reload` use that one",
+            );
+        }
+        let socket = socket.map(|socket| {
+            SocketEdge::serve(gateway.clone(), selection.clone(), socket, commands.clone())
+        });
+        let http = listener
+            .map(|listener| serve_http(&gateway, listener, selection, args, paths))
+            .transpose()?;
+        let clients = socket.as_ref().map(SocketEdge::clients);
+        let is_idle = until_idle(clients.filter(|_| args.detached));
+        run_until_closed(closing, hang_up, &commands, is_idle).await;
+        tokio::join!(
+            async {
+                if let Some(http) = http {
+                    http.close().await;
+                }
+            },
+            async {
+                if let Some(socket) = socket {
+                    socket.close().await;
+                }
+            },
+        );
+        gateway.disconnect_all();
+        Ok(0)
+    })
+}
+
+/// Listens on an address. Others than loopback need a host name, by which requests of web pages
+/// that point a name of their own here are told apart.
+fn listen(address: &str, args: &ServeArgs) -> Result<TcpListener, Failure> {
+    let usage = |message: String| Failure::new(Code::Usage, message);
+    let addresses: Vec<SocketAddr> = address
+        .to_socket_addrs()
+        .map_err(|error| {
+            usage(format!("--http {address}: {error}"))
+                .hint("expected an address with a port, such as 127.0.0.1:8808")
+        })?
+        .collect();
+    let is_public = addresses.iter().any(|address| !address.ip().is_loopback());
+    if is_public && args.allow_host.is_empty() {
+        return Err(usage(format!(
+            "--http {address} can be reached from other machines"
+        ))
+        .hint("use 127.0.0.1, or name the host that clients use with --allow-host"));
+    }
+    TcpListener::bind(&*addresses)
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+        .map_err(|error| usage(format!("cannot listen on {address}: {error}")))
+}
+
+fn serve_http(
+    gateway: &Gateway,
+    listener: TcpListener,
+    selection: ServerSelection,
+    args: &ServeArgs,
+    paths: &Paths,
+) -> Result<HttpEdge, Failure> {
+    let tokens = ClientTokens::new(&paths.state);
+    let serve = || {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let settings = HttpEdgeSettings {
+            tokens,
+            selection,
+            cluster: Arc::new(Alone::open(&paths.state)?),
+            routes: Arc::new(NoRoutes),
+            hosts: args.allow_host.clone(),
+            origins: args.allow_origin.clone(),
+            limits: HttpLimits::default(),
+        };
+        HttpEdge::serve(gateway.clone(), listener, settings)
+    };
+    let edge = serve()
+        .map_err(|error| Failure::new(Code::Usage, format!("HTTP cannot be served: {error}")))?;
+    output::line_on_stderr(&format!("listening on http://{}/mcp", edge.address()));
+    Ok(edge)
+}
+
+/// Reloads on SIGHUP, until the gateway closes or is idle.
+async fn run_until_closed(
+    mut closing: watch::Receiver<bool>,
+    hang_up: &Notify,
+    commands: &GatewayCommands,
+    is_idle: impl Future<Output = ()>,
+) {
+    let mut is_idle = std::pin::pin!(is_idle);
+    loop {
+        tokio::select! {
+            _ = closing.wait_for(|closing| *closing) => return,
+            () = is_idle.as_mut() => return,
+            () = hang_up.notified() => output::notice(&match commands.reload().await {
+                Ok(report) => summary(&report),
+                Err(error) => format!("the configuration was not reloaded: {error}"),
+            }),
+        }
+    }
+}
+
+/// Waits until no client was connected for a while.
+async fn until_idle(clients: Option<watch::Receiver<usize>>) {
+    let Some(mut clients) = clients else {
+        return std::future::pending().await;
+    };
+    loop {
+        let _ = clients.wait_for(|count| *count == 0).await;
+        let busy = clients.wait_for(|count| *count > 0);
+        if tokio::time::timeout(IDLE_TIMEOUT, busy).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What `switchboard reload` and SIGHUP read.
+struct Reload {
+    files: Vec<ConfigFile>,
+    /// `--names`, which the files do not change.
+    naming: Option<switchboard::name::Style>,
+}
+
+impl Reload {
+    fn load(&self) -> Result<Config, ConfigErrors> {
+        let mut config = config::load(&self.files)?;
+        if let Some(naming) = self.naming {
+            config.naming = naming;
+        }
+        Ok(config)
+    }
+}
+
+/// The commands that the socket takes.
+struct GatewayCommands {
+    host: Host,
+    reload: Reload,
+}
+
+impl GatewayCommands {
+    async fn reload(&self) -> Result<ReloadReport, ConfigErrors> {
+        let config = self.reload.load()?;
+        self.host.reload(config).await
+    }
+}
+
+impl SocketCommands for GatewayCommands {
+    fn run<'a>(&'a self, command: &'a str) -> BoxFuture<'a, String> {
+        Box::pin(async move {
+            let answer = match command {
+                "reload" => match self.reload().await {
+                    Ok(report) => json!({ "summary": summary(&report) }),
+                    Err(error) => json!({ "error": error.to_string() }),
+                },
+                _ => json!({ "error": format!("the gateway has no command {command:?}") }),
+            };
+            answer.to_string()
+        })
+    }
+}
+
+/// What a reload did, in one line.
+fn summary(report: &ReloadReport) -> String {
+    let names = |verb: &str, servers: &[ServerName]| {
+        let names: Vec<_> = servers.iter().map(ServerName::as_str).collect();
+        (!names.is_empty()).then(|| format!("{verb} {}", names.join(", ")))
+    };
+    let done: Vec<_> = [
+        names("added", &report.added),
+        names("restarted", &report.restarted),
+        names("stopped", &report.stopped),
+        names("adjusted", &report.adjusted),
+        names("removed", &report.removed),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let waiting = report.pending.iter().map(|change| match &change.server {
+        Some(server) => format!("{server} waits: {}", change.reason),
+        None => format!("waiting: {}", change.reason),
+    });
+    let parts: Vec<_> = done.into_iter().chain(waiting).collect();
+    match parts.is_empty() {
+        true => "nothing has changed".to_owned(),
+        false => parts.join("; "),
+    }
+}

@@ -1,0 +1,91 @@
+//! `token`: makes, lists and revokes the tokens of clients that connect to the gateway over HTTP.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use switchboard_gateway::tokens::{ClientTokens, TokenError};
+
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::paths::Paths;
+
+/// Arguments of `token`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A client sends its token as `Authorization: Bearer TOKEN`. Its name is what `client = \"NAME\"` in a rule means. Only a digest is stored: a lost token is revoked and made anew.
+
+Examples:
+  switchboard token new codex        prints the token, once
+  switchboard token list
+  switchboard token revoke codex     a running gateway refuses it within a second")]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    action: TokenAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum TokenAction {
+    /// Make a token for a client and print it
+    New {
+        /// Name of the client, such as codex
+        name: String,
+    },
+    /// List the clients that have a token
+    List,
+    /// Revoke the token of a client
+    Revoke {
+        /// Name of the client
+        name: String,
+    },
+}
+
+pub(crate) fn run(options: &Options, args: &TokenArgs) -> Result<u8, Failure> {
+    let tokens = ClientTokens::new(&Paths::find()?.state);
+    match &args.action {
+        TokenAction::New { name } => {
+            let token = tokens.create(name).map_err(failure)?;
+            if options.json {
+                output::print_json(&json!({ "client": name, "token": token }).to_string())?;
+            } else {
+                output::print(&format!("{token}\n"))?;
+            }
+        }
+        TokenAction::List => {
+            let list = tokens.list().map_err(failure)?;
+            if options.json {
+                let clients: Vec<_> = list
+                    .iter()
+                    .map(|(name, token)| json!({ "client": name, "created": token.created_unix_s }))
+                    .collect();
+                output::print_json(&json!({ "tokens": clients }).to_string())?;
+            } else if list.is_empty() {
+                output::print(
+                    "no client has a token; make one with `switchboard token new NAME`\n",
+                )?;
+            } else {
+                let lines: String = list.keys().map(|name| format!("{name}\n")).collect();
+                output::print(&lines)?;
+            }
+        }
+        TokenAction::Revoke { name } => {
+            tokens.revoke(name).map_err(failure)?;
+            if options.json {
+                output::print_json(&json!({ "client": name, "revoked": true }).to_string())?;
+            } else {
+                output::print(&format!("the token of client \"{name}\" was revoked\n"))?;
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn failure(error: TokenError) -> Failure {
+    let failure = Failure::new(Code::Usage, error.to_string());
+    match error {
+        TokenError::Exists(name) => failure.hint(format!(
+            "to replace it: `switchboard token revoke {name}`, then `switchboard token new {name}`"
+        )),
+        TokenError::Unknown(_) => failure.hint("`switchboard token list` shows who has one"),
+        _ => failure,
+    }
+}

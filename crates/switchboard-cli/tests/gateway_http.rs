@@ -1,0 +1,15 @@
+//! The gateway over HTTP: the real program, real sockets, clients of both eras, and requests that
+//! must be refused.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+/// A client that speaks HTTP by hand.
+#[path = "gateway_http/client.rs"]
+mod client;
+/// Sessions, streams, both eras.
+#[path = "gateway_http/protocol.rs"]
+mod protocol;
+/// T19, T20, T21, T36: requests that are refused and run nothing.
+#[path = "gateway_http/refusals.rs"]
+mod refusals;

@@ -1,0 +1,218 @@
+//! What works over HTTP: calls in both eras, one server under its own names, streams that are
+//! resumed, HTTP+SSE, draining, and the commands beside `serve`.
+
+use std::io::{BufRead, BufReader, Read};
+
+use serde_json::{Value, json};
+
+use super::client::{Answer, Gateway, initialize, modern, request};
+
+#[test]
+fn a_legacy_client_lists_and_calls_and_ends_its_session() {
+    let gateway = Gateway::start();
+    assert_eq!(gateway.printed.lines().count(), 1, "{}", gateway.printed);
+    let session = gateway.initialize("/mcp");
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let call = request(
+        7,
+        "tools/call",
+        json!({"name": echo, "arguments": {"message": "hi"}}),
+    );
+    let answer = gateway.send("POST", "/mcp", &headers, &call);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.json()["id"], 7);
+    assert_eq!(answer.json()["result"]["content"][0]["text"], "hi");
+    gateway.assert_calls(1);
+
+    assert_eq!(gateway.send("DELETE", "/mcp", &headers, "").status, 200);
+    let after = gateway.send("POST", "/mcp", &headers, &call);
+    assert_eq!(after.status, 404, "{after:?}");
+    gateway.assert_calls(1);
+}
+
+#[test]
+fn a_modern_client_needs_no_session_and_its_headers_must_agree_with_its_body() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let version = ("MCP-Protocol-Version", "2026-07-28");
+    let discover = request(1, "server/discover", modern(json!({})));
+    let method = ("Mcp-Method", "server/discover");
+    let answer = gateway.send("POST", "/mcp", &[version, method], &discover);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let versions = answer.json()["result"]["supportedVersions"].clone();
+    assert!(versions.as_array().unwrap().contains(&json!("2026-07-28")));
+
+    let params = modern(json!({"name": echo, "arguments": {"message": "hi"}}));
+    let call = request(2, "tools/call", params);
+    let method = ("Mcp-Method", "tools/call");
+    let named = ("Mcp-Name", echo.as_str());
+    let answer = gateway.send("POST", "/mcp", &[version, method, named], &call);
+    assert_eq!(
+        answer.json()["result"]["content"][0]["text"],
+        "hi",
+        "{answer:?}"
+    );
+    assert_eq!(answer.header("mcp-session-id"), None);
+
+    gateway.assert_calls(1);
+    for wrong in [
+        &[version, method][..],
+        &[version, method, ("Mcp-Name", "other")],
+        &[version, named, ("Mcp-Method", "tools/list")],
+        &[method, named, ("MCP-Protocol-Version", "2025-11-25")],
+        &[method, named],
+    ] {
+        let answer = gateway.send("POST", "/mcp", wrong, &call);
+        let code = answer.json()["error"]["code"].clone();
+        assert_eq!((answer.status, code), (400, json!(-32020)), "{wrong:?}");
+    }
+    let unknown = request(3, "no/such", modern(json!({})));
+    let answer = gateway.send(
+        "POST",
+        "/mcp",
+        &[version, ("Mcp-Method", "no/such")],
+        &unknown,
+    );
+    let code = answer.json()["error"]["code"].clone();
+    assert_eq!((answer.status, code), (404, json!(-32601)));
+    let future = discover.replace("2026-07-28", "2031-01-01");
+    let version = ("MCP-Protocol-Version", "2031-01-01");
+    let method = ("Mcp-Method", "server/discover");
+    let answer = gateway.send("POST", "/mcp", &[version, method], &future);
+    let code = answer.json()["error"]["code"].clone();
+    assert_eq!((answer.status, code), (400, json!(-32022)));
+    for verb in ["GET", "DELETE"] {
+        let version = ("MCP-Protocol-Version", "2026-07-28");
+        assert_eq!(gateway.send(verb, "/mcp", &[version], "").status, 405);
+    }
+    gateway.assert_calls(1);
+}
+
+#[test]
+fn one_server_is_offered_under_its_own_names() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp/demo");
+    let echo = gateway.tool("/mcp/demo", &session, "echo");
+    assert_eq!(echo, "echo");
+    let call = request(
+        7,
+        "tools/call",
+        json!({"name": echo, "arguments": {"message": "hi"}}),
+    );
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    let answer = gateway.send("POST", "/mcp/demo", &headers, &call);
+    assert_eq!(
+        answer.json()["result"]["content"][0]["text"],
+        "hi",
+        "{answer:?}"
+    );
+    // A session is for what it was opened for.
+    assert_eq!(gateway.send("POST", "/mcp", &headers, &call).status, 404);
+    let unknown = gateway.send("POST", "/mcp/nobody", &[], &initialize("2025-11-25"));
+    assert_eq!(unknown.status, 404);
+}
+
+/// A call with progress is a stream of events with ids; a client that lost its connection gets the
+/// rest with Last-Event-ID.
+#[test]
+fn a_stream_that_was_cut_is_resumed_where_it_ended() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let slow = gateway.tool("/mcp", &session, "slow");
+    let params = json!({
+        "name": slow,
+        "arguments": {"seconds": 1, "steps": 4},
+        "_meta": {"progressToken": "p"},
+    });
+    let mut headers = gateway.headers();
+    headers.push(("Mcp-Session-Id".into(), session.clone()));
+    let call = request(9, "tools/call", params);
+    let stream = gateway.open("POST", "/mcp", &headers, &call);
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let first = lines
+        .find(|line| line.contains("notifications/progress"))
+        .unwrap();
+    let first: Value = serde_json::from_str(first.strip_prefix("data: ").unwrap()).unwrap();
+    drop(lines);
+    assert_eq!(first["params"]["progressToken"], "p");
+
+    let resume = [
+        ("Mcp-Session-Id", session.as_str()),
+        ("Last-Event-ID", "1-1"),
+    ];
+    let answer = gateway.send("GET", "/mcp", &resume, "");
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    let events = answer.events();
+    assert_eq!(events.last().unwrap()["id"], 9, "{events:?}");
+    assert!(events.last().unwrap()["result"].is_object(), "{events:?}");
+    assert!(!events.contains(&first), "what was read is not sent again");
+    gateway.assert_calls(1);
+    let unknown = [
+        ("Mcp-Session-Id", session.as_str()),
+        ("Last-Event-ID", "99-1"),
+    ];
+    assert_eq!(gateway.send("GET", "/mcp", &unknown, "").status, 400);
+}
+
+#[test]
+fn the_older_transport_works_under_sse() {
+    let gateway = Gateway::start();
+    let stream = gateway.open("GET", "/sse", &gateway.headers(), "");
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let mut next = |prefix: &str| {
+        let line = lines.find(|line| line.starts_with(prefix)).unwrap();
+        line[prefix.len()..].to_owned()
+    };
+    let endpoint = next("data: ");
+    assert!(endpoint.starts_with("/message?sessionId="), "{endpoint}");
+    let accepted = gateway.send("POST", &endpoint, &[], &initialize("2024-11-05"));
+    assert_eq!(accepted.status, 202);
+    let answer: Value = serde_json::from_str(&next("data: ")).unwrap();
+    assert_eq!(answer["result"]["protocolVersion"], "2024-11-05");
+    let ping = gateway.send("POST", &endpoint, &[], &request(4, "ping", json!({})));
+    assert_eq!(ping.status, 202);
+    let answer: Value = serde_json::from_str(&next("data: ")).unwrap();
+    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 4, "result": {}}));
+}
+
+/// SIGTERM: a call in flight is answered, the GET stream ends, nothing is left.
+#[test]
+fn sigterm_drains() {
+    let mut gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let slow = gateway.tool("/mcp", &session, "slow");
+    let mut headers = gateway.headers();
+    headers.push(("Mcp-Session-Id".into(), session));
+    let mut listening = gateway.open("GET", "/mcp", &headers, "");
+    let mut first = [0; 12];
+    listening.read_exact(&mut first).unwrap();
+    let call = request(
+        9,
+        "tools/call",
+        json!({
+            "name": slow,
+            "arguments": {"seconds": 2, "steps": 2},
+            "_meta": {"progressToken": "p"},
+        }),
+    );
+    let calling = gateway.open("POST", "/mcp", &headers, &call);
+    let mut calling = BufReader::new(calling);
+    let mut line = String::new();
+    while !line.contains("notifications/progress") {
+        line.clear();
+        assert_ne!(
+            calling.read_line(&mut line).unwrap(),
+            0,
+            "the stream ended early"
+        );
+    }
+    let pid = nix::unistd::Pid::from_raw(gateway.pid());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let mut rest = String::new();
+    calling.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("\"result\""), "{rest}");
+    Answer::read(&mut listening);
+    assert_eq!(gateway.wait(), Some(143));
+}

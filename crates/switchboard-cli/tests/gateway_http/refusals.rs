@@ -1,0 +1,227 @@
+//! Requests that the gateway refuses: each gets its status and a sentence, and runs nothing.
+
+use std::io::{Read, Write};
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::client::{Answer, Gateway, PATIENCE, initialize, request};
+
+/// T19: without its own token a client gets 401 and a sentence, on every path of the protocol.
+#[test]
+fn t19_a_wrong_token_is_refused_and_runs_nothing() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let call = request(
+        1,
+        "tools/call",
+        json!({"name": echo, "arguments": {"message": "x"}}),
+    );
+    let good = format!("Bearer {}", gateway.token);
+    let longer = format!("{good}x");
+    for (method, path) in [
+        ("POST", "/mcp"),
+        ("GET", "/mcp"),
+        ("DELETE", "/mcp"),
+        ("POST", "/mcp/demo"),
+        ("GET", "/sse"),
+        ("POST", "/message?sessionId=x"),
+    ] {
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer CANARY",
+            "Basic dTpw",
+            good.strip_suffix(|_| true).unwrap(),
+            &longer,
+        ] {
+            let headers = [
+                ("Authorization", wrong),
+                ("Mcp-Session-Id", session.as_str()),
+            ];
+            let answer = gateway.send(method, path, &headers, &call);
+            assert_eq!(answer.status, 401, "{method} {path} {wrong:?}");
+            let challenge = answer.header("www-authenticate").unwrap();
+            assert!(challenge.starts_with("Bearer "), "{challenge}");
+            let message = answer.json()["error"]["message"].to_string();
+            assert!(message.contains("switchboard token new"), "{message}");
+        }
+    }
+    let revoked = gateway.home.run(&["token", "revoke", "tester"]);
+    assert_eq!(revoked.code, Some(0), "{revoked:?}");
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    let deadline = Instant::now() + PATIENCE;
+    while gateway
+        .send("POST", "/mcp", &headers, &request(2, "ping", json!({})))
+        .status
+        != 401
+    {
+        assert!(Instant::now() < deadline, "a revoked token is still taken");
+    }
+    gateway.assert_calls(0);
+}
+
+/// T19: the client's token goes to no server: it is not in what the server received.
+#[test]
+fn t19_the_clients_token_goes_to_no_server() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let whoami = gateway.tool("/mcp", &session, "echo");
+    let call = request(
+        1,
+        "tools/call",
+        json!({"name": whoami, "arguments": {"message": "x"}}),
+    );
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    assert_eq!(gateway.send("POST", "/mcp", &headers, &call).status, 200);
+    gateway.assert_calls(1);
+    let record = std::fs::read_to_string(gateway.home.path("received.jsonl")).unwrap();
+    assert!(record.contains("tools/call"), "{record}");
+    assert!(!record.contains(&gateway.token));
+}
+
+/// T20: a web page whose name was made to point here, and a foreign page, are refused on every
+/// path, with and without a token.
+#[test]
+fn t20_foreign_hosts_and_origins_are_refused_on_every_path() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let call = request(
+        1,
+        "tools/call",
+        json!({"name": echo, "arguments": {"message": "x"}}),
+    );
+    let bearer = format!("Bearer {}", gateway.token);
+    for (method, path) in [
+        ("POST", "/mcp"),
+        ("GET", "/mcp"),
+        ("POST", "/mcp/demo"),
+        ("GET", "/sse"),
+        ("POST", "/message"),
+        ("GET", "/"),
+        ("GET", "/metrics"),
+        ("GET", "/healthz"),
+        ("OPTIONS", "/mcp"),
+    ] {
+        for token in [bearer.as_str(), ""] {
+            for foreign in [
+                ("Host", "evil.example"),
+                ("Host", "127.0.0.1.evil.example"),
+                ("Origin", "http://evil.example"),
+                ("Origin", "null"),
+                ("Origin", "https://127.0.0.1.evil.example"),
+            ] {
+                let headers = [
+                    ("Authorization", token),
+                    ("Mcp-Session-Id", session.as_str()),
+                    foreign,
+                ];
+                let answer = gateway.send(method, path, &headers, &call);
+                assert_eq!(answer.status, 403, "{method} {path} {foreign:?}");
+                assert_eq!(answer.header("access-control-allow-origin"), None);
+            }
+        }
+    }
+    gateway.assert_calls(0);
+}
+
+/// T20: only this machine can connect unless a host name says otherwise.
+#[test]
+fn t20_another_address_than_loopback_needs_a_host_name() {
+    let gateway = Gateway::start();
+    let refused = gateway.home.run(&["serve", "--http", "0.0.0.0:0"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--allow-host"), "{refused:?}");
+}
+
+/// T21, T36: another client's session, one that was tampered with at any byte, and an unknown one
+/// are 404, never 401, and run nothing.
+#[test]
+fn t21_t36_a_foreign_or_tampered_session_is_unknown() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let call = request(
+        1,
+        "tools/call",
+        json!({"name": echo, "arguments": {"message": "x"}}),
+    );
+    let other = gateway.home.run(&["token", "new", "other"]);
+    let other = format!("Bearer {}", other.stdout.trim_end());
+    for method in ["POST", "GET", "DELETE"] {
+        let headers = [
+            ("Authorization", other.as_str()),
+            ("Mcp-Session-Id", session.as_str()),
+        ];
+        let answer = gateway.send(method, "/mcp", &headers, &call);
+        assert_eq!(answer.status, 404, "{method}: {answer:?}");
+    }
+    for index in 0..session.len() {
+        let mut tampered = session.clone();
+        let replacement = if &session[index..=index] == "A" {
+            "B"
+        } else {
+            "A"
+        };
+        tampered.replace_range(index..=index, replacement);
+        let headers = [("Mcp-Session-Id", tampered.as_str())];
+        let answer = gateway.send("POST", "/mcp", &headers, &call);
+        assert_eq!(answer.status, 404, "{tampered}");
+    }
+    gateway.assert_calls(0);
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    assert_eq!(gateway.send("POST", "/mcp", &headers, &call).status, 200);
+    gateway.assert_calls(1);
+}
+
+/// T20: what is too large or too slow is refused, and the gateway goes on.
+#[test]
+fn t20_oversized_and_slow_requests_are_refused() {
+    let gateway = Gateway::start();
+    // A body that says it is larger than the limit is not even read.
+    let mut stream = gateway.connect();
+    let mut head = String::from("POST /mcp HTTP/1.1\r\n");
+    for (name, value) in gateway.headers() {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    let declared = format!(
+        "{head}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        65 << 20
+    );
+    stream.write_all(declared.as_bytes()).unwrap();
+    let answer = Answer::read(&mut stream);
+    assert_eq!(answer.status, 413, "{answer:?}");
+    // One that does not say it is cut off at the limit.
+    let mut stream = gateway.connect();
+    stream
+        .write_all(
+            format!("{head}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n").as_bytes(),
+        )
+        .unwrap();
+    let piece = format!("100000\r\n{}\r\n", " ".repeat(1 << 20));
+    while stream.write_all(piece.as_bytes()).is_ok() {}
+
+    // A hundred thousand headers.
+    let mut stream = gateway.connect();
+    let many = head.clone() + &"X-Filler: x\r\n".repeat(100_000) + "\r\n";
+    let _ = stream.write_all(many.as_bytes());
+    let answer = Answer::read(&mut stream);
+    assert!(matches!(answer.status, 0 | 431), "{answer:?}");
+
+    // A head that comes one byte a second, and a body that never comes.
+    let mut slow_head = gateway.connect();
+    slow_head.write_all(head.as_bytes()).unwrap();
+    let mut slow_body = gateway.connect();
+    let waiting = format!("{head}Content-Length: 100\r\n\r\n{{");
+    slow_body.write_all(waiting.as_bytes()).unwrap();
+    let mut end = Vec::new();
+    let _ = slow_head.read_to_end(&mut end);
+    let answer = Answer::read(&mut slow_body);
+    assert_eq!(answer.status, 408, "{answer:?}");
+
+    let answer = gateway.send("POST", "/mcp", &[], &initialize("2025-11-25"));
+    assert_eq!(answer.status, 200);
+    gateway.assert_calls(0);
+}

@@ -1,0 +1,226 @@
+//! The HTTP edge: Streamable HTTP in both eras under `/mcp` and `/mcp/NAME`, HTTP+SSE under `/sse`,
+//! and the routes that are mounted beside them.
+//!
+//! `connection` serves one connection, with its limits. Each request passes `admission` first.
+//! `post` handles the messages of `/mcp`, `mirror` compares the headers of modern ones, `sessions`
+//! holds the sessions of legacy clients, `events` their streams; `sse` is the older transport.
+//! `routes` is where other pages are mounted.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::closed;
+use crate::cluster::Cluster;
+use crate::gateway::{Gateway, ServerSelection};
+use crate::tokens::ClientTokens;
+
+/// Which requests are admitted.
+mod admission;
+/// The bodies of responses.
+mod body;
+/// One connection.
+mod connection;
+/// Messages as events, and streams that can be resumed.
+mod events;
+/// What a modern request says in its headers and in its body.
+mod mirror;
+/// One POST to `/mcp`.
+mod post;
+/// Responses.
+mod response;
+/// Routes beside those of the protocol.
+mod routes;
+/// Sessions of legacy clients.
+mod sessions;
+/// HTTP+SSE.
+mod sse;
+/// The bytes of a connection.
+mod stall;
+
+pub use body::HttpBody;
+pub use routes::{HttpRequest, HttpRoutes, NoRoutes};
+
+use admission::Admission;
+use sessions::HttpSessions;
+
+/// How long calls may go on after the edge began to close.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often unused sessions are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// After a failed accept (no file descriptors left), this long passes before the next.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the edge is made with.
+pub struct HttpEdgeSettings {
+    /// The tokens of clients.
+    pub tokens: ClientTokens,
+    /// The servers that are offered under `/mcp`.
+    pub selection: ServerSelection,
+    /// Seals session ids.
+    pub cluster: Arc<dyn Cluster>,
+    /// The routes beside those of the protocol.
+    pub routes: Arc<dyn HttpRoutes>,
+    /// Names in `Host` that mean this gateway, besides those of the loopback interface.
+    pub hosts: Vec<String>,
+    /// Origins whose web pages may send requests, besides our own.
+    pub origins: Vec<String>,
+    /// The limits.
+    pub limits: HttpLimits,
+}
+
+/// What one client may use of the edge.
+#[derive(Debug, Clone)]
+pub struct HttpLimits {
+    /// Connections at the same time; more wait.
+    pub max_connections: usize,
+    /// Headers of a request.
+    pub max_headers: usize,
+    /// Bytes of a request's head.
+    pub max_head_bytes: usize,
+    /// Bytes of a request's body.
+    pub max_body_bytes: usize,
+    /// How long the head of a request may take; also how long a connection may be idle.
+    pub head_timeout: Duration,
+    /// How long the body of a request may take.
+    pub body_timeout: Duration,
+    /// How long a client may not read what is sent to it.
+    pub write_timeout: Duration,
+    /// Sessions of legacy clients; beyond them, the one that was not used for the longest time ends.
+    pub max_sessions: usize,
+    /// A session that was not used for this time ends.
+    pub session_timeout: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            max_connections: 1024,
+            max_headers: 100,
+            max_head_bytes: 64 << 10,
+            max_body_bytes: 64 << 20,
+            head_timeout: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            max_sessions: 1024,
+            session_timeout: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// A running edge. Dropping it ends all connections at once; [`close`](Self::close) drains them.
+#[derive(Debug)]
+pub struct HttpEdge {
+    address: SocketAddr,
+    closing: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+}
+
+/// What all connections share.
+struct HttpState {
+    gateway: Gateway,
+    selection: ServerSelection,
+    admission: Admission,
+    cluster: Arc<dyn Cluster>,
+    routes: Arc<dyn HttpRoutes>,
+    limits: HttpLimits,
+    sessions: HttpSessions,
+    /// True once the edge closes.
+    closing: watch::Receiver<bool>,
+}
+
+impl HttpEdge {
+    /// Serves clients on a listener.
+    pub fn serve(
+        gateway: Gateway,
+        listener: TcpListener,
+        settings: HttpEdgeSettings,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let HttpEdgeSettings {
+            tokens,
+            selection,
+            cluster,
+            routes,
+            hosts,
+            origins,
+            limits,
+        } = settings;
+        let (closing, is_closing) = watch::channel(false);
+        let state = Arc::new(HttpState {
+            gateway,
+            selection,
+            admission: Admission::new(tokens, address.ip(), &hosts, &origins),
+            sessions: HttpSessions::new(limits.max_sessions),
+            cluster,
+            routes,
+            limits,
+            closing: is_closing,
+        });
+        let serving = tokio::spawn(accept(state, listener));
+        Ok(Self {
+            address,
+            closing,
+            serving,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts nothing more, ends streams that have no end of their own, and waits for calls, for
+    /// ten seconds at most.
+    pub async fn close(mut self) {
+        self.closing.send_replace(true);
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, &mut self.serving).await;
+    }
+}
+
+impl Drop for HttpEdge {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// Accepts connections until the edge closes, then waits for those that are open.
+async fn accept(state: Arc<HttpState>, listener: TcpListener) {
+    let room = Arc::new(Semaphore::new(state.limits.max_connections));
+    let mut closing = state.closing.clone();
+    let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let accepted = async {
+            let permit = room.clone().acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        tokio::select! {
+            () = closed(&mut closing) => break,
+            _ = sweep.tick() => state.sessions.end_unused(state.limits.session_timeout),
+            (permit, accepted) = accepted => match accepted {
+                Ok((stream, peer)) => {
+                    let state = state.clone();
+                    connections.spawn(async move {
+                        connection::serve(&state, stream, peer).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!("cannot accept a connection: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}

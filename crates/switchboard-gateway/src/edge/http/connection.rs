@@ -1,0 +1,263 @@
+//! One connection: limits on heads and bodies, then each request to its route.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use switchboard::ServerName;
+use tokio::net::TcpStream;
+
+use super::stall::WriteDeadline;
+use super::{HttpBody, HttpRequest, HttpState, closed, post, response, sessions, sse};
+use crate::gateway::ServerSelection;
+use crate::principal::Principal;
+use crate::refusal::{Refusal, RefusalReason};
+
+/// Serves one connection to its end.
+pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: SocketAddr) {
+    // A response is one small packet, which must not wait for another.
+    let _ = stream.set_nodelay(true);
+    let limits = &state.limits;
+    let read_count = Arc::new(AtomicU64::new(0));
+    let stream = WriteDeadline::new(stream, limits.write_timeout, read_count.clone());
+    // What was read when the last request was handled: an idle connection has read no more.
+    let handled_count = AtomicU64::new(0);
+    let service = service_fn(|request: Request<Incoming>| {
+        let (read_count, handled_count) = (&read_count, &handled_count);
+        async move {
+            let response = respond(state, peer, request).await;
+            handled_count.store(read_count.load(Ordering::Relaxed), Ordering::Relaxed);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_timeout)
+        .max_headers(limits.max_headers)
+        .max_buf_size(limits.max_head_bytes)
+        .half_close(false)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let mut closing = state.closing.clone();
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = closed(&mut closing) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    let Err(error) = ended else { return };
+    let reason = if error.is_parse_too_large() {
+        RefusalReason::OversizedHeaders
+    } else if error.is_timeout() {
+        let is_idle = handled_count.load(Ordering::Relaxed) == read_count.load(Ordering::Relaxed);
+        if is_idle {
+            return;
+        }
+        RefusalReason::TooSlow
+    } else {
+        tracing::debug!("a connection of {peer} ended: {error}");
+        return;
+    };
+    state.refused(reason, peer, None, "");
+}
+
+/// Leads a request to its route.
+async fn respond(
+    state: &Arc<HttpState>,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Response<HttpBody> {
+    let path = request.uri().path();
+    if let Err(reason) = state.admission.check_source(request.headers()) {
+        state.refused(reason, peer, None, path);
+        return response::refused(reason);
+    }
+    let Some((transport, rest)) = Transport::of_path(path) else {
+        return mounted(state, request).await;
+    };
+    let principal = match state.admission.authenticate(request.headers()) {
+        Ok(principal) => principal,
+        Err(reason) => {
+            state.refused(reason, peer, None, path);
+            return response::refused(reason);
+        }
+    };
+    let Some(selection) = state.selection(rest) else {
+        return response::not_found("no server has this name; see `switchboard status`");
+    };
+    let exchange = HttpExchange {
+        state,
+        peer,
+        principal,
+        selection,
+        request,
+    };
+    match (transport, exchange.request.method()) {
+        (Transport::Streamable, &Method::POST) => post::handle(exchange).await,
+        (Transport::Streamable, &Method::GET) => sessions::listen(&exchange),
+        (Transport::Streamable, &Method::DELETE) => sessions::end(&exchange),
+        (Transport::Streamable, _) => response::method_not_allowed("GET, POST, DELETE"),
+        (Transport::Sse, &Method::GET) => sse::open(&exchange),
+        (Transport::Sse, _) => response::method_not_allowed("GET"),
+        (Transport::SseMessage, &Method::POST) => sse::post(exchange).await,
+        (Transport::SseMessage, _) => response::method_not_allowed("POST"),
+    }
+}
+
+/// The transports of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Streamable,
+    Sse,
+    SseMessage,
+}
+
+impl Transport {
+    /// The transport of a path, and what follows it: nothing, or the name of a server.
+    fn of_path(path: &str) -> Option<(Self, &str)> {
+        if path == sse::MESSAGE_PATH {
+            return Some((Self::SseMessage, ""));
+        }
+        let prefixes = [("/mcp", Self::Streamable), ("/sse", Self::Sse)];
+        prefixes.into_iter().find_map(|(prefix, transport)| {
+            let rest = path.strip_prefix(prefix)?;
+            match rest.strip_prefix('/') {
+                Some(name) => Some((transport, name)),
+                None => rest.is_empty().then_some((transport, "")),
+            }
+        })
+    }
+}
+
+/// A request of an authenticated client.
+pub(super) struct HttpExchange<'a> {
+    pub(super) state: &'a Arc<HttpState>,
+    pub(super) peer: SocketAddr,
+    pub(super) principal: Principal,
+    pub(super) selection: ServerSelection,
+    pub(super) request: Request<Incoming>,
+}
+
+impl HttpExchange<'_> {
+    pub(super) fn headers(&self) -> &HeaderMap {
+        self.request.headers()
+    }
+
+    /// Reports that the request is refused.
+    pub(super) fn refused(&self, reason: RefusalReason) {
+        let principal = Some(&self.principal);
+        let path = self.request.uri().path();
+        self.state.refused(reason, self.peer, principal, path);
+    }
+
+    /// The body of the request; the error is the response.
+    pub(super) async fn read_body(&mut self) -> Result<Bytes, Response<HttpBody>> {
+        let limits = &self.state.limits;
+        let body = self.request.body_mut();
+        let read = read_body(body, limits.max_body_bytes, limits.body_timeout).await;
+        read.map_err(|fault| {
+            let (reason, status, message) = match fault {
+                BodyFault::TooLarge => (
+                    RefusalReason::OversizedBody,
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    format!("the body has more than {} bytes", limits.max_body_bytes),
+                ),
+                BodyFault::TooSlow => (
+                    RefusalReason::TooSlow,
+                    StatusCode::REQUEST_TIMEOUT,
+                    format!("the body took longer than {:?}", limits.body_timeout),
+                ),
+                BodyFault::Broken => {
+                    let message = "the body cannot be read";
+                    return response::invalid_request(StatusCode::BAD_REQUEST, message);
+                }
+            };
+            self.refused(reason);
+            response::invalid_request(status, &message)
+        })
+    }
+}
+
+enum BodyFault {
+    TooLarge,
+    TooSlow,
+    Broken,
+}
+
+async fn read_body(
+    body: &mut Incoming,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Bytes, BodyFault> {
+    use hyper::body::Body;
+    if body.size_hint().lower() > limit as u64 {
+        return Err(BodyFault::TooLarge);
+    }
+    let collected = tokio::time::timeout(timeout, Limited::new(body, limit).collect()).await;
+    match collected {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BodyFault::TooLarge),
+        Ok(Err(_)) => Err(BodyFault::Broken),
+        Err(_) => Err(BodyFault::TooSlow),
+    }
+}
+
+/// A route that is not of the protocol.
+async fn mounted(state: &HttpState, mut request: Request<Incoming>) -> Response<HttpBody> {
+    /// No page needs a form larger than this.
+    const MAX_FORM_BYTES: usize = 64 << 10;
+    let timeout = state.limits.body_timeout;
+    let Ok(body) = read_body(request.body_mut(), MAX_FORM_BYTES, timeout).await else {
+        let message = "the body is too large or too slow";
+        return response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message);
+    };
+    let principal = state.admission.authenticate(request.headers()).ok();
+    let (parts, _) = request.into_parts();
+    let request = HttpRequest {
+        method: parts.method,
+        uri: parts.uri,
+        headers: parts.headers,
+        body,
+        principal,
+        closing: state.closing.clone(),
+    };
+    let response = state.routes.respond(request).await;
+    response.unwrap_or_else(|| response::not_found("nothing is here; the protocol is at /mcp"))
+}
+
+impl HttpState {
+    /// The servers that a path names; `None` if there is no such server.
+    fn selection(&self, name: &str) -> Option<ServerSelection> {
+        if name.is_empty() {
+            return Some(self.selection.clone());
+        }
+        let server = self.gateway.host().server(name)?;
+        let name: ServerName = server.config.name.clone();
+        Some(ServerSelection::One(name))
+    }
+
+    fn refused(
+        &self,
+        reason: RefusalReason,
+        peer: SocketAddr,
+        principal: Option<&Principal>,
+        path: &str,
+    ) {
+        self.gateway.recorder().request_refused(&Refusal {
+            reason,
+            peer: Some(peer),
+            principal: principal.cloned(),
+            path: path.chars().take(200).collect(),
+        });
+    }
+}

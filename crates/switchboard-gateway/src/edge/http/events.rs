@@ -1,0 +1,219 @@
+//! Messages as server-sent events, on streams that a legacy client can resume.
+//!
+//! An [`EventStream`] numbers the messages of one queue and keeps the last of them; an
+//! [`EventReader`] is the connection that carries it. A client that resumes gets a new reader, and
+//! the old one ends.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::outbound::OutboundQueue;
+
+/// Of a stream that can be resumed, this much is kept, and always the last event.
+const MAX_KEPT_BYTES: usize = 256 << 10;
+
+/// How often a silent stream sends a comment, so that nobody on the way closes it.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How long a client waits before it resumes.
+pub(super) const RETRY_MS: u64 = 1000;
+
+/// Many small messages leave in pieces of this size.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The messages to one client in one order.
+#[derive(Debug)]
+pub(super) struct EventStream {
+    /// Its name in event ids; `None` for a stream that cannot be resumed.
+    number: Option<u64>,
+    queue: tokio::sync::Mutex<OutboundQueue>,
+    log: Mutex<EventLog>,
+    /// Counts readers. A reader that sees another number than its own ends.
+    reader: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct EventLog {
+    /// The number of the last event.
+    last: u64,
+    kept: VecDeque<(u64, Bytes)>,
+    kept_bytes: usize,
+    /// Whether the queue has ended.
+    has_ended: bool,
+}
+
+impl EventStream {
+    pub(super) fn new(number: Option<u64>, queue: OutboundQueue) -> Arc<Self> {
+        Arc::new(Self {
+            number,
+            queue: tokio::sync::Mutex::new(queue),
+            log: Mutex::default(),
+            reader: watch::Sender::new(0),
+        })
+    }
+
+    /// A connection that carries the stream from now on. It begins with `first`, then with the kept
+    /// events after number `after`, if that is given.
+    pub(super) fn read(self: &Arc<Self>, first: Vec<u8>, after: Option<u64>) -> EventReader {
+        let mut first = first;
+        if let Some(after) = after {
+            let log = self.log();
+            let missed = log.kept.iter().filter(|(number, _)| *number > after);
+            missed.for_each(|(_, event)| first.extend_from_slice(event));
+        }
+        let mut turn = 0;
+        self.reader.send_modify(|reader| {
+            *reader += 1;
+            turn = *reader;
+        });
+        EventReader {
+            stream: self.clone(),
+            turn,
+            turns: self.reader.subscribe(),
+            first,
+            closing: None,
+            on_end: None,
+        }
+    }
+
+    /// The event that names the place to resume from, which 2025-11-25 asks for.
+    pub(super) fn priming(&self) -> Vec<u8> {
+        let last = self.log().last;
+        self.number.map_or(Vec::new(), |number| {
+            format!("id: {number}-{last}\nretry: {RETRY_MS}\ndata:\n\n").into_bytes()
+        })
+    }
+
+    /// Ends the connection that carries the stream, and keeps the stream.
+    pub(super) fn interrupt(&self) {
+        self.reader.send_modify(|reader| *reader += 1);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.log().has_ended
+    }
+
+    /// Whether a connection carries it.
+    pub(super) fn has_reader(&self) -> bool {
+        self.reader.receiver_count() > 0
+    }
+
+    /// Numbers a message and appends its event.
+    pub(super) fn append(&self, events: &mut Vec<u8>, message: &[u8]) {
+        let begin = events.len();
+        let mut log = self.log();
+        if let Some(stream) = self.number {
+            log.last += 1;
+            let id = format!("id: {stream}-{}\n", log.last);
+            events.extend_from_slice(id.as_bytes());
+        }
+        events.extend_from_slice(b"event: message\ndata: ");
+        // A message is one line of JSON; a client's pretty-printed text could pass through us.
+        let lines = message.split(|byte| matches!(byte, b'\n' | b'\r'));
+        for (index, line) in lines.enumerate() {
+            events.extend_from_slice(if index == 0 { b"" } else { b"\ndata: " });
+            events.extend_from_slice(line);
+        }
+        events.extend_from_slice(b"\n\n");
+        if self.number.is_some() {
+            let event = Bytes::copy_from_slice(&events[begin..]);
+            let last = log.last;
+            log.kept_bytes += event.len();
+            log.kept.push_back((last, event));
+            while log.kept_bytes > MAX_KEPT_BYTES && log.kept.len() > 1 {
+                let dropped = log.kept.pop_front().map_or(0, |(_, event)| event.len());
+                log.kept_bytes -= dropped;
+            }
+        }
+    }
+
+    fn log(&self) -> MutexGuard<'_, EventLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The stream and the number in an event id of ours.
+pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
+    let (stream, number) = id.split_once('-')?;
+    Some((stream.parse().ok()?, number.parse().ok()?))
+}
+
+/// One connection that carries a stream.
+pub(super) struct EventReader {
+    stream: Arc<EventStream>,
+    turn: u64,
+    turns: watch::Receiver<u64>,
+    first: Vec<u8>,
+    /// Becomes true when the edge closes; set for streams that have no end of their own.
+    closing: Option<watch::Receiver<bool>>,
+    on_end: Option<OnEnd>,
+}
+
+/// Runs when the connection is gone, for whatever reason.
+struct OnEnd(Option<Box<dyn FnOnce() + Send>>);
+
+impl Drop for OnEnd {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            run();
+        }
+    }
+}
+
+impl EventReader {
+    pub(super) fn on_end(mut self, run: impl FnOnce() + Send + 'static) -> Self {
+        self.on_end = Some(OnEnd(Some(Box::new(run))));
+        self
+    }
+
+    pub(super) fn ends_on(mut self, closing: watch::Receiver<bool>) -> Self {
+        self.closing = Some(closing);
+        self
+    }
+
+    /// The next piece of the body; `None` at its end.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        if !self.first.is_empty() {
+            return Some(std::mem::take(&mut self.first).into());
+        }
+        if self.stream.has_ended() {
+            return None;
+        }
+        let is_replaced = self.turns.wait_for(|turn| *turn != self.turn);
+        tokio::select! {
+            biased;
+            _ = is_replaced => None,
+            piece = next_piece(&self.stream) => piece,
+            () = is_closing(&mut self.closing) => None,
+            () = tokio::time::sleep(KEEP_ALIVE) => Some(Bytes::from_static(b":\n\n")),
+        }
+    }
+}
+
+/// What waits in the queue, as events.
+async fn next_piece(stream: &EventStream) -> Option<Bytes> {
+    let mut queue = stream.queue.lock().await;
+    let Some(message) = queue.next().await else {
+        stream.log().has_ended = true;
+        return None;
+    };
+    let mut events = Vec::with_capacity(message.len() + 64);
+    stream.append(&mut events, &message);
+    while events.len() < PIECE_BYTES
+        && let Some(message) = queue.try_next()
+    {
+        stream.append(&mut events, &message);
+    }
+    Some(events.into())
+}
+
+async fn is_closing(closing: &mut Option<watch::Receiver<bool>>) {
+    match closing {
+        Some(closing) => _ = closing.wait_for(|closing| *closing).await,
+        None => std::future::pending().await,
+    }
+}

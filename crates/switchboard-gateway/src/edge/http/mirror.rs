@@ -1,0 +1,177 @@
+//! What a modern request says twice, in its headers and in its body: both must agree, so that
+//! whoever decides by the headers decides on what is run.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::HeaderMap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use switchboard::revision::{Era, Revision};
+
+use crate::reply::ErrorReply;
+
+/// The header of the revision, in both eras.
+pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
+
+const HEADER_MISMATCH: i64 = -32020;
+
+/// Around a value that no header can carry as it is.
+const ENCODED: (&str, &str) = ("=?base64?", "?=");
+
+/// The members of params that headers repeat.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct MirroredParams<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<MirroredMeta<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct MirroredMeta<'a> {
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<&'a RawValue>,
+}
+
+impl<'a> MirroredParams<'a> {
+    /// Reads params; whatever is no object has none of these members.
+    pub(super) fn read(params: Option<&'a str>) -> Self {
+        params
+            .and_then(|params| serde_json::from_str(params).ok())
+            .unwrap_or_default()
+    }
+
+    /// The revision that a modern request names in its body.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.meta.as_ref()?.version.as_deref()
+    }
+
+    /// Compares the headers of a modern request with its body, which must say what every modern
+    /// request says.
+    pub(super) fn check(&self, headers: &HeaderMap, method: &str) -> Result<(), ErrorReply> {
+        let missing = |key: &str| {
+            let message = format!("_meta[\"io.modelcontextprotocol/{key}\"] is missing");
+            ErrorReply::invalid_params(message)
+        };
+        let version = self.version().ok_or_else(|| missing("protocolVersion"))?;
+        expect(header(headers, VERSION_HEADER)?, VERSION_HEADER, version)?;
+        if Revision::parse_in(Era::Modern, version).is_none() {
+            // The response to it names the revisions that we speak.
+            return Ok(());
+        }
+        if self
+            .meta
+            .as_ref()
+            .is_none_or(|meta| meta.capabilities.is_none())
+        {
+            return Err(missing("clientCapabilities"));
+        }
+        expect(header(headers, "mcp-method")?, "mcp-method", method)?;
+        let name = match method {
+            "tools/call" | "prompts/get" => self.name,
+            "resources/read" => self.uri,
+            _ => return Ok(()),
+        };
+        let name: Cow<'_, str> = name
+            .and_then(|name| serde_json::from_str(name.get()).ok())
+            .unwrap_or_default();
+        let given = decode("mcp-name", header(headers, "mcp-name")?)?;
+        expect(&given, "mcp-name", &name)
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, ErrorReply> {
+    let value = headers
+        .get(name)
+        .ok_or_else(|| mismatch(format!("the header {name} is missing")))?;
+    value
+        .to_str()
+        .map_err(|_| mismatch(format!("the header {name} is not plain ASCII text")))
+}
+
+fn expect(given: &str, name: &str, expected: &str) -> Result<(), ErrorReply> {
+    if given == expected {
+        return Ok(());
+    }
+    Err(mismatch(format!(
+        "the header {name} is {given:?}, and the body has {expected:?}"
+    )))
+}
+
+fn decode<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, ErrorReply> {
+    let encoded = value
+        .strip_prefix(ENCODED.0)
+        .and_then(|value| value.strip_suffix(ENCODED.1));
+    let Some(encoded) = encoded else {
+        return Ok(value.into());
+    };
+    let bytes = BASE64_STANDARD.decode(encoded).ok();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    text.map(Cow::Owned)
+        .ok_or_else(|| mismatch(format!("the header {name} is not base64 of a text")))
+}
+
+fn mismatch(message: String) -> ErrorReply {
+    ErrorReply::new(HEADER_MISMATCH, message)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::reply;
+
+    fn check(pairs: &[(&'static str, &str)], method: &str, params: &str) -> Option<i64> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, value.parse().unwrap());
+        }
+        let params = MirroredParams::read(Some(params));
+        params.check(&headers, method).err().map(|fault| fault.code)
+    }
+
+    #[test]
+    fn headers_and_body_of_a_modern_request_must_agree() {
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+        let version = (VERSION_HEADER, "2026-07-28");
+        let call = format!(r#"{{"name":"Hello, 世界",{meta}}}"#);
+        let named = ("mcp-name", "=?base64?SGVsbG8sIOS4lueVjA==?=");
+        let method = ("mcp-method", "tools/call");
+        assert_eq!(check(&[version, method, named], "tools/call", &call), None);
+        for wrong in [
+            &[method, named][..],
+            &[(VERSION_HEADER, "2025-11-25"), method, named],
+            &[version, named],
+            &[version, ("mcp-method", "tools/list"), named],
+            &[version, method],
+            &[version, method, ("mcp-name", "hello")],
+            &[version, method, ("mcp-name", "=?base64?SGk?=")],
+        ] {
+            let code = check(wrong, "tools/call", &call);
+            assert_eq!(code, Some(HEADER_MISMATCH), "{wrong:?}");
+        }
+        for incomplete in [
+            "{}",
+            r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#,
+        ] {
+            let code = check(&[version, method, named], "tools/call", incomplete);
+            assert_eq!(code, Some(reply::INVALID_PARAMS), "{incomplete}");
+        }
+        let list = format!("{{{meta}}}");
+        let method = ("mcp-method", "tools/list");
+        assert_eq!(check(&[version, method], "tools/list", &list), None);
+        let read = format!(r#"{{"uri":"a://b",{meta}}}"#);
+        let method = ("mcp-method", "resources/read");
+        let named = ("mcp-name", "a://b");
+        assert_eq!(
+            check(&[version, method, named], "resources/read", &read),
+            None
+        );
+    }
+}

@@ -1,0 +1,284 @@
+//! One POST to `/mcp`: a message of either era. Its response is one JSON document where nothing but
+//! the response is sent, and an event stream otherwise.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use switchboard::wire::RequestId;
+
+use super::connection::HttpExchange;
+use super::events::EventStream;
+use super::mirror::{MirroredParams, VERSION_HEADER};
+use super::sessions::{self, HttpSession, SESSION_HEADER};
+use super::{HttpBody, response};
+use crate::client::Received;
+use crate::outbound::{Outbound, OutboundQueue};
+use crate::reply::{self, ErrorReply};
+
+/// A request without any message after this time gets an event stream, which can send comments and
+/// be resumed.
+const STREAM_AFTER: Duration = Duration::from_secs(2);
+
+/// The first revision without sessions. Revisions are dates, so later ones compare as greater.
+const FIRST_MODERN: &str = "2026-07-28";
+
+/// The members of a message that decide how it is handled.
+#[derive(Deserialize)]
+struct MessageHead<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+pub(super) async fn handle(mut exchange: HttpExchange<'_>) -> Response<HttpBody> {
+    if let Err(refusal) = check_content(exchange.headers()) {
+        return refusal;
+    }
+    let body = match exchange.read_body().await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let is_batch = body.trim_ascii_start().first() == Some(&b'[');
+    if is_batch {
+        return match sessions::of_request(&exchange) {
+            Ok(session) => in_session(&session, &body, true).await,
+            Err(refusal) => refusal,
+        };
+    }
+    let Ok(head) = serde_json::from_slice::<MessageHead<'_>>(&body) else {
+        return invalid(&body);
+    };
+    let params = MirroredParams::read(head.params.map(RawValue::get));
+    let is_modern = params.version().is_some() || is_modern_version(exchange.headers());
+    match head.method.as_deref() {
+        Some("initialize") if params.version().is_none() => initialize(&exchange, &body).await,
+        Some(method) if is_modern => modern(&exchange, method, head.id, &params, &body).await,
+        _ if is_modern && !exchange.headers().contains_key(SESSION_HEADER) => {
+            let message = "this revision has no responses of clients";
+            response::invalid_request(StatusCode::BAD_REQUEST, message)
+        }
+        _ => match sessions::of_request(&exchange) {
+            Ok(session) => in_session(&session, &body, false).await,
+            Err(refusal) => refusal,
+        },
+    }
+}
+
+fn check_content(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
+    const JSON: &str = "application/json";
+    let content_type = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let essence = content_type.and_then(|kind| kind.split(';').next());
+    if !essence.is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
+        return Err(response::edge_error(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the body must be application/json",
+        ));
+    }
+    if !accepts(headers, JSON) || !accepts(headers, "text/event-stream") {
+        return Err(response::edge_error(
+            StatusCode::NOT_ACCEPTABLE,
+            "the request must accept application/json and text/event-stream",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a client takes this kind of response; one that says nothing takes any.
+pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    let family = kind.split('/').next().unwrap_or("");
+    let is_accepted = |accepted: &str| {
+        let accepted = accepted.split(';').next().unwrap_or("").trim();
+        accepted.eq_ignore_ascii_case(kind)
+            || accepted == "*/*"
+            || accepted.strip_suffix("/*") == Some(family)
+    };
+    let values = headers.get_all(ACCEPT).iter();
+    let mut texts = values.filter_map(|value| value.to_str().ok());
+    !headers.contains_key(ACCEPT) || texts.any(|accepted| accepted.split(',').any(is_accepted))
+}
+
+/// Whether the header names a revision without sessions.
+pub(super) fn is_modern_version(headers: &HeaderMap) -> bool {
+    let version = headers.get(VERSION_HEADER);
+    version.is_some_and(|version| version.as_bytes() >= FIRST_MODERN.as_bytes())
+}
+
+fn invalid(body: &[u8]) -> Response<HttpBody> {
+    let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
+        Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
+        Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
+    };
+    response::error(StatusCode::BAD_REQUEST, &fault)
+}
+
+/// A message of a modern client. Its connection is its request: when that goes, the request ends.
+async fn modern(
+    exchange: &HttpExchange<'_>,
+    method: &str,
+    id: Option<&RawValue>,
+    params: &MirroredParams<'_>,
+    body: &Bytes,
+) -> Response<HttpBody> {
+    let Some(id) = id.filter(|id| id.get() != "null") else {
+        // The notifications of older revisions mean nothing without a session.
+        return response::accepted();
+    };
+    if let Err(fault) = params.check(exchange.headers(), method) {
+        let message = reply::error(Some(&request_id(id)), &fault);
+        return response::json(StatusCode::BAD_REQUEST, message);
+    }
+    if method == "initialize" {
+        let fault = ErrorReply::new(reply::METHOD_NOT_FOUND, "this revision has no initialize");
+        let message = reply::error(Some(&request_id(id)), &fault);
+        return response::json(StatusCode::NOT_FOUND, message);
+    }
+    // Nothing reaches a modern client but through its requests.
+    let (unused, unused_queue) = Outbound::channel();
+    let (outbound, mut queue) = Outbound::channel();
+    let gateway = &exchange.state.gateway;
+    let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
+    let client = gateway.connect(principal, selection, unused);
+    client.receive(body, &outbound);
+    drop(outbound);
+    let first = tokio::time::timeout(STREAM_AFTER, queue.next()).await;
+    let first = match first {
+        Ok(None) => return response::accepted(),
+        Ok(Some(message)) if reply::is_response(&message) => {
+            return response::json(status_of(&message), message);
+        }
+        Ok(first) => first,
+        Err(_) => None,
+    };
+    let stream = EventStream::new(None, queue);
+    let mut beginning = Vec::new();
+    if let Some(message) = first {
+        stream.append(&mut beginning, &message);
+    }
+    // Subscriptions have no end of their own.
+    let closing = (method == "subscriptions/listen").then(|| exchange.state.closing.clone());
+    let reader = stream
+        .read(beginning, None)
+        .on_end(move || drop((client, unused_queue)));
+    response::events(match closing {
+        Some(closing) => reader.ends_on(closing),
+        None => reader,
+    })
+}
+
+/// The status of a modern response: errors about the message itself are errors of HTTP too.
+fn status_of(response: &[u8]) -> StatusCode {
+    #[derive(Deserialize)]
+    struct ErrorResponse {
+        #[serde(default)]
+        error: Option<ErrorCode>,
+    }
+    #[derive(Deserialize)]
+    struct ErrorCode {
+        code: i64,
+    }
+    // Results are long and errors short: the first is not parsed for nothing.
+    let is_error = response[..response.len().min(400)]
+        .windows(8)
+        .any(|window| window == b"\"error\":");
+    let parsed = is_error.then(|| serde_json::from_slice::<ErrorResponse>(response).ok());
+    match parsed.flatten().and_then(|parsed| parsed.error) {
+        Some(ErrorCode { code: -32601 }) => StatusCode::NOT_FOUND,
+        Some(ErrorCode {
+            code: -32700 | -32600 | -32099..=-32020,
+        }) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// `initialize` opens a session.
+async fn initialize(exchange: &HttpExchange<'_>, body: &Bytes) -> Response<HttpBody> {
+    let state = exchange.state;
+    let session = state.new_session(&exchange.principal, &exchange.selection, true);
+    let (outbound, mut queue) = Outbound::channel();
+    session.client.receive(body, &outbound);
+    drop(outbound);
+    let Some(message) = queue.next().await else {
+        return response::accepted();
+    };
+    let mut response = response::json(StatusCode::OK, message);
+    if session.client.handshake().is_some() {
+        let id = state.open_session(&session);
+        let value = HeaderValue::from_str(&id).expect("a sealed text is ASCII");
+        let name = HeaderName::from_static(SESSION_HEADER);
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+/// A message of a legacy client. A lost connection does not cancel it.
+async fn in_session(
+    session: &Arc<HttpSession>,
+    body: &Bytes,
+    is_batch: bool,
+) -> Response<HttpBody> {
+    let (outbound, queue) = Outbound::channel();
+    let received = session.client.receive(body, &outbound);
+    drop(outbound);
+    match received {
+        Received::Accepted => return response::accepted(),
+        Received::Invalid => return invalid(body),
+        Received::Request => {}
+    }
+    let mut waiting = WaitingResponse {
+        session,
+        queue: Some(queue),
+    };
+    let first = match &mut waiting.queue {
+        Some(queue) if !is_batch => tokio::time::timeout(STREAM_AFTER, queue.next()).await.ok(),
+        _ => None,
+    };
+    let queue = waiting.queue.take().expect("only dropping it takes it");
+    match first {
+        // It was cancelled, so there is no response.
+        Some(None) => response::accepted(),
+        Some(Some(message)) if reply::is_response(&message) => {
+            response::json(StatusCode::OK, message)
+        }
+        first => {
+            let stream = session.open_stream(queue);
+            let mut beginning = session.beginning(&stream);
+            if let Some(message) = first.flatten() {
+                stream.append(&mut beginning, &message);
+            }
+            response::events(stream.read(beginning, None))
+        }
+    }
+}
+
+/// The queue of a request whose response is waited for. If the connection is lost meanwhile, the
+/// session keeps it: a lost connection is no cancellation in this era.
+struct WaitingResponse<'a> {
+    session: &'a HttpSession,
+    queue: Option<OutboundQueue>,
+}
+
+impl Drop for WaitingResponse<'_> {
+    fn drop(&mut self) {
+        if let Some(queue) = self.queue.take() {
+            self.session.open_stream(queue);
+        }
+    }
+}
+
+fn request_id(id: &RawValue) -> RequestId {
+    id.get().parse().map_or_else(
+        |_| RequestId::Other(id.get().parse().expect("it was parsed as JSON")),
+        RequestId::Number,
+    )
+}

@@ -1,0 +1,43 @@
+//! Routes beside those of the protocol: pages, health, metrics.
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Method, Response, Uri};
+use switchboard::BoxFuture;
+use tokio::sync::watch;
+
+use super::HttpBody;
+use crate::principal::Principal;
+
+/// A request for a path that is not of the protocol. `Host` and `Origin` were checked; whether its
+/// sender may have what it asks for is the route's decision.
+#[derive(Debug)]
+pub struct HttpRequest {
+    /// The method.
+    pub method: Method,
+    /// Path and query.
+    pub uri: Uri,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, of at most 64 KiB.
+    pub body: Bytes,
+    /// The client whose bearer token it carries, if it does. It opens no page.
+    pub principal: Option<Principal>,
+    /// Becomes true when the edge closes: streams must end then.
+    pub closing: watch::Receiver<bool>,
+}
+
+/// Responds to requests for other paths.
+pub trait HttpRoutes: Send + Sync {
+    /// The response, or `None` where nothing is at this path.
+    fn respond(&self, request: HttpRequest) -> BoxFuture<'_, Option<Response<HttpBody>>>;
+}
+
+/// No further routes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoRoutes;
+
+impl HttpRoutes for NoRoutes {
+    fn respond(&self, _: HttpRequest) -> BoxFuture<'_, Option<Response<HttpBody>>> {
+        Box::pin(std::future::ready(None))
+    }
+}

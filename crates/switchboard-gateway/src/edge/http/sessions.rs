@@ -1,0 +1,299 @@
+//! The sessions of legacy clients: their sealed ids, their streams, and the requests that open and
+//! end them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use hyper::{HeaderMap, Response, StatusCode};
+use switchboard::revision::{Era, Revision};
+
+use super::connection::HttpExchange;
+use super::events::{EventStream, RETRY_MS, parse_event_id};
+use super::mirror::VERSION_HEADER;
+use super::{HttpBody, HttpState, post, response};
+use crate::client::ClientSession;
+use crate::gateway::{ServerSelection, lock};
+use crate::outbound::{Outbound, OutboundQueue};
+use crate::principal::Principal;
+use crate::refusal::RefusalReason;
+use crate::seal::{SealKind, SealedContent};
+
+pub(super) const SESSION_HEADER: &str = "mcp-session-id";
+
+/// A session that is not used ends long before; this bounds how long its id means anything.
+const MAX_SESSION_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The streams of calls that a session keeps for a client that resumes.
+const MAX_STREAMS: usize = 256;
+
+/// The open sessions, by the number that stands in their sealed ids.
+pub(super) struct HttpSessions {
+    open: Mutex<HashMap<u64, Arc<HttpSession>>>,
+    last_number: AtomicU64,
+    limit: usize,
+}
+
+/// A session of one client.
+pub(super) struct HttpSession {
+    number: u64,
+    selection: ServerSelection,
+    principal: Principal,
+    pub(super) client: ClientSession,
+    /// Where messages that belong to no request are sent.
+    pub(super) outbound: Outbound,
+    /// The messages that belong to no request; a GET carries it.
+    pub(super) general: Arc<EventStream>,
+    /// The streams of requests that took time, by number.
+    streams: Mutex<BTreeMap<u64, Arc<EventStream>>>,
+    last_stream: AtomicU64,
+    used: Mutex<Instant>,
+}
+
+impl HttpSessions {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            open: Mutex::default(),
+            last_number: AtomicU64::new(0),
+            limit: limit.max(1),
+        }
+    }
+
+    /// Ends sessions that nobody used for this time and nobody listens to.
+    pub(super) fn end_unused(&self, timeout: Duration) {
+        let mut ended = Vec::new();
+        lock(&self.open).retain(|_, session| {
+            let is_used = lock(&session.used).elapsed() < timeout
+                || session.general.has_reader()
+                || session.client.is_busy();
+            if !is_used {
+                ended.push(session.clone());
+            }
+            is_used
+        });
+        // Dropped after the lock is released: ending a client does more than freeing memory.
+        drop(ended);
+    }
+
+    pub(super) fn close(&self, number: u64) {
+        let session = lock(&self.open).remove(&number);
+        if let Some(session) = session {
+            session.general.interrupt();
+        }
+    }
+
+    fn add(&self, session: Arc<HttpSession>) {
+        let mut open = lock(&self.open);
+        let unused = (open.len() >= self.limit).then(|| {
+            let oldest = open.iter().min_by_key(|(_, session)| *lock(&session.used));
+            oldest.map(|(number, _)| *number)
+        });
+        let unused = unused.flatten().and_then(|number| open.remove(&number));
+        open.insert(session.number, session);
+        drop(open);
+        if let Some(unused) = unused {
+            unused.general.interrupt();
+        }
+    }
+}
+
+impl HttpState {
+    /// Connects a client that has a stream of its own; `is_resumable` where it can be resumed.
+    pub(super) fn new_session(
+        &self,
+        principal: &Principal,
+        selection: &ServerSelection,
+        is_resumable: bool,
+    ) -> Arc<HttpSession> {
+        let (outbound, queue) = Outbound::channel();
+        let client = self
+            .gateway
+            .connect(principal.clone(), selection.clone(), outbound.clone());
+        Arc::new(HttpSession {
+            number: self.sessions.last_number.fetch_add(1, Ordering::Relaxed),
+            selection: selection.clone(),
+            principal: principal.clone(),
+            client,
+            outbound,
+            general: EventStream::new(is_resumable.then_some(0), queue),
+            streams: Mutex::default(),
+            last_stream: AtomicU64::new(0),
+            used: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// Keeps a session; returns its sealed id.
+    pub(super) fn open_session(&self, session: &Arc<HttpSession>) -> String {
+        self.sessions.add(session.clone());
+        let content = SealedContent {
+            replica: self.cluster.replica(),
+            expires: SystemTime::now() + MAX_SESSION_AGE,
+            digest: [0; 32],
+            payload: session.number.to_le_bytes().to_vec(),
+        };
+        let principal = session.principal.as_str();
+        self.cluster.seal(SealKind::Session, principal, &content)
+    }
+
+    /// The session of an id, if it is this client's and for the same servers.
+    pub(super) fn find_session(
+        &self,
+        id: &str,
+        principal: &Principal,
+        selection: Option<&ServerSelection>,
+    ) -> Option<Arc<HttpSession>> {
+        let opened = self
+            .cluster
+            .open_sealed(SealKind::Session, principal.as_str(), id)
+            .ok()?;
+        // Another replica's session lives there; this process was never asked to reach it.
+        if opened.content.replica != self.cluster.replica() {
+            return None;
+        }
+        let number = u64::from_le_bytes(opened.content.payload.try_into().ok()?);
+        let session = lock(&self.sessions.open).get(&number).cloned()?;
+        if selection.is_some_and(|selection| *selection != session.selection) {
+            return None;
+        }
+        *lock(&session.used) = Instant::now();
+        Some(session)
+    }
+}
+
+impl HttpSession {
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// A stream for a request that takes time, kept for a client that resumes.
+    pub(super) fn open_stream(&self, queue: OutboundQueue) -> Arc<EventStream> {
+        let number = self.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
+        let stream = EventStream::new(Some(number), queue);
+        let mut streams = lock(&self.streams);
+        if streams.len() >= MAX_STREAMS {
+            let ended = streams.iter().find(|(_, stream)| stream.has_ended());
+            let oldest = ended.or(streams.iter().next()).map(|(number, _)| *number);
+            oldest.and_then(|number| streams.remove(&number));
+        }
+        streams.insert(number, stream.clone());
+        stream
+    }
+
+    /// What a stream begins with: since 2025-11-25, the place to resume from.
+    pub(super) fn beginning(&self, stream: &EventStream) -> Vec<u8> {
+        let revision = self.client.handshake().map(|handshake| handshake.revision);
+        if revision >= Some(Revision::V2025_11_25) {
+            stream.priming()
+        } else {
+            retry()
+        }
+    }
+
+    fn stream(&self, number: u64) -> Option<Arc<EventStream>> {
+        match number {
+            0 => Some(self.general.clone()),
+            number => lock(&self.streams).get(&number).cloned(),
+        }
+    }
+}
+
+fn retry() -> Vec<u8> {
+    format!("retry: {RETRY_MS}\n\n").into_bytes()
+}
+
+/// The session that a request names; the error is the response.
+pub(super) fn of_request(
+    exchange: &HttpExchange<'_>,
+) -> Result<Arc<HttpSession>, Response<HttpBody>> {
+    check_version(exchange.headers())?;
+    let Some(id) = exchange.headers().get(SESSION_HEADER) else {
+        return Err(response::edge_error(
+            StatusCode::BAD_REQUEST,
+            "the header Mcp-Session-Id is missing; begin with initialize",
+        ));
+    };
+    let id = id.to_str().unwrap_or("");
+    let HttpExchange {
+        state,
+        principal,
+        selection,
+        ..
+    } = exchange;
+    state
+        .find_session(id, principal, Some(selection))
+        .ok_or_else(|| {
+            exchange.refused(RefusalReason::UnknownSession);
+            response::unknown_session()
+        })
+}
+
+/// A revision that we do not speak is refused; a missing header means an older one.
+fn check_version(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
+    let Some(version) = headers.get(VERSION_HEADER) else {
+        return Ok(());
+    };
+    let version = version.to_str().unwrap_or("");
+    if Revision::parse_in(Era::Legacy, version).is_some() {
+        return Ok(());
+    }
+    let supported: Vec<_> = Revision::LEGACY
+        .iter()
+        .map(|known| known.as_str())
+        .collect();
+    Err(response::edge_error(
+        StatusCode::BAD_REQUEST,
+        &format!(
+            "MCP-Protocol-Version {version:?} has no sessions here; those that have are {}",
+            supported.join(", ")
+        ),
+    ))
+}
+
+/// A GET: the stream of messages that belong to no request, or the one that an event id names.
+pub(super) fn listen(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
+    if post::is_modern_version(exchange.headers()) {
+        return response::method_not_allowed("POST");
+    }
+    if !post::accepts(exchange.headers(), "text/event-stream") {
+        return response::edge_error(
+            StatusCode::NOT_ACCEPTABLE,
+            "the request must accept text/event-stream",
+        );
+    }
+    let session = match of_request(exchange) {
+        Ok(session) => session,
+        Err(refusal) => return refusal,
+    };
+    let resumed = exchange.headers().get("last-event-id").map(|id| {
+        let (number, after) = id.to_str().ok().and_then(parse_event_id)?;
+        Some((session.stream(number)?, after))
+    });
+    let reader = match resumed {
+        None => session
+            .general
+            .read(session.beginning(&session.general), None),
+        Some(Some((stream, after))) => stream.read(retry(), Some(after)),
+        Some(None) => {
+            return response::edge_error(
+                StatusCode::BAD_REQUEST,
+                "Last-Event-ID names no stream of this session",
+            );
+        }
+    };
+    response::events(reader.ends_on(exchange.state.closing.clone()))
+}
+
+/// A DELETE.
+pub(super) fn end(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
+    if post::is_modern_version(exchange.headers()) {
+        return response::method_not_allowed("POST");
+    }
+    match of_request(exchange) {
+        Ok(session) => {
+            exchange.state.sessions.close(session.number);
+            response::empty(StatusCode::OK)
+        }
+        Err(refusal) => refusal,
+    }
+}

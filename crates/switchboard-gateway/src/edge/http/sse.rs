@@ -1,0 +1,52 @@
+//! HTTP+SSE, the transport of 2024-11-05: one event stream from the gateway, a POST for each message
+//! to it.
+
+use hyper::{Response, StatusCode};
+
+use super::connection::HttpExchange;
+use super::{HttpBody, response};
+use crate::client::Received;
+use crate::refusal::RefusalReason;
+
+/// Where messages are posted.
+pub(super) const MESSAGE_PATH: &str = "/message";
+
+const SESSION_PARAMETER: &str = "sessionId=";
+
+/// A GET opens a session that lasts as long as its connection.
+pub(super) fn open(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
+    let state = exchange.state.clone();
+    let session = state.new_session(&exchange.principal, &exchange.selection, false);
+    let id = state.open_session(&session);
+    let endpoint = format!("event: endpoint\ndata: {MESSAGE_PATH}?{SESSION_PARAMETER}{id}\n\n");
+    let reader = session.general.read(endpoint.into_bytes(), None);
+    let closing = state.closing.clone();
+    let number = session.number();
+    let reader = reader.on_end(move || state.sessions.close(number));
+    response::events(reader.ends_on(closing))
+}
+
+/// A POST carries one message. What it causes goes to the stream.
+pub(super) async fn post(mut exchange: HttpExchange<'_>) -> Response<HttpBody> {
+    let query = exchange.request.uri().query().unwrap_or("");
+    let id = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix(SESSION_PARAMETER));
+    let principal = &exchange.principal;
+    let session = id.and_then(|id| exchange.state.find_session(id, principal, None));
+    let Some(session) = session else {
+        exchange.refused(RefusalReason::UnknownSession);
+        return response::unknown_session();
+    };
+    let body = match exchange.read_body().await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    match session.client.receive(&body, &session.outbound) {
+        Received::Request | Received::Accepted => response::accepted(),
+        Received::Invalid => {
+            let message = "the body is not a JSON-RPC 2.0 message";
+            response::invalid_request(StatusCode::BAD_REQUEST, message)
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The Unix socket of the gateway: clients of the same user, and commands to the gateway.
+//!
+//! The first line says what the connection is for: `attach CLIENT`, after which messages follow as
+//! lines, or `command WORDS`, which is answered with one line. The folder of the socket is the
+//! user's own (0700), and the user at the other end is compared: so a client needs no token here.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use switchboard::BoxFuture;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, ReadBuf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::{closed, lines};
+use crate::gateway::{Gateway, ServerSelection};
+use crate::principal::Principal;
+use crate::refusal::{Refusal, RefusalReason};
+use crate::tokens::check_client_name;
+
+/// How long the first line may take.
+const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest first line.
+const MAX_FIRST_LINE: u64 = 4096;
+
+/// Clients at the same time; more wait.
+const MAX_CONNECTIONS: usize = 1024;
+
+/// How long calls may go on after the edge began to close.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+const ATTACH: &str = "attach ";
+const COMMAND: &str = "command ";
+
+/// Runs the commands that are sent to the gateway.
+pub trait SocketCommands: Send + Sync {
+    /// Runs one; the answer is one line.
+    fn run<'a>(&'a self, command: &'a str) -> BoxFuture<'a, String>;
+}
+
+/// A socket that this process alone listens on. The file is removed when it is dropped.
+#[derive(Debug)]
+pub struct BoundSocket {
+    listener: UnixListener,
+    /// Removed with the socket.
+    _file: SocketFile,
+}
+
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// Held while this process listens; released by the kernel, however the process ends.
+    _lock: File,
+}
+
+/// A running edge. Dropping it ends all connections at once; [`close`](Self::close) drains them.
+#[derive(Debug)]
+pub struct SocketEdge {
+    closing: watch::Sender<bool>,
+    clients: watch::Receiver<usize>,
+    serving: JoinHandle<()>,
+}
+
+struct SocketState {
+    gateway: Gateway,
+    selection: ServerSelection,
+    commands: Arc<dyn SocketCommands>,
+    clients: watch::Sender<usize>,
+}
+
+/// The path of the socket of the gateway that these paths identify.
+pub fn socket_path(runtime_folder: &Path, identity: &[PathBuf]) -> PathBuf {
+    let mut hasher = blake3::Hasher::new();
+    for path in identity {
+        let bytes = path.as_os_str().as_bytes();
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    }
+    let hash = hasher.finalize().to_hex();
+    runtime_folder.join(format!("gateway-{}.sock", &hash[..16]))
+}
+
+/// What a client sends first.
+pub fn attach_line(client: &str) -> String {
+    format!("{ATTACH}{client}\n")
+}
+
+/// What a command to the gateway sends first.
+pub fn command_line(command: &str) -> String {
+    format!("{COMMAND}{command}\n")
+}
+
+impl BoundSocket {
+    /// Listens on a path in a folder of the user's own; `None` if another process listens there.
+    pub fn bind(path: &Path) -> io::Result<Option<Self>> {
+        if let Some(folder) = path.parent() {
+            make_private_folder(folder)?;
+        }
+        let lock = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.with_extension("lock"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+        }
+        // Whoever left a file here no longer listens: it would have the lock.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let file = SocketFile {
+            path: path.to_owned(),
+            _lock: lock,
+        };
+        Ok(Some(Self {
+            listener,
+            _file: file,
+        }))
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn make_private_folder(folder: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let metadata = std::fs::symlink_metadata(folder)?;
+    let is_ours = metadata.is_dir() && metadata.uid() == nix::unistd::geteuid().as_raw();
+    if !is_ours || metadata.mode() & 0o077 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "{} must be a folder that only you can enter",
+                folder.display()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+impl SocketEdge {
+    /// Serves clients on a socket.
+    pub fn serve(
+        gateway: Gateway,
+        selection: ServerSelection,
+        socket: BoundSocket,
+        commands: Arc<dyn SocketCommands>,
+    ) -> Self {
+        let (closing, is_closing) = watch::channel(false);
+        let (count, clients) = watch::channel(0);
+        let state = Arc::new(SocketState {
+            gateway,
+            selection,
+            commands,
+            clients: count,
+        });
+        let serving = tokio::spawn(accept(state, socket, is_closing));
+        Self {
+            closing,
+            clients,
+            serving,
+        }
+    }
+
+    /// How many clients are connected, now and whenever it changes.
+    pub fn clients(&self) -> watch::Receiver<usize> {
+        self.clients.clone()
+    }
+
+    /// Accepts nothing more and waits for clients to go, for ten seconds at most.
+    pub async fn close(mut self) {
+        self.closing.send_replace(true);
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, &mut self.serving).await;
+    }
+}
+
+impl Drop for SocketEdge {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn accept(state: Arc<SocketState>, socket: BoundSocket, is_closing: watch::Receiver<bool>) {
+    let mut closing = is_closing.clone();
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let accepted = async {
+            let permit = room.clone().acquire_owned().await;
+            (permit, socket.listener.accept().await)
+        };
+        tokio::select! {
+            () = closed(&mut closing) => break,
+            (permit, accepted) = accepted => match accepted {
+                Ok((stream, _)) => {
+                    let (state, closing) = (state.clone(), is_closing.clone());
+                    connections.spawn(async move {
+                        if let Err(error) = serve_connection(&state, stream, closing).await {
+                            tracing::debug!("a connection of the socket ended: {error}");
+                        }
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!("cannot accept a connection on the socket: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+        }
+    }
+    drop(socket);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn serve_connection(
+    state: &SocketState,
+    stream: UnixStream,
+    mut closing: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let us = nix::unistd::geteuid().as_raw();
+    if stream.peer_cred()?.uid() != us {
+        state.gateway.recorder().request_refused(&Refusal {
+            reason: RefusalReason::OtherUser,
+            peer: None,
+            principal: None,
+            path: String::new(),
+        });
+        return Ok(());
+    }
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::with_capacity(16 << 10, reader);
+    let mut line = String::new();
+    let mut limited = (&mut reader).take(MAX_FIRST_LINE);
+    let read = tokio::time::timeout(FIRST_LINE_TIMEOUT, limited.read_line(&mut line)).await;
+    if !matches!(read, Ok(Ok(_))) {
+        return Ok(());
+    }
+    let line = line.trim_end();
+    if let Some(command) = line.strip_prefix(COMMAND) {
+        let answer = state.commands.run(command).await;
+        return writer.write_all(format!("{answer}\n").as_bytes()).await;
+    }
+    let client = line
+        .strip_prefix(ATTACH)
+        .filter(|client| check_client_name(client).is_ok());
+    let Some(client) = client else {
+        return Ok(());
+    };
+    let _connected = ConnectedClient::new(&state.clients);
+    let reader = ReaderUntilClosing {
+        reader,
+        closing: Box::pin(async move { closed(&mut closing).await }),
+        is_closing: false,
+    };
+    let (principal, selection) = (Principal::new(client), state.selection.clone());
+    lines::serve(&state.gateway, principal, selection, reader, writer).await
+}
+
+/// Ends when the edge closes, as if the client had closed its end: the calls in flight are answered.
+struct ReaderUntilClosing<R> {
+    reader: R,
+    closing: Pin<Box<dyn Future<Output = ()> + Send>>,
+    is_closing: bool,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for ReaderUntilClosing<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.is_closing {
+            return Poll::Ready(Ok(()));
+        }
+        let read = Pin::new(&mut self.reader).poll_read(context, buffer);
+        if read.is_pending() && self.closing.as_mut().poll(context).is_ready() {
+            self.is_closing = true;
+            return Poll::Ready(Ok(()));
+        }
+        read
+    }
+}
+
+/// Counts a client while it is connected.
+struct ConnectedClient<'a>(&'a watch::Sender<usize>);
+
+impl<'a> ConnectedClient<'a> {
+    fn new(clients: &'a watch::Sender<usize>) -> Self {
+        clients.send_modify(|count| *count += 1);
+        Self(clients)
+    }
+}
+
+impl Drop for ConnectedClient<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
