@@ -33,6 +33,9 @@ mod nearest;
 mod prompt;
 mod resource;
 
+/// Search in a list of tools.
+pub mod search;
+
 /// A tool on offer.
 #[derive(Debug)]
 pub struct Tool {

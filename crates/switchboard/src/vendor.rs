@@ -18,10 +18,13 @@ use crate::untrusted::Untrusted;
 use crate::wire::{NotJson, RawJson};
 use json::Json;
 
+pub use strict::{ListingRepair, RepairedDefinition, repair_definition};
+
 mod anthropic;
 mod gemini;
 mod json;
 mod openai;
+mod strict;
 mod walk;
 
 #[cfg(test)]
