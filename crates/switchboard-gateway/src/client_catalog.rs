@@ -2,17 +2,19 @@
 //! catalog.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
 use switchboard::catalog::Catalog;
+use switchboard::catalog::search::ToolSearch;
 use switchboard::name::ToolId;
 use switchboard::revision::Era;
 use switchboard::{Host, RawJson, ServerName, ToolName};
 
 use crate::gateway::ServerSelection;
-use crate::params::{SERVER_INFO, members};
+use crate::listing::{self, ListingSettings, search};
+use crate::params::{RequestParams, SERVER_INFO, members};
 use crate::reply;
 
 /// How long a modern client may use a list without asking again. Changes are reported before.
@@ -59,6 +61,9 @@ pub(crate) struct ClientCatalog {
     pub(crate) generation: u64,
     /// By kind: the result for a legacy and for a modern client.
     lists: [[Bytes; 2]; 4],
+    /// The list of tools of a client that is offered the search, likewise.
+    search_lists: [Bytes; 2],
+    search_index: OnceLock<ToolSearch>,
     /// The server and its own name, by the name that clients see.
     prompts: HashMap<String, (ServerName, String)>,
     /// The server of each listed address: the first in config order.
@@ -67,22 +72,35 @@ pub(crate) struct ClientCatalog {
 }
 
 impl ClientCatalog {
-    pub(crate) fn build(host: &Host, catalog: &Arc<Catalog>, selection: &ServerSelection) -> Self {
+    pub(crate) fn build(
+        host: &Host,
+        catalog: &Arc<Catalog>,
+        selection: &ServerSelection,
+        settings: ListingSettings,
+    ) -> Self {
         let is_selected = |server: &ServerName| match selection {
             ServerSelection::All => true,
             ServerSelection::One(one) => one == server,
         };
         let is_one = matches!(selection, ServerSelection::One(_));
         let mut tools = Vec::new();
+        // A modern client that asks for one server gets its definitions as they are.
+        let mut unrepaired = Vec::new();
         for tool in catalog
             .tools()
             .iter()
             .filter(|tool| is_selected(&tool.id.server))
         {
+            let repaired = match settings.schemas_as_is {
+                true => None,
+                false => listing::repaired_definition(tool),
+            };
+            let definition = repaired.as_ref().unwrap_or(&tool.definition.raw);
             tools.push(match is_one {
-                true => tool.definition.raw.as_bytes().clone(),
-                false => renamed(&tool.definition.raw, tool.exposed.as_str()),
+                true => definition.as_bytes().clone(),
+                false => renamed(definition, tool.exposed.as_str()),
             });
+            unrepaired.extend(is_one.then(|| tool.definition.raw.as_bytes().clone()));
         }
         let (mut prompt_items, mut prompts) = (Vec::new(), HashMap::new());
         let (mut resource_items, mut resources) = (Vec::new(), HashMap::new());
@@ -121,9 +139,18 @@ impl ClientCatalog {
             let write = |era| write_list(kind, &items[kind as usize], era);
             lists[kind as usize] = [write(Era::Legacy), write(Era::Modern)];
         }
+        if is_one {
+            lists[ListKind::Tools as usize][1] =
+                write_list(ListKind::Tools, &unrepaired, Era::Modern);
+        }
+        let found = search::definitions(catalog).map(|definition| definition.to_string().into());
+        let write = |era| write_list(ListKind::Tools, &found, era);
+        let search_lists = [write(Era::Legacy), write(Era::Modern)];
         Self {
             generation: catalog.generation,
             lists,
+            search_lists,
+            search_index: OnceLock::new(),
             prompts,
             resources,
             host_catalog: catalog.clone(),
@@ -133,6 +160,18 @@ impl ClientCatalog {
     /// The result of a list request: always one page, since many clients ask for the first alone.
     pub(crate) fn list(&self, kind: ListKind, era: Era) -> &Bytes {
         &self.lists[kind as usize][usize::from(era == Era::Modern)]
+    }
+
+    /// The list of tools of a client that is offered the search.
+    pub(crate) fn search_list(&self, era: Era) -> &Bytes {
+        &self.search_lists[usize::from(era == Era::Modern)]
+    }
+
+    /// The result of a `search_tools`.
+    pub(crate) fn search(&self, params: &RequestParams) -> RawJson {
+        let catalog = &self.host_catalog;
+        let index = self.search_index.get_or_init(|| search::index(catalog));
+        search::run(catalog, index, params)
     }
 
     /// The server that has this prompt, and its own name for it.

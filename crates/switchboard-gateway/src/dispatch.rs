@@ -17,6 +17,7 @@ use crate::changes;
 use crate::client::{ClientHandshake, ClientState, Responder};
 use crate::client_catalog::ListKind;
 use crate::gateway::ServerSelection;
+use crate::listing::{ToolListing, search};
 use crate::outbound::Outbound;
 use crate::params::{ClientCapabilities, RequestParams, SERVER_INFO};
 use crate::reply::{self, ErrorReply};
@@ -111,6 +112,35 @@ impl ClientRequest {
     }
 }
 
+impl ClientRequest {
+    /// Whether the client is offered `search_tools` and `call_tool` in place of all tools.
+    fn is_offered_search(&self) -> bool {
+        let client = &self.client;
+        let listing = client.gateway.settings.listing.tools;
+        if listing == ToolListing::All || client.selection != ServerSelection::All {
+            return false;
+        }
+        #[derive(Deserialize)]
+        struct ClientInfo {
+            name: String,
+        }
+        let said = self.client_info.as_ref();
+        let said = said.and_then(|info| info.decode::<ClientInfo>().ok());
+        let said = said.map(|info| info.name).unwrap_or_default();
+        let catalog = client.gateway.catalog(&client.selection);
+        let length = catalog.list(ListKind::Tools, Era::Legacy).len();
+        search::applies(listing, length, &[client.principal.as_str(), &said])
+    }
+
+    /// Whether this calls one of the two tools of the search.
+    pub(crate) fn calls_in_search(&self, tool: &str) -> bool {
+        self.method == "tools/call"
+            && self.client.gateway.settings.listing.tools != ToolListing::All
+            && self.params.text("name").as_deref() == Some(tool)
+            && self.is_offered_search()
+    }
+}
+
 /// What every modern request must say of itself.
 fn check_modern(params: &RequestParams) -> Result<(), ErrorReply> {
     if params.meta.revision().is_none() {
@@ -137,7 +167,21 @@ fn answer_at_once(request: &ClientRequest) -> Result<Option<Bytes>, ErrorReply> 
             return Err(ErrorReply::invalid_params("unknown cursor"));
         }
         let catalog = client.gateway.catalog(&client.selection);
-        return Ok(Some(catalog.list(kind, request.era).clone()));
+        return Ok(Some(
+            match kind {
+                ListKind::Tools if request.is_offered_search() => catalog.search_list(request.era),
+                kind => catalog.list(kind, request.era),
+            }
+            .clone(),
+        ));
+    }
+    if request.calls_in_search(search::SEARCH_TOOL) {
+        let catalog = client.gateway.catalog(&client.selection);
+        let result = catalog.search(&request.params);
+        return Ok(Some(match request.era {
+            Era::Legacy => result.as_bytes().clone(),
+            Era::Modern => reply::completed(&result, ""),
+        }));
     }
     match (request.method.as_str(), request.era) {
         ("server/discover", Era::Modern) => Ok(Some(discover(client))),

@@ -12,6 +12,7 @@ use crate::approvals::{Approvals, DenyUnasked};
 use crate::changes::{self, Listeners};
 use crate::client::{ClientSession, ClientState};
 use crate::client_catalog::ClientCatalog;
+use crate::listing::ListingSettings;
 use crate::outbound::Outbound;
 use crate::principal::Principal;
 use crate::recorder::{NoRecorder, Recorder};
@@ -28,6 +29,8 @@ pub struct GatewaySettings {
     pub approvals: Arc<dyn Approvals>,
     /// Is told of each request.
     pub recorder: Arc<dyn Recorder>,
+    /// How tools are listed.
+    pub listing: ListingSettings,
 }
 
 impl Default for GatewaySettings {
@@ -35,6 +38,7 @@ impl Default for GatewaySettings {
         Self {
             approvals: Arc::new(DenyUnasked),
             recorder: Arc::new(NoRecorder),
+            listing: ListingSettings::default(),
         }
     }
 }
@@ -129,7 +133,12 @@ impl GatewayState {
         {
             return known.clone();
         }
-        let new = Arc::new(ClientCatalog::build(&self.host, &now, selection));
+        let new = Arc::new(ClientCatalog::build(
+            &self.host,
+            &now,
+            selection,
+            self.settings.listing,
+        ));
         lock(&self.catalogs).insert(selection.clone(), new.clone());
         let mut announced = lock(&self.announced);
         announced

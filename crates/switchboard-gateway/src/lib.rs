@@ -48,6 +48,9 @@ mod params;
 /// What a client is offered, written out.
 mod client_catalog;
 
+/// How the list of tools is written: repaired schemas, and a search in place of a long list.
+mod listing;
+
 /// A request that a server answers.
 mod server_request;
 
@@ -93,6 +96,7 @@ pub mod tokens;
 pub use approvals::{Approvals, DenyUnasked, HeldCall};
 pub use client::{ClientHandshake, ClientSession, Received};
 pub use gateway::{Gateway, GatewaySettings, ServerSelection};
+pub use listing::{ListingSettings, ToolListing, ToolRepair, repairs};
 pub use outbound::{Outbound, OutboundQueue};
 pub use principal::Principal;
 pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};

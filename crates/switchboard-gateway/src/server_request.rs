@@ -19,6 +19,7 @@ use crate::client::{ClientState, Responder};
 use crate::dispatch::ClientRequest;
 use crate::gateway::{ServerSelection, lock};
 use crate::inputs::InputRequests;
+use crate::listing::search;
 use crate::recorder::{RequestOutcome, RequestRecord};
 use crate::reply::{self, ErrorReply};
 use crate::suspended::{self, RESUME_WITHIN, RequestDigest, Resumption};
@@ -220,6 +221,9 @@ async fn respond(request: &ClientRequest, responder: Responder, answer: Answer) 
 /// error keeps its code.
 fn outcome_of(request: &ClientRequest, error: &CallError) -> Result<RawJson, ErrorReply> {
     match error {
+        CallError::Unresolved { .. } if request.calls_in_search(search::CALL_TOOL) => {
+            Ok(reply::failed_call(&error.to_string()))
+        }
         CallError::Unresolved { .. } | CallError::UnknownServer { .. } => {
             Err(ErrorReply::invalid_params(error.to_string()))
         }
@@ -292,6 +296,14 @@ impl ServerRequest {
         let arguments = params.get("arguments").cloned();
         let arguments = arguments.unwrap_or_else(|| RawJson::from(json!({})));
         let digest = suspended::digest(&[b"tools/call", name.as_bytes(), arguments.as_bytes()]);
+        // Resolved before anything looks at the call: rules, checks and records see the tool itself.
+        let (name, arguments) = match request.calls_in_search(search::CALL_TOOL) {
+            true => {
+                let inner = search::inner_call(params).map_err(ErrorReply::invalid_params)?;
+                (inner.0, inner.1.unwrap_or_else(|| RawJson::from(json!({}))))
+            }
+            false => (name, arguments),
+        };
         let name = match &request.client.selection {
             ServerSelection::All => name,
             ServerSelection::One(server) => format!("{server}/{name}"),

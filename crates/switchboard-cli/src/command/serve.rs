@@ -4,7 +4,9 @@
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use switchboard::name::Style;
-use switchboard_gateway::{Gateway, GatewaySettings, ServerSelection, edge};
+use switchboard_gateway::{
+    Gateway, GatewaySettings, ListingSettings, ServerSelection, ToolListing, edge,
+};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
@@ -41,6 +43,33 @@ pub(crate) struct ServeArgs {
     /// Serve `switchboard attach` alone, and end when no client is left for five minutes
     #[arg(long, hide = true, conflicts_with = "http")]
     pub(crate) detached: bool,
+    #[command(flatten)]
+    pub(crate) listing: ListingArgs,
+}
+
+/// How tools are listed to clients.
+#[derive(Debug, Args)]
+pub(crate) struct ListingArgs {
+    /// List all tools; or `search_tools` and `call_tool`, through which a client finds and calls
+    /// them; `auto` chooses the search for a long list and a client that has none of its own
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = ["all", "search", "auto"])]
+    tools: String,
+    /// Schemas that strict clients reject: list them in a form that they take, or as they are
+    #[arg(long, value_name = "HOW", default_value = "repaired", value_parser = ["repaired", "as-is"])]
+    schemas: String,
+}
+
+impl ListingArgs {
+    pub(crate) fn settings(&self) -> ListingSettings {
+        ListingSettings {
+            schemas_as_is: self.schemas == "as-is",
+            tools: match self.tools.as_str() {
+                "search" => ToolListing::Search,
+                "auto" => ToolListing::Auto,
+                _ => ToolListing::All,
+            },
+        }
+    }
 }
 
 /// Serves until the client closes its end, or a signal arrives. Only protocol messages are written
@@ -53,7 +82,13 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
         return machine::run(options, args, setup, selection);
     }
     setup.run(None, async |host, _| {
-        let gateway = Gateway::new(host.clone(), GatewaySettings::default());
+        let gateway = Gateway::new(
+            host.clone(),
+            GatewaySettings {
+                listing: args.listing.settings(),
+                ..GatewaySettings::default()
+            },
+        );
         let served = edge::stdio::serve(&gateway, selection).await;
         gateway.disconnect_all();
         served.map_err(|error| {

@@ -196,8 +196,8 @@ mod tests {
             json!({"type": "object", "properties": {"any": true, "a/b": {"items": false}}}),
             json!({"type": "object", "properties": {"any": {}, "a/b": {"items": {"not": {}}}}}),
             &[
-                "/inputSchema/properties/any",
                 "/inputSchema/properties/a~1b/items",
+                "/inputSchema/properties/any",
             ],
         );
         check(json!({}), json!({"type": "object"}), &["/inputSchema/type"]);

@@ -40,7 +40,11 @@ pub(super) fn run(
     };
     let socket_path = setup.paths.gateway_socket(options);
     setup.run_service(async |host, paths, closing, hang_up| {
-        let gateway = Gateway::new(host.clone(), GatewaySettings::default());
+        let settings = GatewaySettings {
+            listing: args.listing.settings(),
+            ..GatewaySettings::default()
+        };
+        let gateway = Gateway::new(host.clone(), settings);
         let commands = Arc::new(GatewayCommands {
             host: host.clone(),
             reload,

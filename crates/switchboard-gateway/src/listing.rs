@@ -1,0 +1,99 @@
+//! How the list of tools is written for clients: schemas in a form that strict clients take, and a
+//! search in place of a long list.
+
+use switchboard::RawJson;
+use switchboard::catalog::{Catalog, Tool};
+use switchboard::name::ToolId;
+use switchboard::vendor::{ListingRepair, repair_definition};
+
+use crate::params::members;
+use crate::reply;
+
+pub(crate) mod search;
+
+/// How tools are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ListingSettings {
+    /// Schemas are listed as servers wrote them, also those that strict clients reject.
+    pub schemas_as_is: bool,
+    /// Which tools are listed.
+    pub tools: ToolListing,
+}
+
+/// Which tools a client's list has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolListing {
+    /// All of them.
+    #[default]
+    All,
+    /// `search_tools` and `call_tool`, through which all others are found and called.
+    Search,
+    /// The search where the list is long and the client does not search by itself.
+    Auto,
+}
+
+/// A change of a listed definition, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolRepair {
+    /// The tool.
+    pub tool: ToolId,
+    /// Where and what.
+    pub repair: ListingRepair,
+}
+
+/// Every change that the list of these tools needs for strict clients.
+pub fn repairs(catalog: &Catalog) -> Vec<ToolRepair> {
+    let of_tool = |tool: &std::sync::Arc<Tool>| {
+        let id = tool.id.clone();
+        let repaired = repaired(tool);
+        let repairs = repaired
+            .map(|repaired| repaired.repairs)
+            .unwrap_or_default();
+        repairs.into_iter().map(move |repair| ToolRepair {
+            tool: id.clone(),
+            repair,
+        })
+    };
+    catalog.tools().iter().flat_map(of_tool).collect()
+}
+
+/// The definition of a tool as strict clients take it, under its own name; `None` if it is taken as
+/// it is.
+pub(crate) fn repaired_definition(tool: &Tool) -> Option<RawJson> {
+    let repaired = repaired(tool)?;
+    let mut written: Vec<(String, String)> = Vec::new();
+    for (key, value) in members(&tool.definition.raw).unwrap_or_default() {
+        let value = match key.as_str() {
+            "inputSchema" => repaired.input_schema.clone(),
+            "outputSchema" => match &repaired.output_schema {
+                Some(None) => continue,
+                changed => changed.clone().flatten(),
+            },
+            "description" => repaired
+                .description
+                .as_deref()
+                .map(|text| serde_json::Value::from(text).to_string()),
+            _ => None,
+        }
+        .unwrap_or_else(|| value.as_str().to_owned());
+        written.push((key, value));
+    }
+    let object = reply::object(
+        written
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_bytes())),
+    );
+    RawJson::parse(object).ok()
+}
+
+fn repaired(tool: &Tool) -> Option<switchboard::vendor::RepairedDefinition> {
+    let definition = &tool.definition;
+    // The text goes back to where it came from: into the definition.
+    let description = definition.description.as_ref();
+    let description = description.map(|text| text.for_model().0);
+    repair_definition(
+        description.as_deref(),
+        &definition.input_schema,
+        definition.output_schema.as_ref(),
+    )
+}
