@@ -19,34 +19,46 @@
 //!
 //! The map: `workspace` finds a path and opens it without leaving the folders; `text_file` reads a
 //! file, `file_change` writes one; `read_record` remembers what a conversation has read. `read`,
-//! `write` (also Edit), `glob`, `grep` are the tools, and `blocking` runs their work on a thread that
-//! ends with the call.
+//! `write` (also Edit), `glob`, `grep`, `bash` and `web_fetch` are the tools. `blocking` runs work on a
+//! thread that ends with the call, and `long_output` stores what is too long for a model.
 
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use switchboard::auth::GuardedHttp;
+use switchboard::config::Environment;
+use switchboard::launch::Launcher;
 use switchboard::{HostTool, RawJson};
+use url::Url;
 
+use bash::BashTool;
 use glob::GlobTool;
 use grep::GrepTool;
+use long_output::LongOutput;
 use read::ReadTool;
 use read_record::ReadRecord;
+use web_fetch::WebFetchTool;
 use write::{EditTool, FileWriter, WriteTool};
 
+pub use bash::Denylist;
 pub use workspace::Workspace;
 
+mod bash;
 mod blocking;
 mod file_change;
 mod glob;
 mod grep;
+mod long_output;
 mod read;
 mod read_record;
 mod text_file;
 mod walk;
+mod web_fetch;
 mod workspace;
 mod write;
 
@@ -55,7 +67,15 @@ mod write;
 pub struct BuiltinTools {
     workspace: Workspace,
     results: Option<PathBuf>,
+    launcher: Launcher,
+    environment: Environment,
+    denylist: Denylist,
+    /// Pages like this one may be fetched, and those of the public web.
+    web_base: &'static str,
 }
+
+/// How long one request of WebFetch may take.
+const WEB_REQUEST_TIME: Duration = Duration::from_secs(30);
 
 impl BuiltinTools {
     /// The tools of this workspace.
@@ -63,7 +83,35 @@ impl BuiltinTools {
         Self {
             workspace,
             results: None,
+            launcher: Launcher::process_groups(),
+            environment: Environment::default(),
+            denylist: Denylist::default(),
+            web_base: "https://public.invalid",
         }
+    }
+
+    /// With this launcher for commands; process groups by default.
+    pub fn launcher(mut self, launcher: Launcher) -> Self {
+        self.launcher = launcher;
+        self
+    }
+
+    /// With these variables for commands, and the proxies among them for WebFetch. None by default.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// With more commands that never run.
+    pub fn denylist(mut self, denylist: Denylist) -> Self {
+        self.denylist = denylist;
+        self
+    }
+
+    /// Lets WebFetch reach this machine as well as the public web.
+    pub fn local_web_pages(mut self) -> Self {
+        self.web_base = "http://localhost";
+        self
     }
 
     /// With a folder for results that are too long for a model; Read can read what is in it.
@@ -87,12 +135,31 @@ impl BuiltinTools {
             workspace: workspace.clone(),
             record: record.clone(),
         };
+        let long_output = LongOutput {
+            folder: self.results,
+        };
+        let base = Url::parse(self.web_base).map_err(|_| "invalid address of the web");
+        let http = base.and_then(|base| {
+            GuardedHttp::for_environment(&base, WEB_REQUEST_TIME, &self.environment)
+        });
+        let home = self
+            .environment
+            .get("HOME")
+            .map(|home| home.expose().to_owned());
         vec![
             Arc::new(ReadTool::new(workspace.clone(), record)),
             Arc::new(WriteTool(writer.clone())),
             Arc::new(EditTool(writer)),
             Arc::new(GlobTool::new(workspace.clone())),
-            Arc::new(GrepTool::new(workspace)),
+            Arc::new(GrepTool::new(workspace.clone())),
+            Arc::new(BashTool {
+                workspace,
+                launcher: self.launcher,
+                denylist: self.denylist.home(home),
+                environment: self.environment,
+                long_output: long_output.clone(),
+            }),
+            Arc::new(WebFetchTool { http, long_output }),
         ]
     }
 }

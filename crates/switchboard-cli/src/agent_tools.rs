@@ -4,12 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use switchboard::HostTool;
-use switchboard_agent::builtin_tools::{BuiltinTools, Workspace};
+use switchboard::config::{Config, Environment};
+use switchboard::launch::Launcher;
+use switchboard_agent::ModelVendor;
+use switchboard_agent::builtin_tools::{BuiltinTools, Denylist, Workspace};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::view::server::escaped;
+
+/// How a deny rule begins that names commands of Bash: `bash:git push*`.
+const COMMAND_RULE: &str = "bash:";
 
 /// The folders that the tools may use: the current one, and those given with `--root`.
 pub(crate) fn workspace(paths: &Paths, options: &Options) -> Vec<PathBuf> {
@@ -20,23 +26,55 @@ pub(crate) fn workspace(paths: &Paths, options: &Options) -> Vec<PathBuf> {
 }
 
 /// The tools of these folders; none where there is no folder.
-pub(crate) fn build(folders: &[PathBuf], paths: &Paths) -> Result<Vec<Arc<dyn HostTool>>, Failure> {
+pub(crate) fn build(
+    folders: &[PathBuf],
+    paths: &Paths,
+    config: &Config,
+    environment: &Environment,
+    launcher: &Launcher,
+) -> Result<Vec<Arc<dyn HostTool>>, Failure> {
     if folders.is_empty() {
         return Ok(Vec::new());
     }
     let workspace = Workspace::open(folders).map_err(|error| {
-        Failure::new(
-            Code::Usage,
-            format!("the current folder cannot be used: {error}"),
-        )
+        usage(format!(
+            "the folder for built-in tools cannot be used: {error}"
+        ))
     })?;
     let tools = BuiltinTools::new(workspace).results_folder(paths.results());
     let tools = tools.map_err(|error| {
         let folder = escaped(&paths.results().display().to_string());
-        Failure::new(
-            Code::Usage,
-            format!("{folder} cannot be used for results: {error}"),
-        )
+        usage(format!("{folder} cannot be used for results: {error}"))
     })?;
-    Ok(tools.build())
+    Ok(tools
+        .launcher(launcher.clone())
+        .environment(for_commands(environment))
+        .denylist(denylist(config)?)
+        .build())
+}
+
+/// The deny rules that name commands. They hold in every mode (S0-26).
+fn denylist(config: &Config) -> Result<Denylist, Failure> {
+    let deny = config.permissions.deny.iter();
+    let rules = deny.filter_map(|rule| rule.text.strip_prefix(COMMAND_RULE));
+    Denylist::new(rules).map_err(|fact| usage(format!("deny rule for a command: {fact}")))
+}
+
+/// The variables of commands: all but the keys of models.
+fn for_commands(environment: &Environment) -> Environment {
+    let vendors = [
+        ModelVendor::Anthropic,
+        ModelVendor::OpenAi,
+        ModelVendor::Gemini,
+    ];
+    let is_key = |name: &str| {
+        let mut keys = vendors.iter().flat_map(|vendor| vendor.key_variables());
+        keys.any(|key| *key == name)
+    };
+    let variables = environment.iter().filter(|(name, _)| !is_key(name));
+    Environment::new(variables.map(|(name, value)| (name.to_owned(), value.expose().to_owned())))
+}
+
+fn usage(message: String) -> Failure {
+    Failure::new(Code::Usage, message)
 }

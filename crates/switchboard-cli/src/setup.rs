@@ -293,7 +293,7 @@ impl Setup {
             ..
         } = self;
         let launcher = launcher();
-        let tools = agent_tools::build(&workspace, &paths)?;
+        let tools = agent_tools::build(&workspace, &paths, &config, &environment, &launcher)?;
         let mut builder = HostBuilder::new(config)
             .environment(environment)
             .auth(auth)
@@ -322,7 +322,8 @@ impl Setup {
     fn print_startup_notices(&self, only: Option<&[ServerName]>) {
         let covers_states = self.scope != OutputScope::Result;
         if self.config.servers.is_empty() {
-            if !covers_states {
+            // The agent's own tools need no server.
+            if !covers_states && self.workspace.is_empty() {
                 output::notice(&no_server_notice());
             }
         } else if let Some(line) = self

@@ -16,6 +16,8 @@ use crate::config::{Environment, HttpAuth, ResolvedUrl, ServerConfig};
 use crate::secret::{LiveSecrets, Secret};
 
 pub use address::parse_page_url;
+#[cfg(feature = "http")]
+pub use guarded_http::GuardedHttp;
 #[cfg(feature = "oauth")]
 pub use login::{LoggedIn, LoggedOut, LoginFault, login, logout};
 pub use opener::{LoginPage, Opener, PageOutcome};
@@ -31,7 +33,7 @@ mod callback;
 mod client_key;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-#[cfg(feature = "oauth")]
+#[cfg(feature = "http")]
 mod guarded_http;
 #[cfg(feature = "oauth")]
 mod issuer;

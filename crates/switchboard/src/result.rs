@@ -286,6 +286,30 @@ pub fn fit(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Projectio
     })
 }
 
+/// As [`fit`], for output whose end matters as well: its beginning, its end, and between them how
+/// much is left out and where the whole of it is.
+pub fn fit_ends(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Projection> {
+    let whole = text.raw();
+    if whole.len() <= limit {
+        return fit(text, limit, folder);
+    }
+    let path = spill(text.for_terminal().to_string().as_bytes(), folder)?;
+    forget_old(folder);
+    let head = whole.floor_char_boundary(limit / 2);
+    let tail = whole.ceil_char_boundary(whole.len() - limit / 2);
+    let note = format!(
+        "[… {} of {} bytes are left out here; the whole is in {}]",
+        tail - head,
+        whole.len(),
+        path.display()
+    );
+    let text = format!("{}\n{note}\n{}", &whole[..head], &whole[tail..]);
+    Ok(Projection {
+        text: Untrusted::new(text),
+        spilled: Some(path),
+    })
+}
+
 /// Removes files of long results that are more than a few, or old. What cannot be removed stays.
 pub fn forget_old(folder: &Path) {
     let Ok(files) = std::fs::read_dir(folder) else {
@@ -538,6 +562,23 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(&folder)), (0o600, 0o700));
+    }
+
+    #[test]
+    fn t26_both_ends_of_a_long_text_are_kept() {
+        let scratch = tempfile::tempdir().unwrap();
+        let text = format!("{}é{}", "a".repeat(99), "z".repeat(99));
+        let fitted = fit_ends(Untrusted::new(&*text), 199, scratch.path()).unwrap();
+        let path = fitted.spilled.unwrap();
+        let (head, tail) = ("a".repeat(99), "z".repeat(99));
+        let file = path.display();
+        assert_eq!(
+            fitted.text.raw(),
+            format!("{head}\n[… 2 of 200 bytes are left out here; the whole is in {file}]\n{tail}")
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        let short = fit_ends(Untrusted::new("short"), 5, scratch.path()).unwrap();
+        assert_eq!((short.text.raw(), short.spilled), ("short", None));
     }
 
     #[test]

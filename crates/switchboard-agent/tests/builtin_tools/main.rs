@@ -1,6 +1,8 @@
 //! The agent's own tools, called through a host's gate, on real files and processes.
 #![allow(clippy::unwrap_used)]
 
+mod commands;
 mod files;
 mod searching;
+mod web;
 mod world;

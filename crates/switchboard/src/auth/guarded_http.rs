@@ -1,7 +1,8 @@
-//! HTTP for logins that is guarded against server-side request forgery: no redirects, and no
-//! private or link-local addresses unless the configured server itself has such an address.
+//! HTTP that is guarded against server-side request forgery: no redirects, and no private or
+//! link-local addresses unless the base address itself is such an address.
 //!
-//! Every request of a login is sent here, including those of the OAuth library. A host name is
+//! Every request of a login is sent here, including those of the OAuth library, and those of an
+//! agent that fetches pages. A host name is
 //! judged by the address that is connected to, so that it cannot change between check and use.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Method, Proxy, Request, RequestBuilder, Response};
+use reqwest::{Method, Proxy, RequestBuilder};
+#[cfg(feature = "oauth")]
+use reqwest::{Request, Response};
 use tokio::time::timeout;
 use url::{Host, Url};
 
@@ -65,9 +68,9 @@ const PROXIES: [&str; 6] = [
     "all_proxy",
 ];
 
-/// Sends the requests of one server's login.
+/// Sends requests to public addresses, and to such as its base address is. Follows no redirect.
 #[derive(Debug, Clone)]
-pub(super) struct GuardedHttp {
+pub struct GuardedHttp {
     server_class: AddressClass,
     pool: reqwest::Client,
     /// Set if a proxy may be used. The proxy resolves names itself, so they are judged before.
@@ -83,6 +86,15 @@ impl GuardedHttp {
         routes: &ProxyRoutes,
     ) -> Result<Self, &'static str> {
         Self::with_resolver(base, patience, routes, Arc::new(SystemResolver))
+    }
+
+    /// The same with the proxies of an environment.
+    pub fn for_environment(
+        base: &Url,
+        patience: Duration,
+        environment: &Environment,
+    ) -> Result<Self, &'static str> {
+        Self::new(base, patience, &ProxyRoutes::of(environment))
     }
 
     fn with_resolver(
@@ -111,13 +123,14 @@ impl GuardedHttp {
     }
 
     /// Builds a request, unless its address is forbidden.
-    pub(super) async fn request(&self, method: Method, url: Url) -> Option<RequestBuilder> {
+    pub async fn request(&self, method: Method, url: Url) -> Option<RequestBuilder> {
         self.permits(&url)
             .await
             .then(|| self.pool.request(method, url))
     }
 
     /// Sends a request, unless its address is forbidden.
+    #[cfg(feature = "oauth")]
     pub(super) async fn send(
         &self,
         request: Request,
@@ -304,5 +317,5 @@ fn host_of(proxy: &str) -> Option<String> {
     Url::parse(&proxy).ok()?.host_str().map(str::to_owned)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "oauth"))]
 mod tests;
