@@ -87,6 +87,25 @@ pub(crate) fn run(call: &Call<'_>, script: Script) -> Result<Outcome, Fault> {
     }
 }
 
+/// A state that says only how many rounds are over.
+pub(crate) fn close_round(call: &Call<'_>, round: usize) -> String {
+    let nothing = Answer {
+        action: Action::Cancel,
+        content: None,
+    };
+    let binding = seal::Binding::new(&call.params.name, &Map::new());
+    call.peer.demo.seal.close(&vec![nothing; round], &binding)
+}
+
+/// The number of rounds that such a state says.
+pub(crate) fn open_round(call: &Call<'_>, state: &str) -> Result<usize, Fault> {
+    let binding = seal::Binding::new(&call.params.name, &Map::new());
+    let opened = call.peer.demo.seal.open(state, &binding);
+    opened
+        .map(|answers| answers.len())
+        .map_err(Fault::invalid_params)
+}
+
 fn run_modern(
     call: &Call<'_>,
     script: Script,

@@ -40,6 +40,8 @@ pub struct Demo {
 pub(crate) enum Change {
     /// The list of tools is another one.
     Tools,
+    /// The list of prompts is another one.
+    Prompts,
     /// The resource has other contents.
     Resource(&'static str),
 }
@@ -63,7 +65,7 @@ impl Demo {
         });
         let meta = json!({SERVER_INFO_KEY: server_info});
         Arc::new(Self {
-            tools: Catalog::new(options.extra_tools),
+            tools: Catalog::new(options.extra_tools, options.has_fixtures),
             seal: Seal::new(),
             server_info,
             complete_extra: format!(r#","resultType":"complete","_meta":{meta}"#),
@@ -137,6 +139,9 @@ impl Demo {
             "completions": {},
             "logging": {},
         });
+        if self.options.has_fixtures {
+            capabilities["prompts"] = json!({"listChanged": true});
+        }
         tasks::declare(&mut capabilities, version);
         capabilities
     }

@@ -53,6 +53,9 @@ mod resources;
 /// What can be prompted, and the completion of arguments.
 mod prompts;
 
+/// What the protocol's conformance suite calls by name.
+mod fixtures;
+
 /// A small real picture and a small real sound.
 mod media;
 

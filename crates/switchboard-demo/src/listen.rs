@@ -19,6 +19,7 @@ pub(crate) struct Listener {
     id: Box<RawValue>,
     replies: Replies,
     tools: bool,
+    prompts: bool,
     uris: Vec<String>,
 }
 
@@ -28,6 +29,7 @@ pub(crate) struct Listener {
 #[derive(Default)]
 struct Filter {
     tools_list_changed: bool,
+    prompts_list_changed: bool,
     resource_subscriptions: Vec<String>,
 }
 
@@ -39,6 +41,8 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Outcome, Fault> {
             .map_err(|error| Fault::invalid_request(error.to_string()))?,
         replies: call.replies.clone(),
         tools: filter.tools_list_changed,
+        // Only the fixtures have prompts that change.
+        prompts: filter.prompts_list_changed && call.peer.demo.options.has_fixtures,
         uris: filter
             .resource_subscriptions
             .into_iter()
@@ -48,6 +52,9 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Outcome, Fault> {
     let mut honoured = json!({});
     if listener.tools {
         honoured["toolsListChanged"] = json!(true);
+    }
+    if listener.prompts {
+        honoured["promptsListChanged"] = json!(true);
     }
     if !listener.uris.is_empty() {
         honoured["resourceSubscriptions"] = json!(listener.uris);
@@ -71,6 +78,7 @@ impl Listener {
     pub(crate) fn hear_of(&self, change: Change) {
         let is_wanted = match change {
             Change::Tools => self.tools,
+            Change::Prompts => self.prompts,
             Change::Resource(wanted) => self.uris.iter().any(|uri| uri == wanted),
         };
         // A peer that does not read loses news rather than filling our memory.
@@ -104,6 +112,7 @@ impl Change {
     pub(crate) fn notification(self) -> (&'static str, Value) {
         match self {
             Self::Tools => ("notifications/tools/list_changed", json!({})),
+            Self::Prompts => ("notifications/prompts/list_changed", json!({})),
             Self::Resource(uri) => ("notifications/resources/updated", json!({"uri": uri})),
         }
     }

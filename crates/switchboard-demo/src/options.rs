@@ -24,6 +24,8 @@ pub struct Options {
     pub listen: Option<String>,
     /// How it behaves there.
     pub http: HttpOptions,
+    /// Whether it also offers what the conformance suite calls by name.
+    pub has_fixtures: bool,
 }
 
 impl Default for Options {
@@ -37,6 +39,7 @@ impl Default for Options {
             name: "switchboard-demo".to_owned(),
             listen: None,
             http: HttpOptions::default(),
+            has_fixtures: false,
         }
     }
 }
@@ -86,6 +89,7 @@ usage: switchboard-demo [options]     an MCP server on stdin and stdout, or on H
   --delay-start MS           wait before reading anything (0)
   --tick MS                  let demo://counter count by itself (never)
   --name NAME                what the server calls itself (switchboard-demo)
+  --fixtures none|conformance  also offer what the protocol's conformance suite calls (none)
   --http ADDR                listen there (port 0: any; the address is printed) with /mcp, and /sse for 2024-11-05
   --answers json|sse         how HTTP answers quick requests (json)
   --questions post|get       whether legacy questions come on the stream of their call (post)
@@ -97,13 +101,14 @@ usage: switchboard-demo [options]     an MCP server on stdin and stdout, or on H
 each option can be set as a variable too, as in SWITCHBOARD_DEMO_PAGE_SIZE=10
 ";
 
-const FLAGS: [&str; 13] = [
+const FLAGS: [&str; 14] = [
     "era",
     "tools",
     "page-size",
     "delay-start",
     "tick",
     "name",
+    "fixtures",
     "http",
     "answers",
     "questions",
@@ -175,6 +180,13 @@ impl Options {
                     Some(Duration::from_millis(number()?.into())).filter(|tick| !tick.is_zero())
             }
             "name" => self.name = value.to_owned(),
+            "fixtures" => {
+                self.has_fixtures = match value {
+                    "none" => false,
+                    "conformance" => true,
+                    _ => return Err("none or conformance"),
+                }
+            }
             "http" => self.listen = Some(value.to_owned()),
             "answers" => {
                 self.http.answers = match value {

@@ -260,7 +260,7 @@ impl Peer {
             ("resources/templates/list", _) => resources::list_templates(&call).and_then(done),
             ("resources/read", _) => resources::read(&call).and_then(done),
             ("prompts/list", _) => prompts::list(&call).and_then(done),
-            ("prompts/get", _) => prompts::get(&call).and_then(done),
+            ("prompts/get", _) => prompts::get(&call),
             ("completion/complete", _) => prompts::complete(&call).and_then(done),
             ("tasks/get", _) => tasks::get(&call).and_then(done),
             ("tasks/cancel", _) => tasks::cancel(&call).and_then(done),
@@ -368,7 +368,7 @@ impl Peer {
     pub(crate) fn hear_of(&self, change: Change) {
         let state = self.state();
         let is_subscribed = match change {
-            Change::Tools => true,
+            Change::Tools | Change::Prompts => true,
             Change::Resource(uri) => state.subscriptions.contains(uri),
         };
         // A peer that does not read loses news rather than filling our memory.

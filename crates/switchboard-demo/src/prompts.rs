@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::exchange::Call;
+use crate::exchange::{Call, Outcome};
+use crate::fixtures;
 use crate::lists;
 use crate::resources::GREETING_TEMPLATE;
 use crate::rpc::{self, Body, Fault};
@@ -40,16 +41,28 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Body, Fault> {
             ],
         }),
     ]
-    .map(|prompt| prompt.to_string());
-    lists::page(call, "prompts", &prompts.each_ref().map(String::as_str))
+    .into_iter();
+    let has_fixtures = call.peer.demo.options.has_fixtures;
+    let fixtures = has_fixtures.then(fixtures::prompts).into_iter().flatten();
+    let prompts: Vec<String> = prompts
+        .chain(fixtures)
+        .map(|prompt| prompt.to_string())
+        .collect();
+    let prompts: Vec<&str> = prompts.iter().map(String::as_str).collect();
+    lists::page(call, "prompts", &prompts)
 }
 
 /// `prompts/get`.
-pub(crate) fn get(call: &Call<'_>) -> Result<Body, Fault> {
+pub(crate) fn get(call: &Call<'_>) -> Result<Outcome, Fault> {
     let arguments: Map<String, Value> = match call.params.arguments {
         None => Map::new(),
         arguments => rpc::read("arguments", arguments)?,
     };
+    if call.peer.demo.options.has_fixtures
+        && let Some(outcome) = fixtures::prompt(call, &arguments)
+    {
+        return outcome;
+    }
     let argument = |name: &str| match arguments.get(name) {
         None => Ok(None),
         Some(Value::String(value)) => Ok(Some(value.as_str())),
@@ -74,10 +87,10 @@ pub(crate) fn get(call: &Call<'_>) -> Result<Body, Fault> {
         "" => return Err(Fault::invalid_params("name is missing")),
         name => return Err(Fault::invalid_params(format!("unknown prompt {name:?}"))),
     };
-    Ok(Body::from(json!({
+    Ok(Outcome::Done(Body::from(json!({
         "description": description,
         "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
-    })))
+    }))))
 }
 
 /// `completion/complete`.
@@ -103,6 +116,10 @@ pub(crate) fn complete(call: &Call<'_>) -> Result<Body, Fault> {
         (Reference::Prompt { name }, _) if name == "review" || name == "haiku" => &[],
         (Reference::Resource { uri }, "name") if uri == GREETING_TEMPLATE => &NAMES,
         (Reference::Resource { uri }, _) if uri == GREETING_TEMPLATE => &[],
+        (Reference::Prompt { name }, _) if name == fixtures::PROMPT_WITH_ARGUMENTS => {
+            &["paris", "park", "party"]
+        }
+        (Reference::Resource { uri }, _) if uri == fixtures::TEMPLATE => &["1", "2", "3"],
         (Reference::Prompt { name }, _) => {
             return Err(Fault::invalid_params(format!("unknown prompt {name:?}")));
         }

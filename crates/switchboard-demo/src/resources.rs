@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::exchange::Call;
+use crate::fixtures;
 use crate::lists;
 use crate::media;
 use crate::rpc::{Body, Fault};
@@ -18,7 +19,7 @@ pub(crate) const GREETING_TEMPLATE: &str = "demo://greeting/{name}";
 
 /// `resources/list`.
 pub(crate) fn list(call: &Call<'_>) -> Result<Body, Fault> {
-    let resources = [
+    let mut resources = vec![
         json!({
             "uri": TEXT_URI, "name": "text", "title": "Text", "mimeType": "text/plain",
             "description": "a text that never changes", "annotations": {"audience": ["user"], "priority": 0.5},
@@ -29,6 +30,9 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Body, Fault> {
             "description": "how often count_up was called; can be subscribed to",
         }),
     ];
+    if call.peer.demo.options.has_fixtures {
+        resources.extend(fixtures::resources());
+    }
     page(call, "resources", &resources)
 }
 
@@ -38,7 +42,11 @@ pub(crate) fn list_templates(call: &Call<'_>) -> Result<Body, Fault> {
         "uriTemplate": GREETING_TEMPLATE, "name": "greeting", "title": "Greeting", "mimeType": "text/plain",
         "description": "a greeting for whoever is named",
     });
-    page(call, "resourceTemplates", &[template])
+    let mut templates = vec![template];
+    if call.peer.demo.options.has_fixtures {
+        templates.push(fixtures::template());
+    }
+    page(call, "resourceTemplates", &templates)
 }
 
 /// `resources/read`.
@@ -61,7 +69,10 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Body, Fault> {
             Some(name) => {
                 json!({"uri": uri, "mimeType": "text/plain", "text": format!("Hello, {}!", decode(name))})
             }
-            None => return Err(Fault::no_resource(uri, is_modern)),
+            None => match fixtures::contents(uri) {
+                Some(contents) => contents,
+                None => return Err(Fault::no_resource(uri, is_modern)),
+            },
         },
     };
     let mut result = json!({"contents": [contents]});
@@ -77,6 +88,7 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Body, Fault> {
 pub(crate) fn exists(uri: &str) -> bool {
     [TEXT_URI, PICTURE_URI, COUNTER_URI].contains(&uri)
         || uri.strip_prefix(GREETING_PREFIX).is_some_and(is_name)
+        || fixtures::contents(uri).is_some()
 }
 
 pub(crate) fn text_contents() -> Value {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::asks;
 use crate::exchange::{Call, Outcome};
+use crate::fixtures;
 use crate::lists;
 use crate::rpc::{Body, Fault};
 use crate::tasks;
@@ -34,11 +35,12 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    pub(crate) fn new(generated: usize) -> Self {
+    pub(crate) fn new(generated: usize, has_fixtures: bool) -> Self {
+        let fixtures = has_fixtures.then(fixtures::tools).into_iter().flatten();
         Self {
-            fixed: definitions::fixed()
-                .iter()
-                .map(ToString::to_string)
+            fixed: (definitions::fixed().into_iter())
+                .chain(fixtures)
+                .map(|tool| tool.to_string())
                 .collect(),
             surprise: definitions::surprise().to_string(),
             has_surprise: AtomicBool::new(false),
@@ -75,6 +77,9 @@ pub(crate) fn mirrored(name: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
+pub(crate) use effects::toggle_tool;
+pub(crate) use slow::hang_up;
+
 /// `tools/list`.
 pub(crate) fn list(call: &Call<'_>) -> Result<Body, Fault> {
     let catalog = &call.peer.demo.tools;
@@ -97,6 +102,11 @@ pub(crate) fn call(call: &Call<'_>) -> Result<Outcome, Fault> {
         .is_some_and(|arguments| !arguments.get().starts_with('{'))
     {
         return Err(Fault::invalid_params("arguments must be an object"));
+    }
+    if call.peer.demo.options.has_fixtures
+        && let Some(outcome) = fixtures::call(call)
+    {
+        return outcome;
     }
     let catalog = &call.peer.demo.tools;
     let body = match &*call.params.name {

@@ -9,7 +9,7 @@ use crate::exchange::Call;
 use crate::rpc::Body;
 
 /// Lets the tool `surprise` come or go, and says that the list changed.
-pub(super) fn toggle_tool(call: &Call<'_>) -> Body {
+pub(crate) fn toggle_tool(call: &Call<'_>) -> Body {
     let demo = &call.peer.demo;
     let is_there = demo.tools.toggle();
     demo.announce(Change::Tools);

@@ -53,7 +53,7 @@ pub(super) fn slow(call: &Call<'_>) -> Outcome {
 }
 
 /// Drops the connection that would carry the answer, and answers later.
-pub(super) fn hang_up(call: &Call<'_>) -> Outcome {
+pub(crate) fn hang_up(call: &Call<'_>) -> Outcome {
     #[derive(Deserialize)]
     #[serde(default)]
     struct Pause {
