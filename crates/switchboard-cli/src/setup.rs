@@ -40,6 +40,8 @@ pub(crate) struct Setup {
     roots: Option<Vec<Root>>,
     /// What servers are told that may be asked.
     offers: Offers,
+    /// Whether servers offer what they offered last time until they are connected.
+    offers_cached: bool,
     /// The folders that the agent's own tools may use; empty where it offers none.
     pub(crate) workspace: Vec<PathBuf>,
     pub(crate) json: bool,
@@ -105,6 +107,7 @@ impl Setup {
                 ..Offers::default()
             },
             workspace: Vec::new(),
+            offers_cached: false,
             json: options.json,
         };
         if options.verbosity() > 0 {
@@ -119,6 +122,7 @@ impl Setup {
         self.offers.sampling = true;
         self.offers.sampling_tools = true;
         self.roots.get_or_insert_default();
+        self.offers_cached = true;
     }
 
     /// Every value that must not be logged: as written, and as expanded if the entry is trusted.
@@ -289,6 +293,7 @@ impl Setup {
             store,
             roots,
             offers,
+            offers_cached,
             workspace,
             ..
         } = self;
@@ -307,6 +312,9 @@ impl Setup {
         }
         if !workspace.is_empty() {
             builder = builder.resource_tools();
+        }
+        if offers_cached {
+            builder = builder.offer_cached();
         }
         if let Some(roots) = roots {
             builder = builder.roots(roots);

@@ -119,6 +119,8 @@ pub(crate) struct ServerResources {
     pub overseer: Option<Arc<dyn Overseer>>,
     /// The library user's own transports.
     pub connectors: Arc<Connectors>,
+    /// Whether a server offers what it offered last time until it is connected.
+    pub offers_cached: bool,
 }
 
 /// A handle of a server's task. The task ends when the last handle is dropped.
@@ -245,6 +247,7 @@ impl ServerHandle {
             changed,
             subscriptions,
             is_further_connection,
+            offers_cached,
             after,
         } = server;
         let now = tokio::time::Instant::now();
@@ -274,7 +277,8 @@ impl ServerHandle {
             StatusPublisher::new(config.name.clone(), initial, log.clone(), events, changed);
         let worked = Arc::new(AtomicBool::new(false));
         let mut store_writes = StoreWrites::default();
-        if idle {
+        let is_connecting = matches!(snapshot.borrow().state, State::Connecting { .. });
+        if idle || is_connecting && offers_cached && !is_further_connection {
             status.update_quietly(|snapshot| snapshot.loading_cached = true);
             store_writes.add(load_cached(status.clone(), launch_store.clone()));
         }
@@ -414,6 +418,14 @@ impl ServerHandle {
         let settled = |now: &Arc<Snapshot>| !under_way(now) && !now.loading_cached;
         // An error means that the task has ended, so nothing is in progress.
         let _ = self.snapshot.clone().wait_for(settled).await;
+    }
+
+    /// Waits until its cached catalog was read, if it is.
+    pub(crate) async fn cache_read(&self) {
+        // An error means that the task has ended.
+        let _ = (self.snapshot.clone())
+            .wait_for(|now| !now.loading_cached)
+            .await;
     }
 
     /// Lists the server's tools again, and waits up to `wait` for that.
@@ -563,6 +575,8 @@ struct TaskSetup {
     subscriptions: Subscriptions,
     /// It is not the shared connection: a caller's own, or the one of the other era.
     is_further_connection: bool,
+    /// It offers what it offered last time until it is connected.
+    offers_cached: bool,
     /// Completes when the servers that this one replaces have ended.
     after: Option<BoxFuture<'static, ()>>,
 }
@@ -588,6 +602,7 @@ impl TaskSetup {
             changed: resources.changed.clone(),
             subscriptions: Subscriptions::default(),
             is_further_connection: false,
+            offers_cached: resources.offers_cached,
             after: None,
         }
     }

@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
     if args.http.is_some() || args.detached {
         return machine::run(options, args, setup, selection);
     }
-    setup.run(None, async |host, _| {
+    let outcome = setup.run(None, async |host, _| {
         let gateway = Gateway::new(
             host.clone(),
             GatewaySettings {
@@ -98,7 +98,12 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
             )
         })?;
         Ok(0)
-    })
+    });
+    match outcome {
+        // A client that ends its server by a signal has got what it wanted.
+        Err(failure) if failure.code.is_signal() => Ok(0),
+        outcome => outcome,
+    }
 }
 
 /// Applies `--names`.

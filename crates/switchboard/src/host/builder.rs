@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
@@ -32,6 +32,9 @@ use crate::store::{MemoryStore, Store, StoreTable};
 use crate::transport::Connector;
 use crate::trust::{self, TrustState};
 
+/// How long the start may wait for cached catalogs.
+const CACHE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Events that a slow reader may fall behind by.
 const EVENTS: usize = 1024;
 
@@ -56,6 +59,7 @@ pub struct HostBuilder {
     only: Option<Vec<ServerName>>,
     tools: HostTools,
     connectors: Connectors,
+    offers_cached: bool,
     /// What is wrong with the servers and rules that were given in code.
     errors: Vec<Diagnostic>,
 }
@@ -88,6 +92,7 @@ impl HostBuilder {
             only: None,
             tools: HostTools::default(),
             connectors: Connectors::default(),
+            offers_cached: false,
             errors: Vec::new(),
         }
     }
@@ -269,6 +274,13 @@ impl HostBuilder {
         self
     }
 
+    /// Servers offer what they offered last time until they are connected: a call of it waits for
+    /// its server.
+    pub fn offer_cached(mut self) -> Self {
+        self.offers_cached = true;
+        self
+    }
+
     /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
         if !self.errors.is_empty() {
@@ -305,6 +317,7 @@ impl HostBuilder {
             roots,
             overseer: Some(overseer.clone()),
             connectors: Arc::new(self.connectors),
+            offers_cached: self.offers_cached,
         };
         let servers: Vec<ServerHandle> = (self.config.servers.values())
             .map(|server| {
@@ -336,6 +349,16 @@ impl HostBuilder {
             reload: ReloadState::default(),
             notices,
         };
+        if self.offers_cached {
+            let servers = shared.roster.load().servers.clone();
+            let read = async {
+                for server in servers.iter() {
+                    server.cache_read().await;
+                }
+            };
+            // A store that is slow must not keep anybody waiting.
+            let _ = tokio::time::timeout(CACHE_TIMEOUT, read).await;
+        }
         shared.rebuild();
         shared.notices.extend(noticed(Events(early)));
         let shared = Arc::new(shared);

@@ -78,9 +78,16 @@ impl EraInbound for LegacyInbound {
         true
     }
 
-    /// A legacy server may log whenever it likes.
-    fn call_that_logs(&self, _: &Receiver) -> Option<(Arc<InFlightCall>, bool)> {
-        None
+    /// A legacy server may log whenever it likes; during calls of one caller alone, that caller gets
+    /// it if it wants logs.
+    fn call_that_logs(&self, receiver: &Receiver) -> Option<(Arc<InFlightCall>, bool)> {
+        let calls = receiver.candidate_calls().in_flight;
+        let (_, first) = calls.first()?;
+        let is_one_callers = calls
+            .iter()
+            .all(|(_, other)| other.caller_id == first.caller_id);
+        let is_wanted = is_one_callers && first.caller.log_level().is_some();
+        is_wanted.then(|| (first.clone(), calls.len() == 1))
     }
 }
 

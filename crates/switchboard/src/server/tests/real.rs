@@ -63,6 +63,7 @@ fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> S
         roots: Default::default(),
         overseer: None,
         connectors: Default::default(),
+        offers_cached: false,
     };
     ServerHandle::start(config, resources, connecting())
 }

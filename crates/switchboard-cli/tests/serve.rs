@@ -1,0 +1,222 @@
+//! `switchboard serve` over standard streams: the real program, spoken to line by line.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::Home;
+use switchboard_testkit::{Chaos, Step};
+
+/// Long enough for a busy machine; a test that passes never waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program with a client at its standard streams.
+struct Served {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Served {
+    fn start(home: &Home, words: &[&str]) -> Self {
+        let mut child = home
+            .command(&[&["serve"], words].concat())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).for_each(|line| {
+                // The test may have ended.
+                let _ = sender.send(line);
+            });
+        });
+        Self {
+            stdin: child.stdin.take(),
+            child,
+            lines,
+        }
+    }
+
+    fn send(&mut self, message: &Value) {
+        let stdin = self.stdin.as_mut().unwrap();
+        writeln!(stdin, "{message}").unwrap();
+    }
+
+    /// Every line on stdout is a message.
+    fn next(&self) -> Value {
+        let line = self.lines.recv_timeout(PATIENCE).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    fn request(&mut self, id: u64, method: &str, params: Value) -> Value {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let message = self.next();
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    fn initialize(&mut self) -> Value {
+        let params = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let answer = self.request(0, "initialize", params);
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        answer
+    }
+
+    fn notification(&mut self, method: &str) {
+        while self.next()["method"] != method {}
+    }
+
+    fn call(&mut self, id: u64, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.request(id, "tools/call", params)["result"].clone()
+    }
+
+    fn names(&mut self, id: u64) -> Vec<String> {
+        let listed = self.request(id, "tools/list", json!({}));
+        let tools = listed["result"]["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Closes stdin and waits for the exit code.
+    fn end(mut self) -> Option<i32> {
+        drop(self.stdin.take());
+        self.wait()
+    }
+
+    fn wait(mut self) -> Option<i32> {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begin.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn home(servers: &[(&str, Chaos)]) -> Home {
+    let home = Home::new();
+    let entries = servers
+        .iter()
+        .map(|(name, server)| server.entry(name).render());
+    let rules = "[permissions]\nallow = [\"*\"]\n".to_owned();
+    home.user_file(&entries.fold(rules, |text, entry| text + &entry));
+    home
+}
+
+/// A server that never answers its handshake, beside one that works: what clients ask first is
+/// answered at once, and the list grows when a server has come.
+#[test]
+fn first_requests_never_wait_for_a_server() {
+    let hanging = Chaos::new()
+        .on("initialize", Step::Drop)
+        .on("server/discover", Step::Drop);
+    let working = Chaos::new().tool("greet", Step::text("hello"));
+    let home = home(&[("hanging", hanging), ("working", working)]);
+    let mut served = Served::start(&home, &[]);
+    let answer = served.initialize();
+    assert_eq!(answer["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(answer["result"]["serverInfo"]["name"], "switchboard");
+    if served.names(1).is_empty() {
+        served.notification("notifications/tools/list_changed");
+    }
+    assert_eq!(served.names(2), ["mcp__working__greet"]);
+    let result = served.call(3, "mcp__working__greet", json!({}));
+    assert_eq!(result["content"][0]["text"], "hello", "{result}");
+    assert_eq!(served.end(), Some(0));
+
+    // The next run knows the list before any server has been started.
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    assert_eq!(served.names(1), ["mcp__working__greet"]);
+    assert_eq!(served.end(), Some(0));
+}
+
+/// F27: a server that dies does not take others down; a call to it is an error result that says so.
+#[test]
+fn f27_a_call_to_a_dead_server_is_an_error_result_that_says_so() {
+    let dying = Chaos::new().tool("die", Step::Exit(7));
+    let working = Chaos::new().tool("greet", Step::text("hello"));
+    let home = home(&[("dying", dying), ("working", working)]);
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    let result = served.call(1, "mcp__dying__die", json!({}));
+    assert_eq!(result["isError"], true, "{result}");
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.contains("server \"dying\"") && text.contains('7'),
+        "{text}"
+    );
+    let result = served.call(2, "mcp__working__greet", json!({}));
+    assert_eq!(result["content"][0]["text"], "hello", "{result}");
+    let unknown = served.request(3, "tools/call", json!({"name": "nothing"}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    assert_eq!(served.end(), Some(0));
+}
+
+/// `--names identity` passes the names of a single server through, to a modern client too.
+#[test]
+fn identity_keeps_the_names_of_a_single_server() {
+    let home = home(&[("one", Chaos::new().tool("greet", Step::text("hello")))]);
+    let mut served = Served::start(&home, &["--names", "identity"]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let discovered = served.request(1, "server/discover", json!({"_meta": meta}));
+    let versions = &discovered["result"]["supportedVersions"];
+    assert_eq!(versions, &json!(["2026-07-28"]), "{discovered}");
+    let params = json!({"name": "greet", "arguments": {}, "_meta": meta});
+    let called = served.request(2, "tools/call", params);
+    assert_eq!(called["result"]["content"][0]["text"], "hello", "{called}");
+    assert_eq!(called["result"]["resultType"], "complete", "{called}");
+    served.initialize();
+    assert_eq!(served.names(3), ["greet"]);
+    assert_eq!(served.end(), Some(0));
+
+    let two = self::home(&[("one", Chaos::new()), ("two", Chaos::new())]);
+    let ran = two.run(&["serve", "--names", "identity"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("2 are configured"), "{ran:?}");
+}
+
+/// A signal ends it as the end of its input does, and its servers end with it.
+#[test]
+fn a_signal_ends_it_and_its_servers() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let home = home(&[("one", Chaos::new().tool("inspect", Step::Inspect))]);
+        let mut served = Served::start(&home, &[]);
+        served.initialize();
+        let result = served.call(1, "mcp__one__inspect", json!({}));
+        let text = result["content"][0]["text"].as_str().unwrap();
+        let seen: Value = serde_json::from_str(text).unwrap();
+        let pid = Pid::from_raw(i32::try_from(seen["pid"].as_i64().unwrap()).unwrap());
+        kill(
+            Pid::from_raw(i32::try_from(served.child.id()).unwrap()),
+            signal,
+        )
+        .unwrap();
+        assert_eq!(served.wait(), Some(0), "{signal}");
+        assert!(kill(pid, None).is_err(), "the server outlived it");
+    }
+}

@@ -1,0 +1,275 @@
+//! Both eras of clients with both eras of servers: what works directly works through the gateway.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{PATIENCE, TestClient, client, demo, gateway, stop};
+use switchboard_gateway::Gateway;
+use switchboard_testkit::Scratch;
+
+const ALLOW: &str = "[permissions]\nallow = [\"*\"]\n";
+
+async fn both(scratch: &Scratch, rules: &str) -> Gateway {
+    let servers = [demo("old", "legacy", ""), demo("new", "modern", "")].concat();
+    gateway(scratch, &format!("{rules}{servers}")).await
+}
+
+/// Every combination, as (client is modern, server's name).
+const COMBINATIONS: [(bool, &str); 4] =
+    [(false, "old"), (false, "new"), (true, "old"), (true, "new")];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_prompts_resources_and_completions_work_in_all_four_combinations() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch, ALLOW).await;
+    for (is_modern, server) in COMBINATIONS {
+        let mut client = client(&gateway, is_modern, "ada").await;
+        let tools = client.request(1, "tools/list", json!({})).await;
+        let tools = tools["result"]["tools"].as_array().unwrap().clone();
+        let echo = format!("mcp__{server}__echo");
+        assert!(tools.iter().any(|tool| tool["name"] == *echo), "{tools:?}");
+        assert_eq!(
+            client.call(2, &echo, json!({"message": "é\u{2028}"})).await,
+            "é\u{2028}"
+        );
+
+        let params = json!({
+            "name": format!("mcp__{server}__review"),
+            "arguments": {"language": "rust"},
+        });
+        let prompt = client.request(3, "prompts/get", params).await;
+        assert_eq!(prompt["result"]["messages"][0]["role"], "user", "{prompt}");
+
+        let read = client
+            .request(4, "resources/read", json!({"uri": "demo://greeting/Ada"}))
+            .await;
+        assert_eq!(
+            read["result"]["contents"][0]["text"], "Hello, Ada!",
+            "{read}"
+        );
+
+        let params = json!({
+            "ref": {"type": "ref/prompt", "name": format!("mcp__{server}__review")},
+            "argument": {"name": "language", "value": "ru"},
+        });
+        let completion = client.request(5, "completion/complete", params).await;
+        let values = &completion["result"]["completion"]["values"];
+        assert_eq!(values, &json!(["ruby", "rust"]), "{completion}");
+    }
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_logs_and_questions_come_to_the_client_in_all_four_combinations() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch, ALLOW).await;
+    for (is_modern, server) in COMBINATIONS {
+        let mut client = client(&gateway, is_modern, "ada").await;
+        let params = json!({
+            "name": format!("mcp__{server}__slow"),
+            "arguments": {"seconds": 0.1, "steps": 2},
+            "_meta": {"progressToken": "p1"},
+        });
+        client.request(1, "tools/call", params).await;
+        let progress: Vec<_> = (client.notifications.iter())
+            .filter(|message| message["method"] == "notifications/progress")
+            .map(|message| {
+                (
+                    &message["params"]["progressToken"],
+                    &message["params"]["progress"],
+                )
+            })
+            .collect();
+        let token = json!("p1");
+        assert_eq!(progress, [(&token, &json!(1)), (&token, &json!(2))]);
+
+        let name = format!("mcp__{server}__ask_twice");
+        assert_eq!(
+            client.call(2, &name, json!({})).await,
+            "pleased to meet you, Ada"
+        );
+        let name = format!("mcp__{server}__ask_model");
+        assert_eq!(client.call(3, &name, json!({})).await, "m said: kind");
+    }
+    stop(gateway).await;
+}
+
+/// The gate's question goes to the client that calls; a client that cannot be asked is told why the
+/// call is denied.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gate_asks_the_client_that_calls_and_no_answer_means_no() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch, "[permissions]\nask = [\"*\"]\n").await;
+    for (is_modern, server) in COMBINATIONS {
+        let echo = format!("mcp__{server}__echo");
+        let mut asked = client(&gateway, is_modern, "ada").await;
+        assert_eq!(asked.call(1, &echo, json!({"message": "hi"})).await, "hi");
+        let question = asked
+            .questions
+            .iter()
+            .find(|one| one["method"] == "elicitation/create");
+        let message = question.unwrap()["params"]["message"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert!(message.contains(&format!("{server}/echo")), "{message}");
+        // A question of the server after the approval is part of the same call.
+        let name = format!("mcp__{server}__ask_twice");
+        assert_eq!(
+            asked.call(2, &name, json!({})).await,
+            "pleased to meet you, Ada"
+        );
+
+        let mut mute = match is_modern {
+            true => TestClient::modern(&gateway, "bob", json!({})),
+            false => TestClient::legacy(&gateway, "bob", json!({})).await,
+        };
+        let text = mute.call(1, &echo, json!({"message": "hi"})).await;
+        assert!(
+            text.contains("denied") && text.contains("cannot be asked"),
+            "{text}"
+        );
+    }
+    stop(gateway).await;
+}
+
+/// Decision 1: params and results are the same bytes on both sides, but for names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unknown_params_meta_and_errors_pass_unchanged() {
+    use switchboard_testkit::{Chaos, Step};
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    let raw = r#"{"content":[],"x":1.00,"big":12345678901234567890123,"_meta":{"k":[ 1 ]}}"#;
+    let line = format!(r#"{{"jsonrpc":"2.0","id":@id@,"result":{raw}}}"#);
+    let fault = json!({"code": -32055, "message": "no", "data": {"why": [1]}});
+    let server = Chaos::new()
+        .tool("exact", Step::AnswerRaw(line))
+        .tool(
+            "wrong",
+            serde_json::from_value::<Step>(json!({"error": fault})).unwrap(),
+        )
+        .record(record.clone());
+    let gateway = gateway(&scratch, &format!("{ALLOW}{}", server.entry("s").render())).await;
+    let mut client = client(&gateway, false, "ada").await;
+    let request = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"mcp__s__exact","arguments":{"n": 1.00},"odd":[ 0.70 ],"_meta":{"traceparent":"00-a","x/y":{"z": 1e400}}}}"#;
+    client.send_raw(request).await;
+    let line = client.next_raw_response().await;
+    assert_eq!(
+        line,
+        format!(r#"{{"jsonrpc":"2.0","id":7,"result":{raw}}}"#)
+    );
+    let seen = std::fs::read_to_string(&record).unwrap();
+    for part in [
+        r#""odd":[ 0.70 ]"#,
+        r#""traceparent":"00-a""#,
+        r#""x/y":{"z": 1e400}"#,
+        r#""arguments":{"n": 1.00}"#,
+    ] {
+        assert!(
+            seen.contains(part) || seen.contains(&part.replace('"', "\\\"")),
+            "{part}: {seen}"
+        );
+    }
+    let response = client
+        .request(8, "tools/call", json!({"name": "mcp__s__wrong"}))
+        .await;
+    assert_eq!(response["error"], fault, "{response}");
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn list_changes_and_resource_updates_reach_clients_of_both_eras() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch, ALLOW).await;
+    let mut old = client(&gateway, false, "old").await;
+    let mut new = client(&gateway, true, "new").await;
+    // The lists that clients know are what changes are measured by.
+    old.request(1, "tools/list", json!({})).await;
+    let uri = json!({"uri": "demo://counter"});
+    let subscribed = old.request(2, "resources/subscribe", uri).await;
+    assert_eq!(subscribed["result"], json!({}), "{subscribed}");
+    let listen = json!({
+        "jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen",
+        "params": {
+            "notifications": {
+                "toolsListChanged": true, "resourceSubscriptions": ["demo://counter"],
+            },
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        },
+    });
+    new.send(listen).await;
+    let acknowledged = new.next().await;
+    assert_eq!(
+        acknowledged["method"],
+        "notifications/subscriptions/acknowledged"
+    );
+    assert_eq!(
+        acknowledged["params"]["notifications"]["toolsListChanged"],
+        true
+    );
+    let of_listen =
+        |message: &Value| message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 9;
+
+    let mut third = client(&gateway, false, "third").await;
+    third.call(1, "mcp__old__toggle_tool", json!({})).await;
+    old.notification("notifications/tools/list_changed").await;
+    assert!(of_listen(
+        &new.notification("notifications/tools/list_changed").await
+    ));
+    third.call(2, "mcp__old__count_up", json!({})).await;
+    let updated = old.notification("notifications/resources/updated").await;
+    assert_eq!(updated["params"]["uri"], "demo://counter");
+    assert!(of_listen(
+        &new.notification("notifications/resources/updated").await
+    ));
+    // Nobody else is told of a resource.
+    third.request(3, "ping", json!({})).await;
+    let is_update = |message: &Value| message["method"] == "notifications/resources/updated";
+    assert!(!third.notifications.iter().any(is_update));
+    stop(gateway).await;
+}
+
+/// A cancel reaches the server; one for a request that has ended is ignored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_call_is_cancelled_at_its_server_and_not_answered() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch, ALLOW).await;
+    for (is_modern, server) in COMBINATIONS {
+        let mut client = client(&gateway, is_modern, "ada").await;
+        let stopped = format!("mcp__{server}__stopped");
+        let before = client.call(1, &stopped, json!({})).await;
+        let cancel = |id: u64| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+        client.send(cancel(1)).await;
+        let mut params = json!({
+            "name": format!("mcp__{server}__slow"), "arguments": {"seconds": 3000},
+            "_meta": {"progressToken": 1},
+        });
+        if is_modern {
+            params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        }
+        client
+            .send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}))
+            .await;
+        // The server has the call once it is listed as running; asking it takes no longer.
+        client
+            .call(3, &format!("mcp__{server}__echo"), json!({"message": "x"}))
+            .await;
+        client.send(cancel(2)).await;
+        let counted = async {
+            loop {
+                if client.call(4, &stopped, json!({})).await != before {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, counted)
+            .await
+            .expect("the server is told");
+    }
+    stop(gateway).await;
+}

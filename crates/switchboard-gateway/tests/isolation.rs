@@ -1,0 +1,120 @@
+//! T21: what belongs to one client reaches no other.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{all_capabilities, client, demo, gateway, stop};
+use switchboard_testkit::Scratch;
+use tokio::task::JoinSet;
+
+use crate::support::TestClient;
+
+const ALLOW: &str = "[permissions]\nallow = [\"*\"]\n";
+
+/// How many calls all clients make together; `SWITCHBOARD_ISOLATION_CALLS` makes it more.
+fn calls() -> usize {
+    let wanted = std::env::var("SWITCHBOARD_ISOLATION_CALLS").ok();
+    wanted
+        .and_then(|wanted| wanted.parse().ok())
+        .unwrap_or(4_000)
+}
+
+/// T21: 200 clients of both eras, all using id 0, on two servers: each gets its own answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t21_two_hundred_clients_with_the_same_id_get_their_own_answers() {
+    const CLIENTS: usize = 200;
+    let scratch = Scratch::new();
+    let tables = format!(
+        "{ALLOW}{}{}",
+        demo("old", "legacy", ""),
+        demo("new", "modern", "")
+    );
+    let gateway = gateway(&scratch, &tables).await;
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let gateway = gateway.clone();
+        clients.spawn(async move {
+            // All under one principal: the connection alone tells them apart.
+            let mut client = client(&gateway, number % 2 == 1, "same").await;
+            for call in 0..calls() / CLIENTS {
+                let nonce = format!("{number}-{call}");
+                let tool = ["mcp__old__echo", "mcp__new__echo"][call % 2];
+                let text = client.call(0, tool, json!({"message": nonce})).await;
+                assert_eq!(text, nonce);
+            }
+            let is_own = |question: &Value| question["method"] == "roots/list";
+            assert!(client.questions.iter().all(is_own), "nobody asks");
+        });
+    }
+    clients.join_all().await;
+    stop(gateway).await;
+}
+
+/// T21: 100 clients on one server that asks, in each combination of eras: each question comes to
+/// the client whose call caused it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t21_each_question_of_a_server_reaches_the_client_that_caused_it() {
+    for era in ["legacy", "modern"] {
+        let scratch = Scratch::new();
+        let more = "asks = \"yes\"\ncall_timeout = \"60s\"";
+        let gateway = gateway(&scratch, &format!("{ALLOW}{}", demo("demo", era, more))).await;
+        let mut clients = JoinSet::new();
+        for number in 0..100 {
+            let gateway = gateway.clone();
+            clients.spawn(async move {
+                let mut client = client(&gateway, number % 2 == 1, "same").await;
+                let subject = format!("thing-{number}");
+                let arguments = json!({"subject": subject});
+                let text = client.call(0, "mcp__demo__confirm", arguments).await;
+                assert_eq!(text, format!("accepted: {subject} would be erased now"));
+                let elicitations: Vec<_> = (client.questions.iter())
+                    .filter(|question| question["method"] == "elicitation/create")
+                    .collect();
+                assert_eq!(elicitations.len(), 1, "{elicitations:?}");
+                let message = &elicitations[0]["params"]["message"];
+                assert_eq!(message, &format!("Really erase {subject}?"));
+            });
+        }
+        clients.join_all().await;
+        stop(gateway).await;
+    }
+}
+
+/// T21: a state that one client was given is refused from another, and from the same client with
+/// another request; the call still waits for its own client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t21_a_state_of_another_client_or_request_is_refused() {
+    let scratch = Scratch::new();
+    let gateway = gateway(&scratch, &format!("{ALLOW}{}", demo("demo", "legacy", ""))).await;
+    let mut ada = TestClient::modern(&gateway, "ada", all_capabilities());
+    let mut bob = TestClient::modern(&gateway, "bob", all_capabilities());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": all_capabilities(),
+    });
+    let confirm = |subject: &str| json!({"name": "mcp__demo__confirm", "arguments": {"subject": subject}, "_meta": meta});
+    let request =
+        |params| json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    ada.send(request(confirm("it"))).await;
+    let asked = ada.next().await["result"].clone();
+    let retry = |subject: &str| {
+        let mut params = confirm(subject);
+        params["requestState"] = asked["requestState"].clone();
+        params["inputResponses"] = json!({});
+        for (key, question) in asked["inputRequests"].as_object().unwrap() {
+            params["inputResponses"][key] = support::answer(question);
+        }
+        request(params)
+    };
+    bob.send(retry("it")).await;
+    assert_eq!(bob.next().await["error"]["code"], -32602);
+    ada.send(retry("something else")).await;
+    assert_eq!(ada.next().await["error"]["code"], -32602);
+    ada.send(retry("it")).await;
+    let text = ada.next().await["result"]["content"][0]["text"].clone();
+    assert_eq!(text, "accepted: it would be erased now");
+    ada.send(retry("it")).await;
+    assert_eq!(ada.next().await["error"]["code"], -32602, "it was used");
+    stop(gateway).await;
+}
