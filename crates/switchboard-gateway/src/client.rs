@@ -208,7 +208,7 @@ impl ClientState {
 
     /// Two calls of one client have the same caller.
     pub(crate) fn caller_id(&self) -> CallerId {
-        CallerId::new(&format!("{}#{}", self.principal, self.number))
+        CallerId::of_client(self.principal.as_str(), self.number)
     }
 
     pub(crate) fn handshake(&self) -> Option<Arc<ClientHandshake>> {
