@@ -474,6 +474,7 @@ pub(super) fn task_setup(endpoint: Arc<dyn ServerEndpoint>, store: Arc<dyn Store
         events: broadcast::Sender::new(1024),
         changed: Arc::new(Notify::new()),
         subscriptions: Default::default(),
+        offers_cached: false,
         is_further_connection: false,
         after: None,
     }
