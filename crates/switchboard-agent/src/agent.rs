@@ -16,6 +16,7 @@
 //! ```
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use switchboard::{Caller, Host};
@@ -41,6 +42,7 @@ mod compaction;
 mod context;
 mod instructions;
 mod offered;
+mod outcomes;
 mod sessions;
 mod summary;
 
@@ -66,6 +68,8 @@ pub struct Agent {
     recorded_model: Option<ModelSettings>,
     /// Names of refused tools that the session file has.
     recorded_refusals: HashSet<String>,
+    /// Where long results are stored.
+    results_folder: Option<PathBuf>,
     estimate: TokenEstimate,
     /// How many tokens the model can read, as its vendor said when the conversation was too long.
     learned_limit: Option<u64>,
@@ -134,6 +138,7 @@ impl Agent {
             recorder: SessionRecorder::default(),
             recorded_model: None,
             recorded_refusals: HashSet::new(),
+            results_folder: None,
             estimate: TokenEstimate::default(),
             learned_limit: None,
             usage: TokenUsage::default(),
@@ -151,6 +156,13 @@ impl Agent {
     /// With other limits.
     pub fn limits(mut self, limits: AgentLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// With a folder for long results: the model reads the beginning and the end, and the name of
+    /// the file with all of it.
+    pub fn results_in(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.results_folder = Some(folder.into());
         self
     }
 
@@ -260,7 +272,7 @@ impl Agent {
 
     /// Brings the beginning of the next request up to date, and records it.
     fn begin_request(&mut self) {
-        let update = self.tools.update(self.host.catalog());
+        let update = self.tools.update(&self.host);
         self.record_model();
         if self.prefix.is_none() {
             let prefix = RequestPrefix {

@@ -3,8 +3,10 @@
 //! Dropping the future of a turn closes its connection. Every wait has a limit: for the connection,
 //! between two pieces of an answer, and between two attempts. So has every buffer.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use switchboard::store::Store;
 
 use crate::conversation::ModelTurn;
 use crate::fault::{FaultKind, ModelFault};
@@ -76,6 +78,8 @@ pub struct HttpModel {
     http: reqwest::Client,
     /// Which tools this vendor refused; shared by all turns.
     refusals: Mutex<RefusalMemory>,
+    /// Where refusals are kept for the next run.
+    store: Option<Arc<dyn Store>>,
 }
 
 impl HttpModel {
@@ -109,17 +113,20 @@ impl HttpModel {
             wire,
             http,
             refusals,
+            store: None,
         })
     }
 
-    /// Which tools the vendor refused so far, for display and for the next session.
-    pub fn refusals(&self) -> RefusalMemory {
-        self.lock_refusals().clone()
+    /// With a store that keeps which tools the vendor refused, for the next run.
+    pub fn remember_in(mut self, store: Arc<dyn Store>) -> Self {
+        self.refusals = Mutex::new(RefusalMemory::load(&*store));
+        self.store = Some(store);
+        self
     }
 
-    /// Takes over what an earlier session learned.
-    pub fn set_refusals(&self, memory: RefusalMemory) {
-        *self.lock_refusals() = memory;
+    /// Which tools the vendor refused so far.
+    pub fn refusals(&self) -> RefusalMemory {
+        self.lock_refusals().clone()
     }
 
     fn lock_refusals(&self) -> std::sync::MutexGuard<'_, RefusalMemory> {
@@ -165,9 +172,9 @@ impl HttpModel {
         let (name, host) = (&self.settings.name, self.settings.host());
         fault.details.model = Some(format!("\"{name}\" at {host}"));
         if fault.kind == FaultKind::Authentication && self.settings.api_key.is_none() {
-            fault.message = match self.settings.vendor.key_variables() {
+            fault.message = match self.settings.key_variables() {
                 [variable, ..] => format!("there is no key; set `api_key` or {variable}"),
-                [] => "there is no key".to_owned(),
+                [] => "there is no key; set `api_key`".to_owned(),
             };
         }
         fault

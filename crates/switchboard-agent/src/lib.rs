@@ -54,11 +54,13 @@
 //! [`refusal`] what goes wrong, [`driver`] the HTTP requests, [`model`] what they are asked with,
 //! [`session`] the file of a conversation, and [`compact`] makes a long one short. [`agent`] is the
 //! loop, and [`builtin_tools`] are tools of the agent itself; these two alone use the host.
+//! [`agents_file`] reads what a project tells every agent.
 
 pub use agent::{
     Agent, AgentEvent, AgentLimits, CallDecision, CallRecord, Compaction, ContextBreakdown,
     RunSummary, ServerContext, StopReason,
 };
+pub use agents_file::{agents_prompt, read_agents_files};
 pub use conversation::{
     AwaitingResults, CallArguments, CallOutcome, ContentPart, Conversation, HistoryEntry,
     ModelTurn, ToolCall, ToolOutput, UserMessage,
@@ -91,5 +93,6 @@ pub mod compact;
 pub mod session;
 
 pub mod agent;
+pub mod agents_file;
 
 pub mod builtin_tools;

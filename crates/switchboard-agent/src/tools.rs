@@ -9,10 +9,12 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use switchboard::vendor::loosened_schema;
+use switchboard::{RawJson, Vendor};
+
 use crate::json::JsonText;
 use crate::model::{ModelSettings, ModelVendor};
 use crate::refusal::ToolTreatment;
-use crate::refusal::loosen::loosen;
 
 pub mod budget;
 pub mod search;
@@ -139,11 +141,37 @@ pub enum LoadError {
 
 /// The most tools that a vendor takes in one request.
 pub fn vendor_tool_limit(settings: &ModelSettings) -> Option<usize> {
-    match settings.vendor {
-        ModelVendor::OpenAi | ModelVendor::OpenAiChat if settings.is_vendors_own() => Some(128),
-        ModelVendor::Gemini => Some(512),
-        _ => None,
+    let is_openai = matches!(
+        settings.vendor,
+        ModelVendor::OpenAi | ModelVendor::OpenAiChat
+    );
+    match is_openai && !settings.is_vendors_own() {
+        true => None,
+        false => projection(settings).max_tools(),
     }
+}
+
+/// The form that definitions have for a model.
+pub(crate) fn projection(settings: &ModelSettings) -> Vendor {
+    match settings.vendor {
+        ModelVendor::Gemini => Vendor::Gemini,
+        ModelVendor::Demo => Vendor::Anthropic,
+        // llama.cpp and its kin speak three of the wires.
+        _ if settings.is_on_this_machine() => Vendor::Local,
+        ModelVendor::OpenAi => Vendor::OpenAi,
+        ModelVendor::OpenAiChat => Vendor::OpenAiChat,
+        ModelVendor::Anthropic => Vendor::Anthropic,
+    }
+}
+
+/// The schema in the few keywords that every vendor takes.
+fn loosened(schema: &JsonText) -> JsonText {
+    let raw = RawJson::parse(schema.as_str().to_owned());
+    let loose = raw.map(|raw| loosened_schema(&raw));
+    let loose = loose
+        .ok()
+        .and_then(|loose| JsonText::parse(loose.as_str()).ok());
+    loose.unwrap_or_else(|| schema.clone())
 }
 
 impl ToolList {
@@ -321,7 +349,7 @@ impl ToolList {
                 None => {}
                 Some(ToolTreatment::Loosened { .. }) => {
                     let spec = &mut list.tools[index].spec;
-                    spec.schema = loosen(&spec.schema);
+                    spec.schema = loosened(&spec.schema);
                 }
                 Some(ToolTreatment::Withheld { .. }) => {
                     list.loaded.remove(position);

@@ -111,6 +111,11 @@ pub(crate) fn with_file(file: &Path) -> String {
     )
 }
 
+/// The command that stores the key of a model's vendor.
+pub(crate) fn store_model_key(vendor: &str) -> String {
+    command_with(&["login", "--model", vendor], &[])
+}
+
 /// The command that examines a server.
 pub(crate) fn doctor(server: &ServerName) -> String {
     format!("try {}", command(&["doctor", server.as_str()]))

@@ -7,7 +7,7 @@ use etcetera::base_strategy::Xdg;
 use switchboard::auth::VaultChoice;
 use switchboard::config::{self, ConfigFile, Environment, LinkedFile, Scope};
 use switchboard::untrusted::Untrusted;
-use switchboard_agent::SessionStore;
+use switchboard_agent::{SessionStore, agents_prompt, read_agents_files};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
@@ -155,6 +155,13 @@ impl Paths {
     /// The stored conversations with models, those of this project listed.
     pub(crate) fn sessions(&self) -> SessionStore {
         SessionStore::new(self.state.join("sessions"), Some(self.project.clone()))
+    }
+
+    /// What `AGENTS.md` files tell a model: the user's own and the project's.
+    pub(crate) fn agents_prompt(&self) -> String {
+        let user = self.config.join("switchboard");
+        let files = read_agents_files(&user, &self.project, &self.current);
+        agents_prompt(&files)
     }
 
     /// The folder of results that are too long to print.

@@ -490,6 +490,7 @@ fn report_damaged_files(store: &FileStore, scope: OutputScope) {
         StoreTable::Wires,
         StoreTable::Logins,
         StoreTable::Notices,
+        StoreTable::Refusals,
     ]) {
         // Reading renames a damaged file; other errors are reported where the content is needed.
         let _ = store.all(table);
@@ -507,7 +508,7 @@ fn report_damaged_files(store: &FileStore, scope: OutputScope) {
 }
 
 /// The keyring or the token file; if neither can be used, a vault in memory, with a notice.
-fn open_vault(paths: &Paths) -> Arc<dyn Vault> {
+pub(crate) fn open_vault(paths: &Paths) -> Arc<dyn Vault> {
     match SystemVault::open(&paths.state, paths::vault_choice()) {
         Ok(vault) => Arc::new(vault),
         Err(error) => {

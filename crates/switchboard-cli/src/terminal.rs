@@ -18,6 +18,8 @@ mod approve;
 mod form;
 /// Pages that fit the screen, and the dialogs on them.
 mod frame;
+/// One line that is not shown while it is typed.
+pub(crate) mod hidden_line;
 /// JSON formatted for reading, with every token unchanged.
 pub(crate) mod json;
 /// Bytes of the terminal as keys.

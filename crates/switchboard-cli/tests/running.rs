@@ -338,3 +338,54 @@ fn a_call_that_was_lost_in_a_crash_has_one_result_and_the_person_is_told() {
     let replayed = home.run(&["replay", session_file(&home).to_str().unwrap()]);
     assert_eq!(replayed.code, Some(0), "{replayed:?}");
 }
+
+#[test]
+fn a_stored_key_is_sent_to_the_address_that_it_was_given_for() {
+    let replies = vec![turn(json!({"content": "done"}), "stop")];
+    let (url, requests) = vendor(replies);
+    let home = home(&format!(
+        "[model]\nvendor = 'openai-chat'\nname = 'm'\nbase_url = '{url}'\n"
+    ));
+    let with_input = |words: &[&str], input: &str| {
+        let mut child = home
+            .command(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
+        Ran::of(&child.wait_with_output().unwrap())
+    };
+    let login = ["login", "--model", "openai-chat"];
+    let empty = with_input(&login, "\n");
+    assert_eq!(empty.code, Some(2), "{empty:?}");
+    let stored = with_input(&login, "sk-stored\n");
+    assert_eq!(stored.code, Some(0), "{stored:?}");
+    assert!(stored.stdout.contains("127.0.0.1") && !stored.stdout.contains("sk-stored"));
+    let ran = home.run(&["run", "-p", "hello"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let requests = requests.join().unwrap();
+    assert!(
+        requests[0].contains("authorization: Bearer sk-stored"),
+        "{requests:?}"
+    );
+    // Another vendor's address does not get it.
+    let other = home.run(&["run", "-p", "hello", "--model", "anthropic/x"]);
+    assert_eq!(other.code, Some(4), "{other:?}");
+    assert!(
+        other.stderr.contains("login --model anthropic"),
+        "{other:?}"
+    );
+    for expected in ["was deleted", "no key"] {
+        let out = home.run(&["logout", "--model", "openai-chat"]);
+        assert!(out.stdout.contains(expected), "{out:?}");
+    }
+    let unknown = home.run(&["login", "--model", "acme"]);
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+}

@@ -13,7 +13,7 @@ use super::{
 use crate::name::{ServerName, Style};
 
 /// The configuration that a host runs on: all files, merged.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     /// In the order of the files, which decides precedence where names collide. A project's entry
     /// replaces a user's entry of the same name as a whole.

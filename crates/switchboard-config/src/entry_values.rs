@@ -153,6 +153,11 @@ fn shown(value: &FieldValue, syntax: ReferenceSyntax) -> Option<DisplayValue> {
         FieldValue::Flag(flag) => DisplayValue::Flag(*flag),
         FieldValue::Duration(duration) => DisplayValue::Quantity(plain(*duration)),
         FieldValue::Bytes(bytes) => DisplayValue::Quantity(format!("{bytes} bytes")),
+        FieldValue::Count(count) => DisplayValue::Quantity(count.to_string()),
+        FieldValue::Amounts(amounts) => {
+            let amount = |(name, amount): &(&str, f64)| format!("{name} {amount}");
+            DisplayValue::Texts(amounts.iter().map(amount).collect())
+        }
         FieldValue::Choice(word) => DisplayValue::Text((*word).to_owned()),
         FieldValue::Invalid => return None,
     })

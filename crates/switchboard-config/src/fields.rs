@@ -41,6 +41,10 @@ pub(super) enum ValueKind {
     /// A duration as a bare number.
     Milliseconds,
     Bytes,
+    /// A whole number above zero.
+    Count,
+    /// A table of amounts of money, each with one of these names.
+    Amounts(&'static [&'static str]),
     /// One of these words, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
 }
@@ -443,7 +447,7 @@ pub(super) const NAMING: Section = Section {
 /// `[model]`.
 pub(super) const MODEL: Section = Section {
     name: "model",
-    description: "The model that `switchboard run` asks. Ignored in a project's file.",
+    description: "The model that `chat` and `run` ask. Ignored in a project's file.",
     fields: &[
         field(
             "vendor",
@@ -480,7 +484,49 @@ pub(super) const MODEL: Section = Section {
             ValueKind::Secret,
             FieldTransport::Both,
             None,
-            "The key; by default the vendor's usual variable, such as ANTHROPIC_API_KEY. ${NAME} is expanded.",
+            "The key; by default the vendor's usual variable, such as ANTHROPIC_API_KEY, else the one stored by `switchboard login --model`. ${NAME} is expanded.",
+        ),
+        field(
+            "context_tokens",
+            ValueKind::Count,
+            FieldTransport::Both,
+            None,
+            "How many tokens the model reads. A conversation that fills them is summarised, and tools that would fill a tenth of them are listed by name only.",
+        ),
+        field(
+            "max_output_tokens",
+            ValueKind::Count,
+            FieldTransport::Both,
+            None,
+            "The most tokens of one answer.",
+        ),
+        field(
+            "effort",
+            ValueKind::Text,
+            FieldTransport::Both,
+            None,
+            "How hard the model thinks, in the vendor's words, such as low or high.",
+        ),
+        field(
+            "thinking_tokens",
+            ValueKind::Count,
+            FieldTransport::Both,
+            None,
+            "How many tokens the model may think, for models that take a number in place of an effort.",
+        ),
+        field(
+            "images",
+            ValueKind::Flag,
+            FieldTransport::Both,
+            None,
+            "Whether the model takes images. By default it is assumed that it does.",
+        ),
+        field(
+            "price",
+            ValueKind::Amounts(&["input", "output", "cache_read", "cache_write"]),
+            FieldTransport::Both,
+            None,
+            "What a million tokens cost in US dollars, such as { input = 3, output = 15 }, where the built-in table has no row or is wrong.",
         ),
     ],
 };

@@ -87,7 +87,7 @@ pub use entry_values::{DisplayValue, EntryValue, VariableState, VariableUse, var
 pub use environment::Environment;
 pub use fingerprint::Fingerprint;
 pub use load::{ConfigFile, Scope, load};
-pub use model_entry::{ModelEntry, ModelEntryFault};
+pub use model_entry::{ModelEntry, ModelEntryFault, TokenPrice};
 pub use permissions::{AuditArguments, Mode, Permissions, RuleText, Security};
 pub use project::ProjectPermissions;
 pub use reference::ReferenceSyntax;

@@ -6,7 +6,7 @@ use super::reference::{ReferenceSyntax, TextRole};
 use crate::secret::Secret;
 
 /// A model as it is written in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelEntry {
     /// One of the words of the field `vendor`.
     pub vendor: String,
@@ -16,6 +16,46 @@ pub struct ModelEntry {
     pub base_url: Option<String>,
     /// The key.
     pub api_key: Option<Secret>,
+    /// How many tokens the model reads.
+    pub context_tokens: Option<u64>,
+    /// The most tokens of one answer.
+    pub max_output_tokens: Option<u64>,
+    /// How hard the model thinks, in the vendor's words.
+    pub effort: Option<String>,
+    /// How many tokens the model may think.
+    pub thinking_tokens: Option<u64>,
+    /// Whether the model takes images.
+    pub images: Option<bool>,
+    /// What tokens cost.
+    pub price: Option<TokenPrice>,
+}
+
+/// What a million tokens cost, in US dollars.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenPrice {
+    /// Input outside the cache.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input read from the cache.
+    pub cache_read: Option<f64>,
+    /// Input written to the cache.
+    pub cache_write: Option<f64>,
+}
+
+impl TokenPrice {
+    pub(super) fn from_amounts(amounts: &[(&str, f64)]) -> Option<Self> {
+        let amount = |wanted: &str| {
+            let mut found = amounts.iter().filter(|(name, _)| *name == wanted);
+            found.next().map(|(_, amount)| *amount)
+        };
+        Some(Self {
+            input: amount("input")?,
+            output: amount("output")?,
+            cache_read: amount("cache_read"),
+            cache_write: amount("cache_write"),
+        })
+    }
 }
 
 /// Why a model's entry cannot be used.
@@ -97,6 +137,33 @@ mod tests {
             warnings.contains("only your own file decides"),
             "{warnings}"
         );
+    }
+
+    #[test]
+    fn limits_and_prices_are_numbers() {
+        let text = "[model]\nvendor = 'demo'\ncontext_tokens = 200000\neffort = 'high'\n\
+                    images = false\nprice = { input = 3, output = 15.5, cache_read = 0.3 }\n";
+        let model = loaded(Scope::User, text).unwrap().0.unwrap();
+        assert_eq!(model.context_tokens, Some(200_000));
+        assert_eq!(
+            (model.effort.as_deref(), model.images),
+            (Some("high"), Some(false))
+        );
+        let price = model.price.unwrap();
+        assert_eq!((price.input, price.output), (3.0, 15.5));
+        assert_eq!((price.cache_read, price.cache_write), (Some(0.3), None));
+        for (line, expected) in [
+            ("context_tokens = 0", "a whole number above 0"),
+            ("max_output_tokens = '8k'", "a whole number above 0"),
+            ("price = 3", "a table of numbers"),
+            ("price = { input = -1, output = 2 }", "not negative"),
+            ("price = { input = 1 }", "must both be set"),
+            ("price = { inptu = 1, output = 2 }", "did you mean `input`?"),
+        ] {
+            let text = format!("[model]\nvendor = 'demo'\n{line}\n");
+            let (_, found) = loaded(Scope::User, &text).unwrap_or_else(|error| (None, error));
+            assert!(found.contains(expected), "{line}: {found}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::diagnostic::Diagnostics;
 use super::load::Scope;
 use super::raw::{AtOffset, FieldTable, RawConfig};
-use super::{AuditArguments, Dialect, Location, Mode, ModelEntry, RuleText};
+use super::{AuditArguments, Dialect, Location, Mode, ModelEntry, RuleText, TokenPrice};
 use crate::name::Style;
 
 /// The settings of one file beside its servers.
@@ -129,6 +129,18 @@ fn model(written: &RawConfig, diagnostics: &mut Diagnostics<'_>) -> Option<Model
         name: fields.text("name").map(str::to_owned),
         base_url: fields.text("base_url").map(str::to_owned),
         api_key: fields.secret("api_key").cloned(),
+        context_tokens: fields.count("context_tokens"),
+        max_output_tokens: fields.count("max_output_tokens"),
+        effort: fields.text("effort").map(str::to_owned),
+        thinking_tokens: fields.count("thinking_tokens"),
+        images: fields.flag("images"),
+        price: fields.amounts("price").and_then(|amounts| {
+            let price = TokenPrice::from_amounts(amounts);
+            if let (None, Some(at)) = (&price, fields.offset_of("price")) {
+                diagnostics.error(at, "model.price", "`input` and `output` must both be set");
+            }
+            price
+        }),
     })
 }
 

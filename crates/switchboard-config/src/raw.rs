@@ -257,6 +257,16 @@ pub(super) fn read_value(
                 form(ValueKind::Milliseconds, diagnostics.json)
             )),
         },
+        (ValueKind::Count, Tree::Number(number)) => match number.parse() {
+            Ok(count) if count > 0 => Ok(FieldValue::Count(count)),
+            _ => Err(format!(
+                "expected {}",
+                form(ValueKind::Count, diagnostics.json)
+            )),
+        },
+        (ValueKind::Amounts(names), Tree::Table(entries)) => {
+            return amounts(entries, names, path, diagnostics);
+        }
         (ValueKind::Choice(words), Tree::Text(text)) => choice(field.name, text, words),
         (kind, _) => Err(format!(
             "expected {}, found {}",
@@ -293,6 +303,35 @@ fn choice(
         Some(near) => format!("{expected} (did you mean \"{near}\"?)"),
         None => expected,
     })
+}
+
+fn amounts(
+    entries: &[TableEntry],
+    names: &'static [&'static str],
+    path: &str,
+    diagnostics: &mut Diagnostics<'_>,
+) -> FieldValue {
+    let mut read = Vec::new();
+    for TableEntry { key, at, value } in entries {
+        let Some(name) = names.iter().find(|name| *name == key) else {
+            report_unknown(key, *at, path, "field", names.iter().copied(), diagnostics);
+            continue;
+        };
+        let amount = match &value.value {
+            // A float of a TOML file has a dot at its end, so that it is never read as a whole number.
+            Tree::Number(number) => number.replace('_', "").trim_end_matches('.').parse().ok(),
+            _ => None,
+        };
+        match amount.filter(|amount: &f64| amount.is_finite() && *amount >= 0.0) {
+            Some(amount) => read.push((*name, amount)),
+            None => diagnostics.error(
+                value.at,
+                format!("{path}.{name}"),
+                "expected a number that is not negative, such as 0.25",
+            ),
+        }
+    }
+    FieldValue::Amounts(read)
 }
 
 fn texts(items: &[Node], path: &str, diagnostics: &mut Diagnostics<'_>) -> FieldValue {
@@ -433,6 +472,8 @@ fn form(kind: ValueKind, json: bool) -> String {
         ValueKind::Duration => quantity::DURATION_FORM.to_owned(),
         ValueKind::Bytes => quantity::BYTES_FORM.to_owned(),
         ValueKind::Milliseconds => "a whole number of milliseconds, more than 0".to_owned(),
+        ValueKind::Count => "a whole number above 0".to_owned(),
+        ValueKind::Amounts(names) => format!("a table of numbers for {}", names.join(", ")),
         ValueKind::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),
     }
 }

@@ -91,6 +91,15 @@ fn property(field: &FieldSpec) -> Value {
             { "type": "integer", "minimum": 1024, "maximum": 1_073_741_824 },
             { "type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB|kB|KB|MB|GB)?$" },
         ] }),
+        ValueKind::Count => json!({ "type": "integer", "minimum": 1 }),
+        ValueKind::Amounts(names) => {
+            let amount = |name: &&str| {
+                let number = json!({ "type": "number", "minimum": 0 });
+                ((*name).to_owned(), number)
+            };
+            let amounts: Map<String, Value> = names.iter().map(amount).collect();
+            json!({ "type": "object", "additionalProperties": false, "properties": amounts })
+        }
         ValueKind::Choice(words) => {
             json!({ "type": "string", "enum": words.iter().map(|(word, _)| word).collect::<Vec<_>>() })
         }

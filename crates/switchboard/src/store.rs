@@ -45,6 +45,8 @@ pub enum StoreTable {
     Logins,
     /// Notices that were shown and are not repeated.
     Notices,
+    /// Tools that a model's vendor refused, by vendor, model and definition.
+    Refusals,
 }
 
 /// Small values by key. Values are JSON text.

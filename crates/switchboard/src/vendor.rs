@@ -23,6 +23,7 @@ pub use strict::{ListingRepair, RepairedDefinition, repair_definition};
 mod anthropic;
 mod gemini;
 mod json;
+mod local;
 mod openai;
 mod strict;
 mod walk;
@@ -40,13 +41,32 @@ pub enum Vendor {
     Gemini,
     /// Functions of the Responses API, not strict.
     OpenAi,
+    /// Functions of the Chat Completions API.
+    OpenAiChat,
+    /// The same for a server that turns schemas into a grammar: llama.cpp, LM Studio, Ollama.
+    Local,
     /// Tools of the Messages API.
     Anthropic,
 }
 
 impl Vendor {
     /// Every one of them.
-    pub const ALL: [Self; 3] = [Self::Gemini, Self::OpenAi, Self::Anthropic];
+    pub const ALL: [Self; 5] = [
+        Self::Gemini,
+        Self::OpenAi,
+        Self::OpenAiChat,
+        Self::Local,
+        Self::Anthropic,
+    ];
+
+    /// The most tools that it takes in one request, where it has a limit.
+    pub fn max_tools(self) -> Option<usize> {
+        match self {
+            Self::OpenAi | Self::OpenAiChat => Some(128),
+            Self::Gemini => Some(512),
+            Self::Local | Self::Anthropic => None,
+        }
+    }
 
     fn takes_name(self, name: &str) -> bool {
         let dotted = |byte: u8| self == Self::Gemini && matches!(byte, b'.' | b':');
@@ -183,7 +203,7 @@ impl Toolset {
             // An empty list of declarations is refused.
             Vendor::Gemini if tools.is_empty() => "[]".to_owned(),
             Vendor::Gemini => format!("[{{\"functionDeclarations\":{}}}]", text(&tools)),
-            Vendor::OpenAi | Vendor::Anthropic => text(&tools),
+            _ => text(&tools),
         }
     }
 
@@ -221,7 +241,9 @@ impl AdaptedTool {
     }
 
     fn member(&self, name: &str) -> Option<&Json> {
-        self.definition.members()?.get(name)
+        let members = self.definition.members()?;
+        let function = members.get("function").and_then(Json::members);
+        function.unwrap_or(members).get(name)
     }
 
     fn own_arguments(&self, arguments: &RawJson) -> Result<RawJson, NotJson> {
@@ -239,6 +261,26 @@ impl AdaptedTool {
             .collect();
         Ok(RawJson::from_value(&own))
     }
+}
+
+/// A schema of arguments in the few keywords that every vendor and local server takes, for a tool
+/// whose own one was refused. Only limits are lost: the server's own schema still checks the
+/// arguments. What cannot be read becomes an object without stated properties.
+pub fn loosened_schema(schema: &RawJson) -> RawJson {
+    let safe = schema.decode::<Json>().ok();
+    let safe = safe.and_then(|schema| local::grammar_safe(&schema).ok());
+    let mut members = match safe {
+        Some(Json::Object(members)) => members,
+        _ => IndexMap::new(),
+    };
+    for keyword in ["anyOf", "oneOf", "allOf", "enum"] {
+        members.shift_remove(keyword);
+    }
+    members.insert("type".to_owned(), Json::Text("object".to_owned()));
+    if !matches!(members.get("properties"), Some(Json::Object(_))) {
+        members.insert("properties".to_owned(), Json::Object(IndexMap::new()));
+    }
+    RawJson::from_value(&Json::Object(members))
 }
 
 impl Tool {
@@ -281,7 +323,7 @@ fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<AdaptedTool, 
         .definition
         .input_schema
         .decode()
-        .map_err(|error| format!("its inputSchema is not usable: {error}"))?;
+        .map_err(|error| format!("/inputSchema: not usable: {error}"))?;
     let description = tool
         .definition
         .description
@@ -295,7 +337,8 @@ fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<AdaptedTool, 
     };
     match vendor {
         Vendor::Gemini => gemini::adapt(&mut draft)?,
-        Vendor::OpenAi => openai::adapt(&mut draft)?,
+        Vendor::OpenAi | Vendor::OpenAiChat => openai::adapt(&mut draft)?,
+        Vendor::Local => local::adapt(&mut draft)?,
         Vendor::Anthropic => anthropic::adapt(&mut draft)?,
     }
     let ToolDraft {
@@ -317,14 +360,20 @@ fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<AdaptedTool, 
         Vendor::Gemini if !walk::has_properties(&schema) => {}
         Vendor::Gemini => fields.push(("parametersJsonSchema", schema)),
         Vendor::OpenAi => fields.extend([("parameters", schema), ("strict", text(json!(false)))]),
+        Vendor::OpenAiChat | Vendor::Local => fields.push(("parameters", schema)),
         Vendor::Anthropic => fields.push(("input_schema", schema)),
     }
-    let definition = Json::Object(
-        fields
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect(),
-    );
+    let object = |fields: Vec<(&str, Json)>| {
+        let fields = fields.into_iter();
+        Json::Object(fields.map(|(key, value)| (key.to_owned(), value)).collect())
+    };
+    let definition = match vendor {
+        Vendor::OpenAiChat | Vendor::Local => object(vec![
+            ("type", text(json!("function"))),
+            ("function", object(fields)),
+        ]),
+        _ => object(fields),
+    };
     Ok(AdaptedTool {
         name,
         tool: tool.clone(),

@@ -2,22 +2,18 @@
 
 use std::collections::VecDeque;
 
-use switchboard::call::CallError;
-use switchboard::{CallResult, ModelContent, Untrusted};
 use tokio::task::JoinSet;
 
 use super::offered::HostCall;
+use super::outcomes::outcome_of;
 use super::summary::{CallDecision, CallRecord, RunSummary, StopReason};
 use super::{Agent, AgentEvent, EventSink};
-use crate::conversation::{CallOutcome, ContentPart, ImageData, ToolCall, ToolOutput};
+use crate::conversation::{CallOutcome, ToolCall};
 use crate::json::JsonText;
 use crate::session::SessionRecord;
 
 /// The most calls of a turn that are under way at once; the others wait.
 const MAX_PARALLEL_CALLS: usize = 16;
-
-/// How much text of one result the model reads.
-const MAX_RESULT_BYTES: usize = 256 << 10;
 
 /// The calls of one turn and what is known of them.
 struct TurnCalls<'a> {
@@ -55,7 +51,7 @@ impl Agent {
             match running.join_next().await {
                 None => break,
                 Some(Ok((index, result))) => {
-                    let (decision, outcome) = outcome_of(result);
+                    let (decision, outcome) = outcome_of(result, self.results_folder.as_deref());
                     self.end_call(index, decision, outcome, &mut turn);
                 }
                 // A tool of the program panicked. Its call is answered below.
@@ -155,73 +151,4 @@ impl TurnCalls<'_> {
             arguments: arguments.unwrap_or("{}").to_owned(),
         });
     }
-}
-
-/// What became of a call of the host: whether it was allowed, and what the model reads.
-fn outcome_of(result: Result<CallResult, CallError>) -> (CallDecision, CallOutcome) {
-    let error = match result {
-        Ok(result) if result.is_error() => {
-            return (
-                CallDecision::Allowed,
-                CallOutcome::Failed(output_of(&result)),
-            );
-        }
-        Ok(result) => {
-            return (
-                CallDecision::Allowed,
-                CallOutcome::Answered(output_of(&result)),
-            );
-        }
-        Err(error) => error,
-    };
-    let visible = |text: String| Untrusted::new(text).for_model().0.into_owned();
-    match error {
-        CallError::Denied { reason, .. } => {
-            let reason = visible(reason.to_string());
-            (CallDecision::Denied, CallOutcome::Denied { reason })
-        }
-        CallError::Unresolved { .. }
-        | CallError::UnknownServer { .. }
-        | CallError::Replaced { .. }
-        | CallError::Misfit { .. } => (
-            CallDecision::Undecided,
-            CallOutcome::failed(visible(error.to_string())),
-        ),
-        _ => (
-            CallDecision::Allowed,
-            CallOutcome::failed(visible(error.to_string())),
-        ),
-    }
-}
-
-fn output_of(result: &CallResult) -> ToolOutput {
-    let mut left = MAX_RESULT_BYTES;
-    let parts = result.for_model().into_iter().map(|content| match content {
-        ModelContent::Text(text) => ContentPart::Text(cut(text, &mut left)),
-        ModelContent::Image { mime_type, data } => ContentPart::Image(ImageData {
-            media_type: mime_type,
-            base64: data,
-        }),
-        ModelContent::Audio { mime_type, .. } => {
-            ContentPart::Text(format!("[{mime_type}, left out: sound is not passed on]"))
-        }
-        other => ContentPart::Text(format!("[{other:?}]")),
-    });
-    ToolOutput {
-        parts: parts.collect(),
-        raw: JsonText::parse(result.raw.as_str()).ok(),
-        loaded_tools: Vec::new(),
-    }
-}
-
-/// The text as far as `left` bytes reach.
-fn cut(mut text: String, left: &mut usize) -> String {
-    let whole = text.len();
-    let end = text.floor_char_boundary(*left);
-    *left -= end;
-    if end < whole {
-        text.truncate(end);
-        text.push_str(&format!("\n[cut here: {end} of {whole} bytes]"));
-    }
-    text
 }

@@ -68,7 +68,7 @@ impl Agent {
 
     /// How many tokens the model can read, where that is known.
     pub(super) fn context_tokens(&self) -> Option<u64> {
-        let configured = self.model.settings().context_tokens;
+        let configured = self.model.settings().context_limit();
         match (configured, self.learned_limit) {
             (Some(configured), Some(learned)) => Some(configured.min(learned)),
             (configured, learned) => configured.or(learned),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use switchboard::catalog::Catalog;
-use switchboard::{Call, RawJson, Toolset, Vendor};
+use switchboard::{Call, Host, RawJson, Toolset, Vendor};
 
 use crate::compact::TokenEstimate;
 use crate::conversation::{CallOutcome, ToolCall};
@@ -11,11 +11,14 @@ use crate::json::JsonText;
 use crate::model::{ModelSettings, ModelVendor};
 use crate::tools::budget::{DEFAULT_SHARE_PERCENT, choose_deferred, max_definition_tokens};
 use crate::tools::search_tool::{self, SEARCH_TOOL};
-use crate::tools::{ToolList, ToolListRecord, ToolSpec, ToolState, vendor_tool_limit};
+use crate::tools::{ToolList, ToolListRecord, ToolSpec, ToolState, projection, vendor_tool_limit};
 
 /// What the model is told where tools are deferred. Their names follow.
 const DEFERRED_INTRODUCTION: &str = "More tools are listed here by name only. Load them with \
      search_tools before you call them. By server:";
+
+/// How much of a changed description or schema the model is told.
+const MAX_NOTE_BYTES: usize = 4096;
 
 /// The tools of a conversation.
 pub(super) struct OfferedTools {
@@ -27,7 +30,10 @@ pub(super) struct OfferedTools {
     catalog: Option<Arc<Catalog>>,
     toolset: Toolset,
     list: ToolList,
-    /// Whether tools are deferred, so that the model has `search_tools`.
+    /// Whether tools that come late are deferred: this vendor keeps its cache only if a definition
+    /// comes by a reference in the result of `search_tools`.
+    defers_late: bool,
+    /// Whether tools are or may be deferred, so that the model has `search_tools`.
     has_search: bool,
     /// Whether the list was made: what comes from now on comes late.
     has_started: bool,
@@ -55,12 +61,8 @@ pub(super) struct HostCall {
 
 impl OfferedTools {
     pub(super) fn new(settings: &ModelSettings) -> Self {
-        let vendor = match settings.vendor {
-            ModelVendor::OpenAi | ModelVendor::OpenAiChat => Vendor::OpenAi,
-            ModelVendor::Gemini => Vendor::Gemini,
-            ModelVendor::Anthropic | ModelVendor::Demo => Vendor::Anthropic,
-        };
-        let context = settings.context_tokens;
+        let vendor = projection(settings);
+        let context = settings.context_limit();
         let limit = vendor_tool_limit(settings);
         Self {
             vendor,
@@ -69,6 +71,7 @@ impl OfferedTools {
             catalog: None,
             toolset: Toolset::new(vendor, []),
             list: ToolList::new(limit),
+            defers_late: settings.vendor == ModelVendor::Anthropic && settings.is_vendors_own(),
             has_search: false,
             has_started: false,
             loaded_by_calls: Vec::new(),
@@ -98,7 +101,8 @@ impl OfferedTools {
     }
 
     /// Brings the list up to date. The first time it marks the beginning of the conversation.
-    pub(super) fn update(&mut self, catalog: Arc<Catalog>) -> ToolsUpdate {
+    pub(super) fn update(&mut self, host: &Host) -> ToolsUpdate {
+        let catalog = host.catalog();
         let is_same = |known: &Arc<Catalog>| Arc::ptr_eq(known, &catalog);
         if self.catalog.as_ref().is_some_and(is_same) {
             return ToolsUpdate::default();
@@ -106,7 +110,9 @@ impl OfferedTools {
         self.toolset = Toolset::new(self.vendor, catalog.tools());
         self.catalog = Some(catalog);
         let mut specs = self.specs();
-        self.has_search |= self.is_too_much(&specs);
+        let may_grow =
+            !self.has_started && self.defers_late && host.servers().iter().next().is_some();
+        self.has_search |= may_grow || self.is_too_much(&specs);
         if self.has_search {
             specs.retain(|spec| spec.name != SEARCH_TOOL);
             specs.insert(0, search_tool::spec());
@@ -115,9 +121,10 @@ impl OfferedTools {
             Some(limit) => choose_deferred(&specs, limit, &TokenEstimate::default(), is_search),
             None => Default::default(),
         };
-        let change = self
-            .list
-            .update(specs, |spec| over_budget.contains(&spec.name));
+        let is_late = self.has_started && self.defers_late && self.has_search;
+        let change = self.list.update(specs, |spec| {
+            over_budget.contains(&spec.name) || (is_late && !is_search(spec))
+        });
         let record = self.list.record(&change);
         if !std::mem::replace(&mut self.has_started, true) {
             self.list.start();
@@ -131,15 +138,36 @@ impl OfferedTools {
             tool.is_some_and(|tool| tool.state == ToolState::Loaded)
         };
         let (loaded, deferred): (Vec<_>, Vec<_>) = change.added.into_iter().partition(is_loaded);
-        let note = (!deferred.is_empty()).then(|| {
+        let mut notes = Vec::new();
+        if !deferred.is_empty() {
             let names = deferred.join(", ");
-            format!("New tools can be loaded with search_tools: {names}")
-        });
+            notes.push(format!(
+                "New tools can be loaded with search_tools: {names}"
+            ));
+        }
+        notes.extend(
+            change
+                .changed
+                .iter()
+                .filter_map(|name| self.change_note(name)),
+        );
         ToolsUpdate {
             record,
             loaded,
-            note,
+            note: (!notes.is_empty()).then(|| notes.join("\n")),
         }
+    }
+
+    /// What the model is told of a definition that changed after it was sent: it stays in its
+    /// place, so that requests begin with the same bytes.
+    fn change_note(&self, name: &str) -> Option<String> {
+        let newer = self.list.get(name)?.newer.as_ref()?;
+        let cut = |text: &str| text[..text.floor_char_boundary(MAX_NOTE_BYTES)].to_owned();
+        let (description, schema) = (cut(&newer.description), cut(newer.schema.as_str()));
+        Some(format!(
+            "The tool {name} changed. From now on its arguments are {schema} and its server \
+             describes it so: {description}"
+        ))
     }
 
     fn specs(&self) -> Vec<ToolSpec> {

@@ -100,6 +100,9 @@ impl HttpModel {
             if let Some(tool) = tools.get(name) {
                 let mut memory = self.lock_refusals();
                 memory.remember(&self.settings, &tool.spec, treatment.clone());
+                if let Some(store) = &self.store {
+                    memory.store(&**store, &self.settings, &tool.spec);
+                }
             }
             sink(TurnEvent::ToolRefused {
                 name: name.to_owned(),

@@ -59,6 +59,36 @@ impl ModelVendor {
     }
 }
 
+/// Other vendors that speak one of these APIs: their domain, and the variable of their key.
+const KEY_VARIABLES: &[(&str, &[&str])] = &[
+    ("anthropic.com", &["ANTHROPIC_API_KEY"]),
+    ("cerebras.ai", &["CEREBRAS_API_KEY"]),
+    ("cohere.com", &["COHERE_API_KEY"]),
+    ("deepseek.com", &["DEEPSEEK_API_KEY"]),
+    ("fireworks.ai", &["FIREWORKS_API_KEY"]),
+    ("googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
+    ("groq.com", &["GROQ_API_KEY"]),
+    ("huggingface.co", &["HF_TOKEN"]),
+    ("mistral.ai", &["MISTRAL_API_KEY"]),
+    ("moonshot.ai", &["MOONSHOT_API_KEY"]),
+    ("openai.com", &["OPENAI_API_KEY"]),
+    ("openrouter.ai", &["OPENROUTER_API_KEY"]),
+    ("perplexity.ai", &["PERPLEXITY_API_KEY"]),
+    ("together.xyz", &["TOGETHER_API_KEY"]),
+    ("x.ai", &["XAI_API_KEY"]),
+    ("z.ai", &["ZAI_API_KEY"]),
+];
+
+/// How much vendors' own models read, by the beginning of their names. Other models have it in the
+/// settings.
+const CONTEXT_TOKENS: &[(&str, u64)] = &[
+    ("claude-", 200_000),
+    ("gpt-4o", 128_000),
+    ("gpt-4.1", 1_047_576),
+    ("gpt-5", 272_000),
+    ("gemini-2.5", 1_048_576),
+];
+
 /// How a model is reached and asked. A session file records it, without the key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelSettings {
@@ -83,7 +113,7 @@ pub struct ModelSettings {
     /// How many tokens the model may think, for models that take a number in place of an effort.
     #[serde(default)]
     pub thinking_tokens: Option<u32>,
-    /// How many tokens the model can read, for compaction. Unknown where it is absent.
+    /// How many tokens the model can read, where the built-in table has no row or is wrong.
     #[serde(default)]
     pub context_tokens: Option<u64>,
     /// Whether the model takes images. By default it is assumed that it does.
@@ -151,6 +181,38 @@ impl ModelSettings {
         host.unwrap_or_else(|| self.endpoint().to_owned())
     }
 
+    /// Variables that usually hold the key of this server, in the order in which they are tried. A
+    /// key is sent to its own vendor only.
+    pub fn key_variables(&self) -> &'static [&'static str] {
+        if self.is_vendors_own() {
+            return self.vendor.key_variables();
+        }
+        let host = match Url::parse(self.endpoint()) {
+            Ok(url) if url.scheme() == "https" => url.host_str().unwrap_or_default().to_owned(),
+            _ => return &[],
+        };
+        let is_at = |domain: &str| match host.strip_suffix(domain) {
+            Some(rest) => rest.is_empty() || rest.ends_with('.'),
+            None => false,
+        };
+        let known = KEY_VARIABLES.iter().find(|(domain, _)| is_at(domain));
+        known.map_or(&[], |(_, variables)| *variables)
+    }
+
+    /// How many tokens the model can read: as the settings say, or as is known of the vendor's own
+    /// models. `None` where nobody knows it.
+    pub fn context_limit(&self) -> Option<u64> {
+        let known = || {
+            let mut rows = CONTEXT_TOKENS.iter();
+            rows.find(|(name, _)| self.name.starts_with(name))
+                .map(|(_, tokens)| *tokens)
+        };
+        match self.context_tokens {
+            None if self.is_vendors_own() => known(),
+            tokens => tokens,
+        }
+    }
+
     /// Whether it is a server on this machine, which no proxy can reach.
     pub(crate) fn is_on_this_machine(&self) -> bool {
         let url = Url::parse(self.endpoint()).ok();
@@ -216,6 +278,34 @@ mod tests {
             serde_json::to_string(&settings).expect("serialises"),
             recorded
         );
+    }
+
+    #[test]
+    fn a_key_is_taken_from_the_variable_of_its_own_vendor() {
+        let check = |vendor, base_url: Option<&str>, expected: Option<&str>| {
+            let mut settings = ModelSettings::new(vendor, "m");
+            settings.base_url = base_url.map(str::to_owned);
+            let found = settings.key_variables().first().copied();
+            assert_eq!(found, expected, "{base_url:?}");
+        };
+        let chat = ModelVendor::OpenAiChat;
+        check(chat, None, Some("OPENAI_API_KEY"));
+        check(ModelVendor::Gemini, None, Some("GEMINI_API_KEY"));
+        check(
+            chat,
+            Some("https://openrouter.ai/api"),
+            Some("OPENROUTER_API_KEY"),
+        );
+        check(chat, Some("https://api.x.ai"), Some("XAI_API_KEY"));
+        check(chat, Some("http://api.x.ai"), None);
+        check(chat, Some("https://notx.ai"), None);
+        check(chat, Some("https://api.openai.com.evil.example"), None);
+        check(chat, Some("http://127.0.0.1:1"), None);
+        assert_eq!(
+            ModelSettings::new(ModelVendor::Anthropic, "claude-x").context_limit(),
+            Some(200_000)
+        );
+        assert_eq!(ModelSettings::new(chat, "unknown").context_limit(), None);
     }
 
     #[test]

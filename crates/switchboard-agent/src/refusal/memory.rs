@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use switchboard::store::{Store, StoreTable};
 
 use crate::model::ModelSettings;
 use crate::tools::ToolSpec;
@@ -34,6 +35,26 @@ impl RefusalMemory {
     /// Remembers a treatment.
     pub fn remember(&mut self, model: &ModelSettings, tool: &ToolSpec, treatment: ToolTreatment) {
         self.treatments.insert(key(model, tool), treatment);
+    }
+
+    /// Everything that a store has of it. What cannot be read is found out again.
+    pub fn load(store: &dyn Store) -> Self {
+        let stored = store.all(StoreTable::Refusals).unwrap_or_default();
+        let stored = stored.into_iter();
+        let read = stored.filter_map(|(key, text)| Some((key, serde_json::from_str(&text).ok()?)));
+        Self {
+            treatments: read.collect(),
+        }
+    }
+
+    /// Stores one treatment, for the next run.
+    pub(crate) fn store(&self, store: &dyn Store, model: &ModelSettings, tool: &ToolSpec) {
+        let key = key(model, tool);
+        if let Some(treatment) = self.treatments.get(&key) {
+            let text = serde_json::to_string(treatment).expect("a treatment serialises");
+            // Without it the next run finds out again.
+            let _ = store.put(StoreTable::Refusals, &key, &text);
+        }
     }
 
     /// What is known about this definition.

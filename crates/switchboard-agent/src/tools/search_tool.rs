@@ -52,7 +52,8 @@ pub fn run(list: &mut ToolList, arguments: &JsonText) -> CallOutcome {
     for name in &found {
         match list.load(name) {
             Ok(is_new) => {
-                if is_new {
+                // A late tool that was loaded by a call has no reference yet.
+                if is_new || list.is_late(name) {
                     loaded_tools.push(name.clone());
                 }
                 lines.push(describe(list, name));
@@ -108,7 +109,7 @@ mod tests {
         assert_eq!(text, expected);
         assert!(list.is_late("read_file"));
         let (loaded, text) = run_with(&mut list, r#"{"query":"reading files"}"#);
-        assert_eq!((loaded.len(), text.contains("read_file")), (0, true));
+        assert_eq!((loaded.len(), text.contains("read_file")), (1, true));
         for arguments in ["{}", r#"{"query":"zebra"}"#, r#"{"names":3}"#] {
             let (loaded, text) = run_with(&mut list, arguments);
             assert!(loaded.is_empty() && !text.is_empty(), "{arguments}");

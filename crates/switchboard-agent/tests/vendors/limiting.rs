@@ -88,7 +88,7 @@ async fn documents_are_read_and_what_is_too_large_or_foreign_is_not() {
 }
 
 #[tokio::test]
-async fn a_missing_key_names_the_variable_and_no_key_prints() {
+async fn a_missing_key_says_what_to_set_and_no_key_prints() {
     let vendor = ModelVendor::Anthropic;
     let server = VendorServer::start(vendor, Vec::new()).await;
     let model = server.model();
@@ -102,5 +102,7 @@ async fn a_missing_key_names_the_variable_and_no_key_prints() {
         (fault.kind, fault.exit_status()),
         (FaultKind::Authentication, 4)
     );
-    assert!(fault.to_string().contains("ANTHROPIC_API_KEY"), "{fault}");
+    // The vendor's own variable is for the vendor's own server.
+    let message = "there is no key; set `api_key`";
+    assert_eq!(fault.message, message, "{fault}");
 }

@@ -1,4 +1,5 @@
-//! `login`: logs in to a server through its login page, and stores the tokens.
+//! `login`: logs in to a server through its login page, and stores the tokens. With `--model`, it
+//! stores a vendor's key.
 
 use clap::Args;
 use serde_json::json;
@@ -10,18 +11,25 @@ use crate::setup::{Setup, block_on};
 use crate::terminal::login::{OpenInBrowser, PasteRedirect};
 use crate::{hints, interrupt, output};
 
+/// The keys of models' vendors.
+pub(super) mod model_key;
+
 /// Arguments of `login`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The login page is opened only after you confirm its address. Tokens are stored in the system keyring, or in a file that only you can read.
+The login page is opened only after you confirm its address. Tokens and keys are stored in the system keyring, or in a file that only you can read.
 
 Examples:
   switchboard login github
+  switchboard login --model anthropic      asks for the vendor's key, or reads it from stdin
   switchboard login github --no-browser    without a browser here: open the address elsewhere, paste the redirect address")]
 pub(crate) struct LoginArgs {
     /// Name of the server in the configuration
-    #[arg(add = server_names())]
-    server: String,
+    #[arg(add = server_names(), required_unless_present = "model")]
+    server: Option<String>,
+    /// Store the key of a model's vendor: anthropic, openai, openai-chat or gemini
+    #[arg(long, value_name = "VENDOR", conflicts_with_all = ["server", "no_browser"])]
+    model: Option<String>,
     /// Print the address instead of opening it, and read the redirect address from the terminal
     #[arg(long)]
     no_browser: bool,
@@ -29,7 +37,10 @@ pub(crate) struct LoginArgs {
 
 pub(crate) fn run(options: &Options, args: &LoginArgs) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
-    let entry = setup.trusted_entry(&args.server)?;
+    if let Some(vendor) = &args.model {
+        return model_key::store(&setup, vendor);
+    }
+    let entry = setup.trusted_entry(args.server.as_deref().unwrap_or_default())?;
     let auth = setup.auth();
     let outcome = block_on(interrupt::run_until_signal(async {
         let login = if args.no_browser {

@@ -1,26 +1,35 @@
-//! `logout`: revokes the tokens of a server and deletes them.
+//! `logout`: revokes the tokens of a server and deletes them, or deletes a vendor's key.
 
 use clap::Args;
 use serde_json::json;
 use switchboard::auth::{self, LoggedOut};
 
 use crate::arguments::{Options, server_names};
+use crate::command::login::model_key;
 use crate::failure::Failure;
 use crate::setup::{Setup, block_on};
 use crate::{interrupt, output};
 
 /// Arguments of `logout`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  switchboard logout github")]
+#[command(
+    after_help = "Examples:\n  switchboard logout github\n  switchboard logout --model anthropic"
+)]
 pub(crate) struct LogoutArgs {
     /// Name of the server in the configuration
-    #[arg(add = server_names())]
-    server: String,
+    #[arg(add = server_names(), required_unless_present = "model")]
+    server: Option<String>,
+    /// Delete the stored key of a model's vendor
+    #[arg(long, value_name = "VENDOR", conflicts_with = "server")]
+    model: Option<String>,
 }
 
 pub(crate) fn run(options: &Options, args: &LogoutArgs) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
-    let entry = setup.trusted_entry(&args.server)?;
+    if let Some(vendor) = &args.model {
+        return model_key::delete(&setup, vendor);
+    }
+    let entry = setup.trusted_entry(args.server.as_deref().unwrap_or_default())?;
     let auth = setup.auth();
     let done = block_on(interrupt::run_until_signal(async {
         Ok(auth::logout(entry, &setup.environment, &auth).await?)

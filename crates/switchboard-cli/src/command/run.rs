@@ -26,7 +26,7 @@ use caller::RunCaller;
 /// The caller that nobody sits behind.
 mod caller;
 /// The model of this run.
-mod model;
+pub(super) mod model;
 
 /// The most that is read from stdin.
 const MAX_REQUEST_BYTES: u64 = 16 << 20;
@@ -122,15 +122,16 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
     };
     let store = setup.paths.sessions();
     let session = load_session(&store, args)?;
-    setup.run(None, async |host, _| {
+    setup.run(None, async |host, paths| {
         super::wait_for_servers(host, options, None).await?;
         let limits = AgentLimits {
             max_turns: args.max_turns,
             max_cost_usd: args.max_cost,
         };
         let mut agent = Agent::from_boxed(host.clone(), model, Arc::new(RunCaller))
-            .system(SYSTEM_PROMPT)
+            .system(format!("{SYSTEM_PROMPT}\n\n{}", paths.agents_prompt()))
             .limits(limits)
+            .results_in(paths.results())
             .sessions(store);
         if let Some(session) = session {
             for repair in agent.resume(session) {

@@ -43,7 +43,9 @@ pub(crate) struct ToolsArgs {
 enum Vendor {
     Gemini,
     Openai,
+    OpenaiChat,
     Anthropic,
+    Local,
 }
 
 impl From<Vendor> for vendor::Vendor {
@@ -51,6 +53,8 @@ impl From<Vendor> for vendor::Vendor {
         match word {
             Vendor::Gemini => Self::Gemini,
             Vendor::Openai => Self::OpenAi,
+            Vendor::OpenaiChat => Self::OpenAiChat,
+            Vendor::Local => Self::Local,
             Vendor::Anthropic => Self::Anthropic,
         }
     }

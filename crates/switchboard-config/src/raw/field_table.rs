@@ -173,6 +173,20 @@ impl FieldTable {
         }
     }
 
+    pub(crate) fn count(&self, name: &str) -> Option<u64> {
+        match self.0.get(name)?.value {
+            FieldValue::Count(count) => Some(count),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn amounts(&self, name: &str) -> Option<&[(&'static str, f64)]> {
+        match &self.0.get(name)?.value {
+            FieldValue::Amounts(amounts) => Some(amounts),
+            _ => None,
+        }
+    }
+
     pub(crate) fn choice(&self, name: &str) -> Option<&'static str> {
         if let Some(AtOffset {
             value: FieldValue::Choice(choice),
@@ -213,6 +227,8 @@ pub(crate) enum FieldValue {
     Flag(bool),
     Duration(Duration),
     Bytes(usize),
+    Count(u64),
+    Amounts(Vec<(&'static str, f64)>),
     Choice(&'static str),
     /// Invalid, and already reported.
     Invalid,

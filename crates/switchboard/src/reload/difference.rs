@@ -21,7 +21,7 @@ pub(crate) enum ReloadApproval<'a> {
 }
 
 /// What happens to the servers, and what is in force from now on.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Difference {
     /// The new configuration without what is pending. Contains the entries of servers that wait for
     /// their first start.

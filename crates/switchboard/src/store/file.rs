@@ -277,6 +277,7 @@ fn table_name(table: StoreTable) -> &'static str {
         StoreTable::Pins => "pins",
         StoreTable::Trust => "trust",
         StoreTable::Notices => "notices",
+        StoreTable::Refusals => "refusals",
         StoreTable::Folders => "folders",
         StoreTable::Permissions => "permissions",
         StoreTable::Eras => "eras",

@@ -11,6 +11,8 @@ use crate::catalog::{Catalog, CatalogSource, Offerings, ToolDefinition};
 use crate::config::{Dialect, Fingerprint, ServerConfig};
 use crate::name::Style;
 
+mod corpus;
+
 fn of(dialect: Dialect, name: &str, description: &str, schema: Value) -> Arc<Tool> {
     let raw = json!({"name": name, "description": description, "inputSchema": schema});
     let definition = ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap();
@@ -348,5 +350,62 @@ fn the_order_of_arguments_is_the_servers() {
     assert_eq!(
         Toolset::new(Vendor::Anthropic, [&tool]).to_json(),
         r#"[{"name":"mcp__s__t","input_schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}},"$schema":"x"}}]"#
+    );
+}
+
+/// A look-ahead, a large limit and references are what such a server refuses a request for.
+#[test]
+fn a_local_server_gets_only_what_becomes_a_grammar() {
+    let schema = json!({
+        "$schema": "x", "type": "object", "required": ["pattern"], "anyOf": [{"required": ["list"]}],
+        "properties": {
+            "pattern": {"type": "string", "pattern": "^(?=a)", "maxLength": 9_999_999},
+            "list": {"type": "array", "items": {"$ref": "#/$defs/one"}, "minItems": 1},
+            "tree": {"$ref": "#/$defs/node"},
+            "a/b": {"const": 1}, "pair": {"items": [{"type": "string"}]},
+        },
+        "$defs": {
+            "one": {"type": "integer", "minimum": 3, "description": "d"},
+            "node": {"type": "object", "properties": {
+                "left": {"$ref": "#/$defs/node"}, "right": {"$ref": "#/$defs/node"},
+            }},
+        },
+    });
+    let expected = json!({"type": "function", "function": {
+        "name": "mcp__s__t", "description": "d\nNeeds one of these sets of arguments: list",
+        "parameters": {"type": "object", "required": ["pattern"], "properties": {
+            "pattern": {"type": "string"},
+            "list": {"type": "array", "items": {"type": "integer", "description": "d"}},
+            "tree": {"type": "object", "properties": {"left": {}, "right": {}}},
+            "a/b": {"enum": [1]}, "pair": {"items": {}},
+        }},
+    }});
+    assert_eq!(adapted(Vendor::Local, schema.clone()), expected);
+    let chat = adapted(Vendor::OpenAiChat, schema.clone());
+    assert_eq!(
+        chat["function"]["parameters"],
+        adapted(Vendor::OpenAi, schema)["parameters"]
+    );
+    assert_eq!(
+        (&chat["type"], &chat["function"]["name"]),
+        (&json!("function"), &json!("mcp__s__t"))
+    );
+
+    // References that multiply at each level would become a schema without end.
+    let mut definitions = serde_json::Map::new();
+    definitions.insert("d14".to_owned(), json!({"type": "string"}));
+    for level in 0..14 {
+        let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+        definitions.insert(
+            format!("d{level}"),
+            json!({"properties": {"a": next, "b": next, "c": next, "d": next}}),
+        );
+    }
+    let bomb = json!({"type": "object", "properties": {"x/y": {"$ref": "#/$defs/d0"}}, "$defs": definitions});
+    let set = Toolset::new(Vendor::Local, [&of(Dialect::Native, "t", "d", bomb)]);
+    let reason = &set.withheld()[0].reason;
+    assert!(
+        reason.starts_with("/inputSchema/properties/x~1y/"),
+        "{reason}"
     );
 }

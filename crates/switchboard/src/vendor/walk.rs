@@ -76,9 +76,7 @@ pub(super) fn note(schema: &mut Members, what: &str) {
 /// choices name is named there, and which of it goes together is told in the description.
 pub(super) fn flatten_root(schema: &mut Json, description: &mut String) -> Result<(), String> {
     let definitions = schema.clone();
-    let root = schema
-        .members_mut()
-        .ok_or("its inputSchema is not an object")?;
+    let root = schema.members_mut().ok_or("/inputSchema: not an object")?;
     root.insert("type".to_owned(), Json::Text("object".to_owned()));
     let mut required = texts(root.get("required"));
     for (keyword, words) in [

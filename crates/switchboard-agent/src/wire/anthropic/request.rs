@@ -10,6 +10,7 @@ use crate::conversation::{
 use crate::json::{ObjectWriter, array};
 use crate::model::{ModelSettings, TurnContext};
 use crate::tools::ToolSpec;
+use crate::tools::search_tool::SEARCH_TOOL;
 use crate::wire::{
     NeutralTurn, call_ids, message, note_text, sendable_parts, tools_loaded_by_calls,
 };
@@ -31,15 +32,11 @@ pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> Strin
     if !ends_in_calls_of_another_vendor(settings, context) {
         body = with_thinking(body, settings);
     }
-    let referenced = match is_vendors_own {
-        true => tools_loaded_by_calls(context.conversation),
-        false => HashSet::new(),
-    };
+    let deferred = deferred_tools(settings, context);
     if context.tools.loaded().next().is_some() {
         let tools = context.tools.loaded().map(|spec| {
             let name = spec.name.as_str();
-            let is_deferred = referenced.contains(name) && context.tools.is_late(name);
-            tool(spec, is_deferred)
+            tool(spec, deferred.contains(name))
         });
         body = body.raw("tools", &array(tools));
     }
@@ -51,8 +48,22 @@ pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> Strin
             .end();
         body = body.raw("system", &array([block]));
     }
-    body.raw("messages", &array(messages(settings, context, &referenced)))
+    body.raw("messages", &array(messages(settings, context, &deferred)))
         .end()
+}
+
+/// Late tools that the vendor leaves out of what it caches: their definitions come by references in
+/// results. A tool without one can get it from `search_tools`, where the model has that.
+fn deferred_tools<'a>(settings: &ModelSettings, context: &TurnContext<'a>) -> HashSet<&'a str> {
+    if !settings.is_vendors_own() {
+        return HashSet::new();
+    }
+    let has_search = context.tools.initial().any(|spec| spec.name == SEARCH_TOOL);
+    let referenced = tools_loaded_by_calls(context.conversation);
+    let names = context.tools.loaded().map(|spec| spec.name.as_str());
+    let late = names.filter(|name| context.tools.is_late(name));
+    late.filter(|name| has_search || referenced.contains(name))
+        .collect()
 }
 
 /// The field is required; older models refuse more than they can write.
@@ -112,7 +123,7 @@ fn tool(spec: &ToolSpec, is_deferred: bool) -> String {
 fn messages(
     settings: &ModelSettings,
     context: &TurnContext<'_>,
-    referenced: &HashSet<&str>,
+    deferred: &HashSet<&str>,
 ) -> Vec<String> {
     let target = settings.origin();
     let takes_images = settings.takes_images();
@@ -129,7 +140,7 @@ fn messages(
             HistoryEntry::Model(answered) => {
                 add("assistant", assistant_content(answered, index, &target));
                 let results = results(answered, index, &target, takes_images, |name| {
-                    referenced.contains(name) && context.tools.is_late(name)
+                    deferred.contains(name)
                 });
                 add("user", results);
             }

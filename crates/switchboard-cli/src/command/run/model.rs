@@ -1,12 +1,15 @@
 //! Which model is asked: that of `--model` and `[model]`, or the built-in script.
 
 use switchboard::config::{Environment, ModelEntry};
+use switchboard_agent::price::ModelPrice;
 use switchboard_agent::{DemoModel, HttpModel, Model, ModelSettings, ModelVendor};
 
+use crate::command::login::model_key;
 use crate::failure::{Code, Failure};
-use crate::output;
-use crate::setup::Setup;
+use crate::paths::Paths;
+use crate::setup::{self, OutputScope, Setup};
 use crate::view::server::escaped;
+use crate::{hints, output};
 
 const VENDORS: [ModelVendor; 5] = [
     ModelVendor::Anthropic,
@@ -18,23 +21,60 @@ const VENDORS: [ModelVendor; 5] = [
 
 /// The model of this run.
 pub(super) fn choose(setup: &Setup, given: Option<&str>) -> Result<Box<dyn Model>, Failure> {
-    let settings = settings(setup.config.model.as_ref(), given, &setup.environment)?;
+    choose_from(setup.config.model.as_ref(), &setup.environment, given)
+}
+
+/// The same without the rest of the setup.
+pub(in crate::command) fn choose_from(
+    entry: Option<&ModelEntry>,
+    environment: &Environment,
+    given: Option<&str>,
+) -> Result<Box<dyn Model>, Failure> {
+    let mut settings = settings(entry, given, environment)?;
     if settings.vendor == ModelVendor::Demo {
         output::notice(&format!("model {}", DemoModel.description()));
         return Ok(Box::new(DemoModel));
     }
-    if let (true, None, [variable, ..]) = (
-        settings.is_vendors_own(),
-        &settings.api_key,
-        settings.vendor.key_variables(),
-    ) {
+    let paths = Paths::find()?;
+    if settings.api_key.is_none() {
+        settings.api_key = model_key::stored(&paths, &settings);
+    }
+    if settings.is_vendors_own() && settings.api_key.is_none() {
         let host = settings.host();
         let message = format!("model \"{}\" at {host}: there is no key", settings.name);
-        return Err(Failure::new(Code::Login, escaped(&message))
-            .hint(format!("set {variable}, or `api_key` in [model]")));
+        let variables = settings.key_variables().first();
+        let variable = variables.map_or_else(String::new, |name| format!("set {name}, or "));
+        let login = hints::store_model_key(settings.vendor.name());
+        return Err(Failure::new(Code::Login, escaped(&message)).hint(format!(
+            "{variable}store it with {login}, or set `api_key` in [model]"
+        )));
     }
     let model = HttpModel::new(settings).map_err(|error| usage(error.to_string()))?;
-    Ok(Box::new(model))
+    let store = setup::open_store(&paths, OutputScope::Result);
+    Ok(Box::new(model.remember_in(store)))
+}
+
+/// The server that a key of this vendor is for: that of `[model]` where it has the same vendor.
+pub(in crate::command) fn key_target(
+    setup: &Setup,
+    vendor: &str,
+) -> Result<ModelSettings, Failure> {
+    let known = || {
+        VENDORS
+            .iter()
+            .filter(|vendor| **vendor != ModelVendor::Demo)
+    };
+    let Some(vendor) = known().find(|known| known.name() == vendor) else {
+        let names: Vec<&str> = known().map(|vendor| vendor.name()).collect();
+        return Err(usage(format!("--model {vendor:?}: unknown vendor"))
+            .hint(format!("expected one of {}", names.join(", "))));
+    };
+    let given = format!("{}/", vendor.name());
+    settings(
+        setup.config.model.as_ref(),
+        Some(&given),
+        &setup.environment,
+    )
 }
 
 fn settings(
@@ -65,19 +105,28 @@ fn settings(
     let own_name = entry.as_ref().and_then(|entry| entry.name.clone());
     let name = given_name.map(str::to_owned).or(own_name);
     let mut settings = ModelSettings::new(vendor, name.unwrap_or_default());
+    settings.base_url = entry.as_ref().and_then(|entry| entry.base_url.clone());
+    if let Some(entry) = &entry {
+        let small =
+            |tokens: Option<u64>| tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX));
+        settings.context_tokens = entry.context_tokens;
+        settings.max_output_tokens = small(entry.max_output_tokens);
+        settings.thinking_tokens = small(entry.thinking_tokens);
+        settings.effort = entry.effort.clone();
+        settings.images = entry.images;
+        settings.price = entry.price.map(|price| ModelPrice {
+            input: price.input,
+            output: price.output,
+            cache_read: price.cache_read,
+            cache_write: price.cache_write,
+        });
+    }
     let usual_key = || {
-        let mut variables = vendor.key_variables().iter();
+        let mut variables = settings.key_variables().iter();
         let key = variables.find_map(|name| environment.get(name));
         key.filter(|key| !key.expose().is_empty()).cloned()
     };
-    // The usual variable holds the key of the vendor itself; it is sent nowhere else.
-    settings.base_url = entry.as_ref().and_then(|entry| entry.base_url.clone());
-    let own_key = entry.and_then(|entry| entry.api_key);
-    let key = match settings.is_vendors_own() {
-        true => own_key.or_else(usual_key),
-        false => own_key,
-    };
-    settings.api_key = key;
+    settings.api_key = entry.and_then(|entry| entry.api_key).or_else(usual_key);
     Ok(settings)
 }
 
@@ -112,7 +161,7 @@ mod tests {
             vendor: "openai".to_owned(),
             name: Some("own".to_owned()),
             base_url: base_url.map(str::to_owned),
-            api_key: None,
+            ..ModelEntry::default()
         }
     }
 
