@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use switchboard::call::CallReport;
 use switchboard::caller::{
     ApprovalRequest, ForwardedParams, LogLine, Progress, Root, SampleAnswer, Sampling,
 };
@@ -41,6 +42,8 @@ pub(crate) struct RequestCaller {
     pub(crate) approval: Mutex<Option<String>>,
     /// Somebody was asked for approval.
     pub(crate) was_asked: AtomicBool,
+    /// The host's report of the call, once it has ended.
+    pub(crate) report: Mutex<Option<CallReport>>,
 }
 
 /// Where the messages of one request go.
@@ -198,6 +201,14 @@ impl Caller for RequestCaller {
             let message = reply::notification("notifications/message", line.params.as_bytes());
             route.outbound.send(message);
         }
+    }
+
+    fn wants_reports(&self) -> bool {
+        self.client.gateway.settings.recorder.wants_reports()
+    }
+
+    fn call_ended(&self, report: &CallReport) {
+        *lock(&self.report) = Some(report.clone());
     }
 
     fn progress(&self, progress: &Progress) {

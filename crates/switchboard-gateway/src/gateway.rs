@@ -16,6 +16,7 @@ use crate::listing::ListingSettings;
 use crate::outbound::Outbound;
 use crate::principal::Principal;
 use crate::recorder::{NoRecorder, Recorder};
+use crate::running::RunningRequests;
 use crate::subscriptions::ResourceSubscriptions;
 use crate::suspended::SuspendedCalls;
 
@@ -31,6 +32,8 @@ pub struct GatewaySettings {
     pub recorder: Arc<dyn Recorder>,
     /// How tools are listed.
     pub listing: ListingSettings,
+    /// The requests that are with servers.
+    pub running: Arc<RunningRequests>,
 }
 
 impl Default for GatewaySettings {
@@ -39,6 +42,7 @@ impl Default for GatewaySettings {
             approvals: Arc::new(DenyUnasked),
             recorder: Arc::new(NoRecorder),
             listing: ListingSettings::default(),
+            running: Arc::default(),
         }
     }
 }

@@ -71,6 +71,20 @@ mod recorder;
 
 /// Requests that an edge refuses.
 mod refusal;
+/// The requests that are with servers now.
+mod running;
+
+/// The queue of calls that wait for an operator.
+mod approval_queue;
+
+/// The audit log.
+pub mod audit;
+
+/// Metrics for Prometheus.
+mod metrics;
+
+/// What an operator sees and decides.
+mod operations;
 
 /// Which clients want to hear of changes of which resources.
 mod subscriptions;
@@ -93,14 +107,18 @@ pub mod cluster;
 /// The bearer tokens of clients.
 pub mod tokens;
 
+pub use approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
 pub use approvals::{Approvals, DenyUnasked, HeldCall};
 pub use client::{ClientHandshake, ClientSession, Received};
 pub use gateway::{Gateway, GatewaySettings, ServerSelection};
 pub use listing::{ListingSettings, ToolListing, ToolRepair, repairs};
+pub use metrics::{GatewayMetrics, Latency};
+pub use operations::Operations;
 pub use outbound::{Outbound, OutboundQueue};
 pub use principal::Principal;
 pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};
+pub use running::{RunningRequests, ShownRequest};
 
 /// Who answers: `serverInfo`.
 fn server_info() -> serde_json::Value {

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
+use switchboard::call::CallReport;
 use switchboard::{RawJson, ServerName};
 
 use crate::{Principal, Refusal};
 
 /// Is told of each request that has ended. Called on the request's own task: it must not block.
 pub trait Recorder: Send + Sync {
+    /// Whether it wants the host's report of each call.
+    fn wants_reports(&self) -> bool {
+        false
+    }
+
     /// A client's request for a server has ended.
     fn request_ended(&self, record: &RequestRecord<'_>) {
         let _ = record;
@@ -36,6 +42,8 @@ pub struct RequestRecord<'a> {
     pub arguments: Option<&'a RawJson>,
     /// The answer of whoever was asked for approval; `None` where nobody had to be asked.
     pub approval: Option<&'a str>,
+    /// The host's report of a tool call, with the gate's decision.
+    pub report: Option<&'a CallReport>,
     /// How it ended.
     pub outcome: RequestOutcome<'a>,
     /// From its arrival to its response.

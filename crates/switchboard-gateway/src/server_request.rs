@@ -60,7 +60,7 @@ pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Ar
         began: Instant::now(),
         is_recorded: false,
     };
-    drive(work, record, responder, cancel).await;
+    drive(record, work, responder, cancel).await;
 }
 
 fn caller(
@@ -90,13 +90,15 @@ fn caller(
         inputs: InputRequests::default(),
         approval: Mutex::default(),
         was_asked: AtomicBool::new(false),
+        report: Mutex::default(),
     })
 }
 
 /// Polls the work to its end, over as many of the client's requests as it takes.
+/// A cancelled call reports to `record`, which is therefore dropped after `work`.
 async fn drive(
-    mut work: BoxFuture<'static, Answer>,
     mut record: RecordGuard<'_>,
+    mut work: BoxFuture<'static, Answer>,
     responder: Responder,
     cancel: Arc<Notify>,
 ) {
@@ -104,8 +106,19 @@ async fn drive(
     let caller = record.caller.clone();
     let era = record.request.era;
     let mut current = responder;
+    let running = current.client.gateway.settings.running.clone();
+    let running = running.begin(
+        &current.client.principal,
+        &record.request.method,
+        &record.asked.name,
+    );
     loop {
         tokio::select! {
+            () = running.cancelled() => {
+                drop(work);
+                record.record(RequestOutcome::Failed(CANCELLED_BY_OPERATOR));
+                return respond_cancelled(record.request, current).await;
+            }
             answer = &mut work => {
                 record.ended(&answer);
                 return respond(record.request, current, answer).await;
@@ -194,6 +207,21 @@ fn input_required(inputs: &InputRequests, state: &str) -> Vec<u8> {
         ]
         .into_iter(),
     )
+}
+
+const CANCELLED_BY_OPERATOR: &str = "an operator cancelled the request; it may have run";
+
+/// Answers a request that an operator cancelled: its client waits for a response.
+async fn respond_cancelled(request: &ClientRequest, responder: Responder) {
+    if request.method != "tools/call" {
+        let error = ErrorReply::new(reply::INTERNAL_ERROR, CANCELLED_BY_OPERATOR);
+        return responder.error(&error).await;
+    }
+    let result = reply::failed_call(CANCELLED_BY_OPERATOR);
+    match request.era {
+        Era::Legacy => responder.result(result.as_bytes()).await,
+        Era::Modern => responder.result(&reply::completed(&result, "")).await,
+    }
 }
 
 async fn respond(request: &ClientRequest, responder: Responder, answer: Answer) {
@@ -473,6 +501,7 @@ impl RecordGuard<'_> {
         self.is_recorded = true;
         let client = &self.request.client;
         let approval = lock(&self.caller.approval).clone();
+        let report = lock(&self.caller.report).take();
         client
             .gateway
             .settings
@@ -485,6 +514,7 @@ impl RecordGuard<'_> {
                 name: &self.asked.name,
                 arguments: self.asked.arguments.as_ref(),
                 approval: approval.as_deref(),
+                report: report.as_ref(),
                 outcome,
                 duration: self.began.elapsed(),
             });

@@ -1,0 +1,308 @@
+//! The queue of calls that wait for an operator, because their client cannot be asked.
+//!
+//! A call is held for a while, then answered with an error that names the approval. A yes that comes
+//! later is kept as a permit for exactly that call: same principal, tool, definition and arguments;
+//! used once, within ten minutes. No answer means no.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use switchboard::{Approval, BoxFuture, RawJson, ToolId};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, interval_at, timeout_at};
+
+use crate::Principal;
+use crate::approvals::{Approvals, HeldCall};
+use crate::gateway::lock;
+
+/// How long a call is held: common clients give up after 60 s.
+const HOLD: Duration = Duration::from_secs(50);
+
+/// How long an unanswered approval and an unused permit are kept.
+const KEEP: Duration = Duration::from_secs(600);
+
+/// How often a client that waits gets a sign of progress.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Approvals that may wait at the same time, and permits that may be kept; more calls are denied.
+const MAX_WAITING: usize = 64;
+
+/// What identifies a call: principal, tool, definition and arguments.
+type CallDigest = blake3::Hash;
+
+/// The queue. An operator answers through [`decide`](Self::decide).
+#[derive(Debug)]
+pub struct ApprovalQueue {
+    state: Mutex<QueueState>,
+    /// Counts changes, for whoever shows the queue.
+    changes: watch::Sender<u64>,
+    hold: Duration,
+}
+
+#[derive(Debug, Default)]
+struct QueueState {
+    last_id: u64,
+    waiting: BTreeMap<u64, QueueEntry>,
+    /// The calls that an operator allowed after they had been answered, each until a moment.
+    permits: HashMap<CallDigest, Instant>,
+}
+
+#[derive(Debug)]
+struct QueueEntry {
+    digest: CallDigest,
+    shown: WaitingCall,
+    /// The call, while it is held.
+    held: Option<oneshot::Sender<bool>>,
+    /// When it was called, or called again.
+    entered: Instant,
+}
+
+/// A call that waits for an operator, as it is shown.
+#[derive(Debug, Clone)]
+pub struct WaitingCall {
+    /// What an operator names it by.
+    pub id: u64,
+    /// Whose call it is.
+    pub principal: Principal,
+    /// The tool.
+    pub tool: ToolId,
+    /// The arguments, whole.
+    pub arguments: RawJson,
+    /// Which rule asks, or that none applies.
+    pub because: String,
+    /// How the tool changed since it was approved, line by line.
+    pub changed: Vec<String>,
+    /// When it was first called.
+    pub since: SystemTime,
+    /// While the call is held: how much longer. Afterwards a yes is kept for the client's next try.
+    pub held_for: Option<Duration>,
+}
+
+/// What became of an operator's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalEffect {
+    /// The call runs.
+    Runs,
+    /// The client got an error already; its next try with the same arguments runs.
+    Kept,
+    /// The call is denied.
+    Denied,
+}
+
+impl Default for ApprovalQueue {
+    fn default() -> Self {
+        Self::with_hold(HOLD)
+    }
+}
+
+impl ApprovalQueue {
+    /// A queue that holds calls for this time.
+    pub fn with_hold(hold: Duration) -> Self {
+        Self {
+            state: Mutex::default(),
+            changes: watch::channel(0).0,
+            hold,
+        }
+    }
+
+    /// The calls that wait, the oldest first.
+    pub fn waiting(&self) -> Vec<WaitingCall> {
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        state.remove_expired(now);
+        let shown = |entry: &QueueEntry| WaitingCall {
+            held_for: entry
+                .held
+                .as_ref()
+                .map(|_| (entry.entered + self.hold).saturating_duration_since(now)),
+            ..entry.shown.clone()
+        };
+        state.waiting.values().map(shown).collect()
+    }
+
+    /// An operator's answer; `None` if no such approval waits (any more).
+    pub fn decide(&self, id: u64, is_allowed: bool) -> Option<(WaitingCall, ApprovalEffect)> {
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        state.remove_expired(now);
+        let entry = state.waiting.remove(&id)?;
+        let reached = entry.held.is_some_and(|held| held.send(is_allowed).is_ok());
+        let effect = match (is_allowed, reached) {
+            (false, _) => ApprovalEffect::Denied,
+            (true, true) => ApprovalEffect::Runs,
+            (true, false) => {
+                if state.permits.len() < MAX_WAITING {
+                    state.permits.insert(entry.digest, now + KEEP);
+                }
+                ApprovalEffect::Kept
+            }
+        };
+        drop(state);
+        self.changed();
+        Some((entry.shown, effect))
+    }
+
+    /// Counts changes of the queue.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// A permit for this call, used up; else a place in the queue. The error is for the client.
+    fn enter(&self, held: &HeldCall<'_>) -> Result<Entered<'_>, String> {
+        let now = Instant::now();
+        let digest = digest(held);
+        let (answer, answered) = oneshot::channel();
+        let mut state = lock(&self.state);
+        state.remove_expired(now);
+        if state.permits.remove(&digest).is_some() {
+            return Ok(Entered::Permitted);
+        }
+        // The client tries again while its approval still waits.
+        let is_full = state.waiting.len() >= MAX_WAITING;
+        let known = state
+            .waiting
+            .values_mut()
+            .find(|entry| entry.digest == digest && entry.held.is_none());
+        let id = match known {
+            Some(entry) => {
+                entry.held = Some(answer);
+                entry.entered = now;
+                entry.shown.id
+            }
+            None if is_full => {
+                return Err(format!(
+                    "{MAX_WAITING} calls wait for approval already; try again later"
+                ));
+            }
+            None => {
+                state.last_id += 1;
+                let id = state.last_id;
+                let request = held.request;
+                let shown = WaitingCall {
+                    id,
+                    principal: held.principal.clone(),
+                    tool: request.id.clone(),
+                    arguments: request.arguments.clone(),
+                    because: request.because.clone(),
+                    changed: request.changed.clone().unwrap_or_default(),
+                    since: SystemTime::now(),
+                    held_for: None,
+                };
+                let entry = QueueEntry {
+                    digest,
+                    shown,
+                    held: Some(answer),
+                    entered: now,
+                };
+                state.waiting.insert(id, entry);
+                id
+            }
+        };
+        drop(state);
+        self.changed();
+        Ok(Entered::Waiting(Place {
+            queue: self,
+            id,
+            answered,
+            is_left: false,
+        }))
+    }
+
+    async fn hold(&self, held: &HeldCall<'_>) -> Approval {
+        let mut place = match self.enter(held) {
+            Ok(Entered::Permitted) => return Approval::Once,
+            Ok(Entered::Waiting(place)) => place,
+            Err(reason) => return Approval::no(reason),
+        };
+        let id = place.id;
+        let deadline = Instant::now() + self.hold;
+        let mut reports = interval_at(Instant::now(), REPORT_INTERVAL);
+        loop {
+            tokio::select! {
+                answer = timeout_at(deadline, &mut place.answered) => {
+                    place.is_left = true;
+                    return match answer {
+                        Ok(Ok(true)) => Approval::Once,
+                        Ok(_) => Approval::no("an operator denied it"),
+                        Err(_) => {
+                            self.release(id);
+                            Approval::no(format!(
+                                "not approved yet: approval {id} waits for an operator (`switchboard approvals`, or the status \
+                                 page); once it is allowed, call again with the same arguments"
+                            ))
+                        }
+                    };
+                }
+                _ = reports.tick() => (held.report)(&format!("approval {id} waits for an operator")),
+            }
+        }
+    }
+
+    /// The call was answered with an error; its approval goes on waiting.
+    fn release(&self, id: u64) {
+        if let Some(entry) = lock(&self.state).waiting.get_mut(&id) {
+            entry.held = None;
+        }
+        self.changed();
+    }
+}
+
+impl Approvals for ApprovalQueue {
+    fn approve<'a>(&'a self, held: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
+        Box::pin(self.hold(held))
+    }
+}
+
+enum Entered<'q> {
+    Permitted,
+    Waiting(Place<'q>),
+}
+
+/// A held call's place. When the client goes away, its approval is withdrawn.
+struct Place<'q> {
+    queue: &'q ApprovalQueue,
+    id: u64,
+    answered: oneshot::Receiver<bool>,
+    is_left: bool,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if !self.is_left {
+            lock(&self.queue.state).waiting.remove(&self.id);
+            self.queue.changed();
+        }
+    }
+}
+
+impl QueueState {
+    fn remove_expired(&mut self, now: Instant) {
+        self.waiting
+            .retain(|_, entry| entry.held.is_some() || entry.entered + KEEP > now);
+        self.permits.retain(|_, until| *until > now);
+    }
+}
+
+fn digest(held: &HeldCall<'_>) -> CallDigest {
+    let request = held.request;
+    let mut hasher = blake3::Hasher::new();
+    for part in [
+        held.principal.as_str().as_bytes(),
+        request.id.server.as_str().as_bytes(),
+        request.id.tool.as_wire().as_bytes(),
+        &request.definition.hash.0,
+        request.arguments.as_bytes(),
+    ] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! What the queue of approvals promises.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use switchboard::catalog::ToolDefinition;
+use switchboard::name::{ServerName, ToolName};
+use switchboard::{ApprovalRequest, Host};
+
+use super::*;
+
+/// Requests for approval of one tool.
+struct Requests(ApprovalRequest);
+
+impl Requests {
+    async fn new() -> Self {
+        let host = Host::builder().resource_tools().start().await.unwrap();
+        let tool = host.catalog().tools()[0].clone();
+        let mut request = ApprovalRequest::new(&tool, RawJson::from(json!({})), "no rule applies");
+        request.id = ToolId {
+            server: ServerName::new("files").unwrap(),
+            tool: ToolName::new("write"),
+        };
+        Self(request)
+    }
+
+    fn request(&self, description: &str, arguments: Value) -> ApprovalRequest {
+        let definition =
+            json!({"name": "write", "description": description, "inputSchema": {"type": "object"}});
+        let definition = ToolDefinition::parse(&RawJson::from(definition)).unwrap();
+        let mut request = self.0.clone();
+        request.definition = Arc::new(definition);
+        request.arguments = RawJson::from(arguments);
+        request
+    }
+}
+
+/// One call of a client.
+async fn call(queue: &ApprovalQueue, client: &str, request: &ApprovalRequest) -> Approval {
+    let held = HeldCall {
+        principal: &Principal::new(client),
+        request,
+        report: &|_| {},
+    };
+    queue.approve(&held).await
+}
+
+async fn waiting(queue: &ApprovalQueue, count: usize) -> Vec<WaitingCall> {
+    let mut changes = queue.changes();
+    loop {
+        let waiting = queue.waiting();
+        if waiting.len() == count {
+            return waiting;
+        }
+        changes.changed().await.unwrap();
+    }
+}
+
+fn reason(approval: Approval) -> String {
+    match approval {
+        Approval::No { reason } => reason.unwrap_or_default(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_call_runs_when_an_operator_allows_it_and_the_client_sees_progress() {
+    let queue = ApprovalQueue::default();
+    let request = Requests::new()
+        .await
+        .request("Writes.", json!({"path": "a"}));
+    let reports = AtomicUsize::new(0);
+    let held = HeldCall {
+        principal: &Principal::new("codex"),
+        request: &request,
+        report: &|_| {
+            reports.fetch_add(1, Ordering::Relaxed);
+        },
+    };
+    let operator = async {
+        let shown = waiting(&queue, 1).await.remove(0);
+        assert_eq!(
+            (shown.id, shown.principal.as_str(), shown.because.as_str()),
+            (1, "codex", "no rule applies")
+        );
+        assert_eq!(shown.arguments.as_str(), r#"{"path":"a"}"#);
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        queue.decide(1, true).unwrap().1
+    };
+    let (answer, effect) = tokio::join!(queue.approve(&held), operator);
+    assert_eq!((answer, effect), (Approval::Once, ApprovalEffect::Runs));
+    assert_eq!(reports.load(Ordering::Relaxed), 3);
+    assert!(queue.waiting().is_empty() && queue.decide(1, true).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_yes_is_a_permit_for_exactly_that_call_once_for_ten_minutes() {
+    let queue = ApprovalQueue::default();
+    let requests = Requests::new().await;
+    let asked = requests.request("Writes.", json!({"path": "a"}));
+    let refused = reason(call(&queue, "codex", &asked).await);
+    assert!(refused.contains("approval 1 waits"), "{refused}");
+    let shown = &queue.waiting()[0];
+    assert_eq!((shown.id, shown.held_for), (1, None));
+    assert_eq!(queue.decide(1, true).unwrap().1, ApprovalEffect::Kept);
+    // Another client, other arguments and a changed definition are other calls.
+    let others = [
+        ("gemini", requests.request("Writes.", json!({"path": "a"}))),
+        ("codex", requests.request("Writes.", json!({"path": "b"}))),
+        ("codex", requests.request("Deletes.", json!({"path": "a"}))),
+    ];
+    for (client, other) in &others {
+        assert!(reason(call(&queue, client, other).await).contains("not approved yet"));
+    }
+    assert_eq!(call(&queue, "codex", &asked).await, Approval::Once);
+    let again = reason(call(&queue, "codex", &asked).await);
+    assert!(again.contains("not approved yet"), "{again}");
+    // Unused, it is gone after ten minutes.
+    let id = queue.waiting().last().unwrap().id;
+    assert_eq!(queue.decide(id, true).unwrap().1, ApprovalEffect::Kept);
+    tokio::time::sleep(KEEP).await;
+    assert!(reason(call(&queue, "codex", &asked).await).contains("not approved yet"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_answer_means_no_and_an_approval_is_forgotten() {
+    let queue = ApprovalQueue::default();
+    let asked = Requests::new().await.request("Writes.", json!({}));
+    let began = Instant::now();
+    assert!(reason(call(&queue, "codex", &asked).await).contains("not approved yet"));
+    assert_eq!(began.elapsed(), HOLD);
+    // Its next try is the same approval.
+    let denial = async {
+        let shown = waiting(&queue, 1).await.remove(0);
+        assert_eq!((shown.id, shown.held_for.is_some()), (1, true));
+        queue.decide(1, false).unwrap().1
+    };
+    let (answer, effect) = tokio::join!(call(&queue, "codex", &asked), denial);
+    assert_eq!(effect, ApprovalEffect::Denied);
+    assert_eq!(reason(answer), "an operator denied it");
+    assert!(reason(call(&queue, "codex", &asked).await).contains("approval 2"));
+    tokio::time::sleep(KEEP).await;
+    assert!(queue.waiting().is_empty() && queue.decide(2, true).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queue_is_bounded_and_a_client_that_goes_away_leaves_it() {
+    let queue = Arc::new(ApprovalQueue::default());
+    let requests = Requests::new().await;
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..MAX_WAITING {
+        let queue = queue.clone();
+        let asked = requests.request("Writes.", json!({"n": number}));
+        clients.spawn(async move { call(&queue, "codex", &asked).await });
+    }
+    waiting(&queue, MAX_WAITING).await;
+    let one_more = requests.request("Writes.", json!({"n": "more"}));
+    assert!(reason(call(&queue, "codex", &one_more).await).contains("try again later"));
+    clients.shutdown().await;
+    assert!(queue.waiting().is_empty());
+}

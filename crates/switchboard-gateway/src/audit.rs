@@ -1,0 +1,252 @@
+//! The audit log: one JSON line for each request, approval and refusal, in a bounded set of files.
+//!
+//! Writing a line never waits: it is put into a bounded buffer, which a task writes to the file.
+//! Lines that do not fit are dropped and counted; the next line that is written says how many.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use switchboard::RawJson;
+use switchboard::config::AuditArguments;
+use switchboard::secret::Redactor;
+use switchboard::store::timestamp;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+
+use crate::gateway::lock;
+use file::AuditFile;
+use shape::shape;
+
+mod file;
+mod shape;
+
+/// The most bytes that wait to be written.
+const MAX_PENDING_BYTES: usize = 1 << 20;
+
+/// The lines that are kept for the status page.
+const RECENT_LINES: usize = 200;
+
+/// Lines are collected this long, so that a busy gateway writes many at once.
+const COLLECT: Duration = Duration::from_millis(50);
+
+/// How long the last lines may take when the gateway stops.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The audit log. Clones share it.
+#[derive(Debug, Clone)]
+pub struct AuditLog(Arc<AuditState>);
+
+#[derive(Debug)]
+struct AuditState {
+    buffer: Mutex<AuditBuffer>,
+    /// Wakes the writer when the buffer is no longer empty.
+    is_pending: Notify,
+    /// Counts lines, for whoever shows them.
+    lines: watch::Sender<u64>,
+    dropped: AtomicU64,
+    arguments: AuditArguments,
+    redactor: Redactor,
+    path: Option<PathBuf>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct AuditBuffer {
+    pending: String,
+    /// Dropped since the last line that was buffered.
+    dropped: u64,
+    recent: VecDeque<Arc<str>>,
+    is_closed: bool,
+}
+
+/// One line. Fields that say nothing are left out.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct AuditLine<'a> {
+    /// `request`, `approval`, `refused`, or what an operator did.
+    pub event: &'a str,
+    /// The authenticated client.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub client: &'a str,
+    /// What the client says of itself (`clientInfo`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_info: Option<&'a RawValue>,
+    /// The method of the request.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub method: &'a str,
+    /// The server.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub server: &'a str,
+    /// The tool, the prompt or the resource; in a refusal the path.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub name: &'a str,
+    /// `allow`, `ask` or `deny`.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub decision: &'a str,
+    /// The rule, mode or grant behind the decision; in a refusal the reason.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub rule: &'a str,
+    /// The answer of whoever was asked.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub approval: &'a str,
+    /// How it ended.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub outcome: &'a str,
+    /// Why it did not complete.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub error: &'a str,
+    /// The arguments, by shape or in full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Box<RawValue>>,
+    /// How long it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<f64>,
+    /// Where a refused request came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<SocketAddr>,
+}
+
+impl AuditLog {
+    /// Writes to `FOLDER/audit/audit.jsonl`. Must be called on a runtime, which the writer runs on.
+    pub fn open(folder: &Path, arguments: AuditArguments, redactor: Redactor) -> io::Result<Self> {
+        let file = AuditFile::open(folder)?;
+        let log = Self::new(Some(file.path().to_owned()), arguments, redactor);
+        let task = tokio::spawn(write(log.0.clone(), file));
+        *lock(&log.0.writer) = Some(task);
+        Ok(log)
+    }
+
+    /// Keeps the last lines in memory only.
+    pub fn in_memory() -> Self {
+        Self::new(None, AuditArguments::Shape, Redactor::default())
+    }
+
+    fn new(path: Option<PathBuf>, arguments: AuditArguments, redactor: Redactor) -> Self {
+        Self(Arc::new(AuditState {
+            buffer: Mutex::default(),
+            is_pending: Notify::new(),
+            lines: watch::channel(0).0,
+            dropped: AtomicU64::new(0),
+            arguments,
+            redactor,
+            path,
+            writer: Mutex::default(),
+        }))
+    }
+
+    /// Adds a line. Never waits.
+    pub fn add(&self, line: &AuditLine<'_>) {
+        let Ok(rest) = serde_json::to_string(line) else {
+            return;
+        };
+        let rest = self.0.redactor.redact(&rest);
+        let now = timestamp(SystemTime::now());
+        let text: Arc<str> = format!("{{\"time\":\"{now}\",{}", &rest[1..]).into();
+        let mut buffer = lock(&self.0.buffer);
+        let is_first = buffer.pending.is_empty();
+        if buffer.recent.len() >= RECENT_LINES {
+            buffer.recent.pop_front();
+        }
+        buffer.recent.push_back(text.clone());
+        let has_room = buffer.pending.len() + text.len() < MAX_PENDING_BYTES;
+        if self.0.path.is_some() && !has_room {
+            buffer.dropped += 1;
+            self.0.dropped.fetch_add(1, Ordering::Relaxed);
+        } else if self.0.path.is_some() {
+            if buffer.dropped > 0 {
+                let dropped = std::mem::take(&mut buffer.dropped);
+                let line =
+                    format!("{{\"time\":\"{now}\",\"event\":\"dropped\",\"lines\":{dropped}}}\n");
+                buffer.pending.push_str(&line);
+            }
+            buffer.pending.push_str(&text);
+            buffer.pending.push('\n');
+        }
+        drop(buffer);
+        if is_first {
+            self.0.is_pending.notify_one();
+        }
+        self.0.lines.send_modify(|count| *count += 1);
+    }
+
+    /// What is recorded of a call's arguments.
+    pub fn arguments(&self, arguments: &RawJson) -> Option<Box<RawValue>> {
+        let text = match self.0.arguments {
+            AuditArguments::None => return None,
+            AuditArguments::Full => arguments.as_str().to_owned(),
+            AuditArguments::Shape => shape(arguments),
+        };
+        RawValue::from_string(text).ok()
+    }
+
+    /// The last lines as JSON, the newest first.
+    pub fn recent(&self, count: usize) -> Vec<Arc<str>> {
+        let buffer = lock(&self.0.buffer);
+        buffer.recent.iter().rev().take(count).cloned().collect()
+    }
+
+    /// How many lines could not be written.
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Counts lines.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.lines.subscribe()
+    }
+
+    /// The file.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// Writes what is left, and ends the writer.
+    pub async fn close(&self) {
+        lock(&self.0.buffer).is_closed = true;
+        self.0.is_pending.notify_one();
+        let writer = lock(&self.0.writer).take();
+        if let Some(mut writer) = writer
+            && tokio::time::timeout(CLOSE_TIMEOUT, &mut writer)
+                .await
+                .is_err()
+        {
+            writer.abort();
+        }
+    }
+}
+
+/// Writes what is buffered until the log is closed.
+async fn write(state: Arc<AuditState>, file: AuditFile) {
+    let file = Arc::new(Mutex::new(file));
+    loop {
+        state.is_pending.notified().await;
+        if !lock(&state.buffer).is_closed {
+            tokio::time::sleep(COLLECT).await;
+        }
+        let (text, is_closed) = {
+            let mut buffer = lock(&state.buffer);
+            (std::mem::take(&mut buffer.pending), buffer.is_closed)
+        };
+        if !text.is_empty() {
+            let lines = text.lines().count() as u64;
+            let file = file.clone();
+            let written = tokio::task::spawn_blocking(move || lock(&file).append(text.as_bytes()));
+            if !matches!(written.await, Ok(Ok(()))) {
+                state.dropped.fetch_add(lines, Ordering::Relaxed);
+                lock(&state.buffer).dropped += lines;
+            }
+        }
+        if is_closed {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

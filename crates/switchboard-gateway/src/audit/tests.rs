@@ -1,0 +1,128 @@
+//! What the audit log promises.
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+use switchboard::secret::Secret;
+
+use super::*;
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn lines_are_json_without_secrets_in_a_file_of_the_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let redactor = Redactor::new([Secret::new("CANARY-1234")]);
+    let log = AuditLog::open(folder.path(), AuditArguments::Full, redactor).unwrap();
+    let arguments = RawJson::from(json!({"key": "CANARY-1234", "n": 1}));
+    log.add(&AuditLine {
+        event: "request",
+        client: "codex",
+        name: "with \"quotes\"\nand lines",
+        arguments: log.arguments(&arguments),
+        duration_ms: Some(1.5),
+        ..AuditLine::default()
+    });
+    log.close().await;
+    let path = log.path().unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let mut written = lines(path);
+    let time = written[0]["time"].take();
+    assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
+    let expected = json!({
+        "time": null, "event": "request", "client": "codex", "name": "with \"quotes\"\nand lines",
+        "arguments": {"key": "[secret]", "n": 1}, "duration_ms": 1.5,
+    });
+    assert_eq!(written, [expected]);
+    assert_eq!(log.recent(9).len(), 1);
+    assert_eq!(log.dropped(), 0);
+}
+
+/// A disk that does not take lines delays no call: they are counted, and the next line says so.
+#[tokio::test]
+async fn lines_that_do_not_fit_are_counted_and_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(folder.path(), AuditArguments::Shape, Redactor::default()).unwrap();
+    let long = "x".repeat(MAX_PENDING_BYTES / 2);
+    // The writer cannot run between these: this test has one thread.
+    for name in [&*long, &*long, "lost", "kept"] {
+        if name == "kept" {
+            assert_eq!(log.dropped(), 1);
+        }
+        log.add(&AuditLine {
+            event: "request",
+            name,
+            ..AuditLine::default()
+        });
+    }
+    log.close().await;
+    let written = lines(log.path().unwrap());
+    let shown: Vec<_> = written
+        .iter()
+        .map(|line| (line["event"].as_str().unwrap(), line["lines"].clone()))
+        .collect();
+    let none = Value::Null;
+    assert_eq!(
+        shown,
+        [
+            ("request", none.clone()),
+            ("dropped", json!(1)),
+            ("request", none.clone()),
+            ("request", none)
+        ]
+    );
+}
+
+#[test]
+fn the_files_are_rotated_and_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = AuditFile::open_with(folder.path(), 100).unwrap();
+    for number in 0..20 {
+        file.append(format!("{number:060}\n").as_bytes()).unwrap();
+    }
+    let mut names: Vec<_> = std::fs::read_dir(folder.path().join("audit"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "audit.jsonl",
+            "audit.jsonl.1",
+            "audit.jsonl.2",
+            "audit.jsonl.3",
+            "audit.jsonl.4"
+        ]
+    );
+    let newest = std::fs::read_to_string(file.path()).unwrap();
+    assert!(newest.trim_end().ends_with("19"), "{newest}");
+}
+
+#[test]
+fn arguments_are_recorded_by_shape() {
+    let check = |arguments: Value, expected: Value| {
+        let shown: Value = serde_json::from_str(&shape(&RawJson::from(arguments))).unwrap();
+        assert_eq!(shown, expected);
+    };
+    check(
+        json!({"path": "/secret", "n": 1, "deep": {"list": ["x", "y"], "ok": true}, "none": null}),
+        json!({"path": "string", "n": "number", "deep": {"list": ["string"], "ok": "boolean"}, "none": "null"}),
+    );
+    check(
+        json!({"a": {"b": {"c": {"d": "x"}}}}),
+        json!({"a": {"b": {"c": "object"}}}),
+    );
+    let many: Value = (0..30)
+        .map(|number| (format!("k{number:02}"), json!(1)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let shown: Value = serde_json::from_str(&shape(&RawJson::from(many))).unwrap();
+    assert_eq!(shown["…"], "6 more");
+}

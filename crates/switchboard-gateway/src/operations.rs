@@ -1,0 +1,219 @@
+//! What an operator sees and decides: waiting approvals, the audit log, metrics, running requests.
+//! The gateway reports to it; the status page and the commands of the socket read from it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use switchboard::{Approval, BoxFuture, Host};
+
+use crate::approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
+use crate::approvals::{Approvals, HeldCall};
+use crate::audit::{AuditLine, AuditLog};
+use crate::gateway::GatewaySettings;
+use crate::metrics::GatewayMetrics;
+use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
+use crate::running::RunningRequests;
+
+/// The operator's side of one gateway.
+#[derive(Debug)]
+#[allow(dead_code, reason = "the status page reads the rest")]
+pub struct Operations {
+    pub(crate) host: Host,
+    pub(crate) approvals: Arc<ApprovalQueue>,
+    pub(crate) audit: AuditLog,
+    pub(crate) metrics: GatewayMetrics,
+    pub(crate) running: Arc<RunningRequests>,
+    pub(crate) config_files: Vec<PathBuf>,
+    pub(crate) started: Instant,
+}
+
+impl Operations {
+    /// For a gateway over this host, which was configured by these files.
+    pub fn new(host: Host, audit: AuditLog, config_files: Vec<PathBuf>) -> Arc<Self> {
+        Self::with_queue(host, audit, config_files, ApprovalQueue::default())
+    }
+
+    /// The same with a queue of approvals.
+    pub fn with_queue(
+        host: Host,
+        audit: AuditLog,
+        config_files: Vec<PathBuf>,
+        approvals: ApprovalQueue,
+    ) -> Arc<Self> {
+        let approvals = Arc::new(approvals);
+        let running = Arc::new(RunningRequests::default());
+        let metrics = GatewayMetrics::new(
+            host.clone(),
+            approvals.clone(),
+            running.clone(),
+            audit.clone(),
+        );
+        Arc::new(Self {
+            host,
+            approvals,
+            audit,
+            metrics,
+            running,
+            config_files,
+            started: Instant::now(),
+        })
+    }
+
+    /// What the gateway is made with.
+    pub fn settings(self: &Arc<Self>) -> GatewaySettings {
+        GatewaySettings {
+            approvals: self.clone(),
+            recorder: self.clone(),
+            running: self.running.clone(),
+            ..GatewaySettings::default()
+        }
+    }
+
+    /// The calls that wait for an operator.
+    pub fn approvals(&self) -> &ApprovalQueue {
+        &self.approvals
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> &AuditLog {
+        &self.audit
+    }
+
+    /// The metrics.
+    pub fn metrics(&self) -> &GatewayMetrics {
+        &self.metrics
+    }
+
+    /// An operator's answer, given on the page or by a command; `None` if no such approval waits.
+    pub fn decide(&self, id: u64, is_allowed: bool, by: &str) -> Option<ApprovalEffect> {
+        let (call, effect) = self.approvals.decide(id, is_allowed)?;
+        self.audit.add(&AuditLine {
+            event: "approval",
+            client: call.principal.as_str(),
+            server: call.tool.server.as_str(),
+            name: call.tool.tool.as_wire(),
+            approval: if is_allowed { "yes" } else { "no" },
+            rule: by,
+            arguments: self.audit.arguments(&call.arguments),
+            ..AuditLine::default()
+        });
+        Some(effect)
+    }
+
+    /// An operator cancels a request; false if it has ended.
+    pub fn cancel(&self, id: u64, by: &str) -> bool {
+        let is_running = self.running.cancel(id);
+        if is_running {
+            self.audit.add(&AuditLine {
+                event: "cancel",
+                name: &id.to_string(),
+                rule: by,
+                ..AuditLine::default()
+            });
+        }
+        is_running
+    }
+
+    /// A command of the socket: `approvals`, `approvals allow ID`, `approvals deny ID`. The answer is
+    /// one line of JSON; `None` for another command.
+    pub fn command(&self, command: &str) -> Option<String> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let answer = match words.as_slice() {
+            ["approvals"] => {
+                let waiting = self.approvals.waiting();
+                json!({"waiting": waiting.iter().map(waiting_json).collect::<Vec<_>>()})
+            }
+            ["approvals", word @ ("allow" | "deny"), id] => {
+                let decided = id
+                    .parse()
+                    .ok()
+                    .and_then(|id| self.decide(id, *word == "allow", "switchboard approvals"));
+                match decided {
+                    Some(ApprovalEffect::Runs) => json!({"effect": "runs"}),
+                    Some(ApprovalEffect::Kept) => json!({"effect": "kept"}),
+                    Some(ApprovalEffect::Denied) => json!({"effect": "denied"}),
+                    None => json!({"error": "no such approval waits"}),
+                }
+            }
+            _ => return None,
+        };
+        Some(answer.to_string())
+    }
+
+    /// A refused request.
+    pub fn refused(&self, line: &AuditLine<'_>) {
+        self.metrics.request_refused(line.rule);
+        self.audit.add(&AuditLine {
+            event: "refused",
+            outcome: "refused",
+            ..line.clone()
+        });
+    }
+}
+
+impl Approvals for Operations {
+    fn approve<'a>(&'a self, held: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
+        self.approvals.approve(held)
+    }
+}
+
+impl Recorder for Operations {
+    fn wants_reports(&self) -> bool {
+        true
+    }
+
+    fn request_ended(&self, record: &RequestRecord<'_>) {
+        self.metrics.request_ended(record);
+        let report = record.report;
+        let tool = report.and_then(|report| report.tool.as_deref());
+        let (outcome, error) = match record.outcome {
+            RequestOutcome::Answered => ("answered", ""),
+            RequestOutcome::ToolError => ("tool error", ""),
+            RequestOutcome::InputRequired => ("input required", ""),
+            RequestOutcome::Denied(reason) => ("denied", reason),
+            RequestOutcome::Failed(reason) => ("failed", reason),
+            RequestOutcome::Cancelled => ("cancelled", ""),
+        };
+        let server = record.server.map(|server| server.as_str());
+        let line = AuditLine {
+            event: "request",
+            client: record.principal.as_str(),
+            client_info: record
+                .client_info
+                .and_then(|info| serde_json::from_str(info.as_str()).ok()),
+            method: record.method,
+            server: tool.map_or(server.unwrap_or_default(), |tool| tool.id.server.as_str()),
+            name: tool.map_or(record.name, |tool| tool.id.tool.as_wire()),
+            decision: report.map_or("", |report| report.decision),
+            rule: report.map_or("", |report| &report.rule),
+            approval: record.approval.unwrap_or_default(),
+            outcome,
+            error,
+            arguments: record
+                .arguments
+                .and_then(|arguments| self.audit.arguments(arguments)),
+            duration_ms: Some(milliseconds(record.duration)),
+            peer: None,
+        };
+        self.audit.add(&line);
+    }
+}
+
+fn waiting_json(call: &WaitingCall) -> Value {
+    json!({
+        "id": call.id,
+        "client": call.principal.as_str(),
+        "server": call.tool.server.as_str(),
+        "tool": call.tool.tool.as_wire(),
+        "arguments": call.arguments.to_value().unwrap_or_default(),
+        "because": call.because,
+        "changed": call.changed,
+        "held_for_s": call.held_for.map(|held_for| held_for.as_secs()),
+    })
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
