@@ -9,6 +9,7 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use switchboard::config::Dialect;
 
+use crate::command::approvals::ApprovalsArgs;
 use crate::command::{
     attach, call, complete, completions, doctor, edit, install, login, logout, logs, permissions,
     prompt, prompts, read, replay, resources, run, serve, status, token, tools, trust, watch, why,
@@ -132,6 +133,8 @@ pub(crate) enum Command {
     Completions(completions::CompletionsArgs),
     /// Connect the standard streams to the running gateway, which is started if none runs
     Attach(attach::AttachArgs),
+    /// Show the calls that wait for approval at the running gateway, and answer them
+    Approvals(ApprovalsArgs),
     /// Let the running gateway read its configuration again
     Reload,
     /// Make, list or revoke the tokens of clients that connect over HTTP

@@ -17,6 +17,7 @@ use crate::setup::Setup;
 use crate::view::server::{escaped, login_advice};
 use crate::{coerce, hints, output, progress};
 
+pub(crate) mod approvals;
 pub(crate) mod attach;
 pub(crate) mod call;
 pub(crate) mod complete;

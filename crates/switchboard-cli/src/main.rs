@@ -105,6 +105,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Logs(args) => command::logs::run(&options, &args),
         Command::Completions(args) => command::completions::run(&args),
         Command::Attach(args) => command::attach::run(&options, &args),
+        Command::Approvals(args) => command::approvals::run(&options, &args),
         Command::Reload => command::reload::run(&options),
         Command::Token(args) => command::token::run(&options, &args),
         Command::Demo => command::demo::run(&options),

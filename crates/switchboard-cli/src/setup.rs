@@ -11,7 +11,7 @@ use switchboard::config::{
 };
 use switchboard::launch::{Containment, Launcher};
 use switchboard::name::ServerName;
-use switchboard::secret::Secret;
+use switchboard::secret::{Redactor, Secret};
 use switchboard::store::{FileStore, MemoryStore, Store, StoreTable};
 use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
@@ -123,6 +123,11 @@ impl Setup {
         self.offers.sampling_tools = true;
         self.roots.get_or_insert_default();
         self.offers_cached = true;
+    }
+
+    /// Removes every value that must not be logged.
+    pub(crate) fn redactor(&self) -> Redactor {
+        Redactor::new(self.secrets())
     }
 
     /// Every value that must not be logged: as written, and as expanded if the entry is trusted.

@@ -4,7 +4,6 @@
 //! Lines that do not fit are dropped and counted; the next line that is written says how many.
 
 use std::collections::VecDeque;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,12 +113,12 @@ pub struct AuditLine<'a> {
 
 impl AuditLog {
     /// Writes to `FOLDER/audit/audit.jsonl`. Must be called on a runtime, which the writer runs on.
-    pub fn open(folder: &Path, arguments: AuditArguments, redactor: Redactor) -> io::Result<Self> {
-        let file = AuditFile::open(folder)?;
+    pub fn open(folder: &Path, arguments: AuditArguments, redactor: Redactor) -> Self {
+        let file = AuditFile::new(folder);
         let log = Self::new(Some(file.path().to_owned()), arguments, redactor);
         let task = tokio::spawn(write(log.0.clone(), file));
         *lock(&log.0.writer) = Some(task);
-        Ok(log)
+        log
     }
 
     /// Keeps the last lines in memory only.

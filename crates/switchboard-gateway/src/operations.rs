@@ -15,6 +15,7 @@ use crate::gateway::GatewaySettings;
 use crate::metrics::GatewayMetrics;
 use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
 use crate::running::RunningRequests;
+use crate::{Principal, Refusal};
 
 /// The operator's side of one gateway.
 #[derive(Debug)]
@@ -141,16 +142,6 @@ impl Operations {
         };
         Some(answer.to_string())
     }
-
-    /// A refused request.
-    pub fn refused(&self, line: &AuditLine<'_>) {
-        self.metrics.request_refused(line.rule);
-        self.audit.add(&AuditLine {
-            event: "refused",
-            outcome: "refused",
-            ..line.clone()
-        });
-    }
 }
 
 impl Approvals for Operations {
@@ -162,6 +153,20 @@ impl Approvals for Operations {
 impl Recorder for Operations {
     fn wants_reports(&self) -> bool {
         true
+    }
+
+    fn request_refused(&self, refusal: &Refusal) {
+        let reason = refusal.reason.as_str();
+        self.metrics.request_refused(reason);
+        self.audit.add(&AuditLine {
+            event: "refused",
+            client: refusal.principal.as_ref().map_or("", Principal::as_str),
+            name: &refusal.path,
+            rule: reason,
+            outcome: "refused",
+            peer: refusal.peer,
+            ..AuditLine::default()
+        });
     }
 
     fn request_ended(&self, record: &RequestRecord<'_>) {

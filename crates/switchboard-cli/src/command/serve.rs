@@ -1,11 +1,15 @@
 //! `switchboard serve`: all servers as one MCP server, for the client that started this process, or
 //! over HTTP and the Unix socket for all clients of this machine.
 
+use std::sync::Arc;
+
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use switchboard::name::Style;
+use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::{
-    Gateway, GatewaySettings, ListingSettings, ServerSelection, ToolListing, edge,
+    DenyUnasked, Gateway, GatewaySettings, ListingSettings, Operations, ServerSelection,
+    ToolListing, edge,
 };
 
 use crate::arguments::Options;
@@ -81,16 +85,20 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
     if args.http.is_some() || args.detached {
         return machine::run(options, args, setup, selection);
     }
-    let outcome = setup.run(None, async |host, _| {
-        let gateway = Gateway::new(
-            host.clone(),
-            GatewaySettings {
-                listing: args.listing.settings(),
-                ..GatewaySettings::default()
-            },
-        );
+    let (arguments, redactor) = (setup.config.audit_arguments, setup.redactor());
+    let outcome = setup.run(None, async |host, paths| {
+        let audit = AuditLog::open(&paths.state, arguments, redactor);
+        let operations = Operations::new(host.clone(), audit, Vec::new());
+        // No operator can reach this process.
+        let settings = GatewaySettings {
+            approvals: Arc::new(DenyUnasked),
+            listing: args.listing.settings(),
+            ..operations.settings()
+        };
+        let gateway = Gateway::new(host.clone(), settings);
         let served = edge::stdio::serve(&gateway, selection).await;
         gateway.disconnect_all();
+        operations.audit().close().await;
         served.map_err(|error| {
             Failure::new(
                 Code::Usage,

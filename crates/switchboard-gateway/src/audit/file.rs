@@ -16,29 +16,23 @@ const OLDER_FILES: usize = 4;
 #[derive(Debug)]
 pub(super) struct AuditFile {
     path: PathBuf,
-    /// `None` after a failure; opened again with the next write.
+    /// `None` at first and after a failure; opened with the next write.
     file: Option<File>,
     rotate_bytes: u64,
 }
 
 impl AuditFile {
-    pub(super) fn open(folder: &Path) -> io::Result<Self> {
-        Self::open_with(folder, ROTATE_BYTES)
+    /// The files in this folder. They are created with the first line.
+    pub(super) fn new(folder: &Path) -> Self {
+        Self::with_size(folder, ROTATE_BYTES)
     }
 
-    pub(super) fn open_with(folder: &Path, rotate_bytes: u64) -> io::Result<Self> {
-        let folder = folder.join("audit");
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
-        let path = folder.join("audit.jsonl");
-        let file = Some(open(&path)?);
-        Ok(Self {
-            path,
-            file,
+    pub(super) fn with_size(folder: &Path, rotate_bytes: u64) -> Self {
+        Self {
+            path: folder.join("audit/audit.jsonl"),
+            file: None,
             rotate_bytes,
-        })
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -71,6 +65,12 @@ impl AuditFile {
 
 /// Follows no symbolic link, does not block on a pipe, and lets no other user read.
 fn open(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+    }
     let file = OpenOptions::new()
         .append(true)
         .create(true)

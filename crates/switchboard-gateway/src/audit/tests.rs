@@ -19,7 +19,7 @@ fn lines(path: &Path) -> Vec<Value> {
 async fn lines_are_json_without_secrets_in_a_file_of_the_owner() {
     let folder = tempfile::tempdir().unwrap();
     let redactor = Redactor::new([Secret::new("CANARY-1234")]);
-    let log = AuditLog::open(folder.path(), AuditArguments::Full, redactor).unwrap();
+    let log = AuditLog::open(folder.path(), AuditArguments::Full, redactor);
     let arguments = RawJson::from(json!({"key": "CANARY-1234", "n": 1}));
     log.add(&AuditLine {
         event: "request",
@@ -48,7 +48,7 @@ async fn lines_are_json_without_secrets_in_a_file_of_the_owner() {
 #[tokio::test]
 async fn lines_that_do_not_fit_are_counted_and_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let log = AuditLog::open(folder.path(), AuditArguments::Shape, Redactor::default()).unwrap();
+    let log = AuditLog::open(folder.path(), AuditArguments::Shape, Redactor::default());
     let long = "x".repeat(MAX_PENDING_BYTES / 2);
     // The writer cannot run between these: this test has one thread.
     for name in [&*long, &*long, "lost", "kept"] {
@@ -82,7 +82,7 @@ async fn lines_that_do_not_fit_are_counted_and_reported() {
 #[test]
 fn the_files_are_rotated_and_bounded() {
     let folder = tempfile::tempdir().unwrap();
-    let mut file = AuditFile::open_with(folder.path(), 100).unwrap();
+    let mut file = AuditFile::with_size(folder.path(), 100);
     for number in 0..20 {
         file.append(format!("{number:060}\n").as_bytes()).unwrap();
     }

@@ -8,11 +8,12 @@ use serde_json::json;
 use switchboard::config::{self, Config, ConfigErrors, ConfigFile};
 use switchboard::reload::ReloadReport;
 use switchboard::{BoxFuture, Host, ServerName};
+use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
 use switchboard_gateway::edge::http::{HttpEdge, HttpEdgeSettings, HttpLimits, NoRoutes};
 use switchboard_gateway::edge::socket::{BoundSocket, SocketCommands, SocketEdge};
 use switchboard_gateway::tokens::ClientTokens;
-use switchboard_gateway::{Gateway, GatewaySettings, ServerSelection};
+use switchboard_gateway::{Gateway, GatewaySettings, Operations, ServerSelection};
 use tokio::sync::{Notify, watch};
 
 use super::ServeArgs;
@@ -39,13 +40,18 @@ pub(super) fn run(
         naming: args.names.map(|_| setup.config.naming),
     };
     let socket_path = setup.paths.gateway_socket(options);
+    let (arguments, redactor) = (setup.config.audit_arguments, setup.redactor());
+    let files = reload.files.iter().map(|file| file.path.clone()).collect();
     setup.run_service(async |host, paths, closing, hang_up| {
+        let audit = AuditLog::open(&paths.state, arguments, redactor);
+        let operations = Operations::new(host.clone(), audit, files);
         let settings = GatewaySettings {
             listing: args.listing.settings(),
-            ..GatewaySettings::default()
+            ..operations.settings()
         };
         let gateway = Gateway::new(host.clone(), settings);
         let commands = Arc::new(GatewayCommands {
+            operations: operations.clone(),
             host: host.clone(),
             reload,
         });
@@ -86,6 +92,7 @@ pub(super) fn run(
             },
         );
         gateway.disconnect_all();
+        operations.audit().close().await;
         Ok(0)
     })
 }
@@ -193,6 +200,7 @@ impl Reload {
 
 /// The commands that the socket takes.
 struct GatewayCommands {
+    operations: Arc<Operations>,
     host: Host,
     reload: Reload,
 }
@@ -207,6 +215,9 @@ impl GatewayCommands {
 impl SocketCommands for GatewayCommands {
     fn run<'a>(&'a self, command: &'a str) -> BoxFuture<'a, String> {
         Box::pin(async move {
+            if let Some(answer) = self.operations.command(command) {
+                return answer;
+            }
             let answer = match command {
                 "reload" => match self.reload().await {
                     Ok(report) => json!({ "summary": summary(&report) }),

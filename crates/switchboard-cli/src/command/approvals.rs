@@ -1,0 +1,119 @@
+//! `approvals`: the calls that wait for an operator of the running gateway, and the answers to them.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use switchboard::untrusted::Untrusted;
+
+use super::reload::send;
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::output;
+
+/// Arguments of `approvals`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A call waits here if a rule asks about it and its client cannot show the question. It is held for 50 seconds and then answered with an error; if you allow it after that, the client's next call with the same arguments runs, once, within ten minutes.
+
+Examples:
+  switchboard approvals               list the calls that wait
+  switchboard approvals allow 7       let call 7 run
+  switchboard approvals deny 7        deny it")]
+pub(crate) struct ApprovalsArgs {
+    #[command(subcommand)]
+    answer: Option<ApprovalAnswer>,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+enum ApprovalAnswer {
+    /// Let a waiting call run
+    Allow {
+        /// The number of the call
+        id: u64,
+    },
+    /// Deny a waiting call
+    Deny {
+        /// The number of the call
+        id: u64,
+    },
+}
+
+pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure> {
+    let command = match args.answer {
+        None => "approvals".to_owned(),
+        Some(ApprovalAnswer::Allow { id }) => format!("approvals allow {id}"),
+        Some(ApprovalAnswer::Deny { id }) => format!("approvals deny {id}"),
+    };
+    let answer = send(options, &command)?;
+    let read: Value = serde_json::from_str(&answer).unwrap_or_default();
+    if let Some(error) = read["error"].as_str() {
+        let error = Untrusted::new(error).for_terminal_line().to_string();
+        return Err(Failure::new(Code::Usage, error)
+            .hint("see the calls that wait with `switchboard approvals`"));
+    }
+    if options.json {
+        output::print_json(&answer)?;
+        return Ok(0);
+    }
+    output::print(&match read["effect"].as_str() {
+        Some("runs") => "allowed: the call runs\n".to_owned(),
+        Some("kept") => "allowed: the client has got an error already; its next call with the same arguments runs, once, within ten minutes\n".to_owned(),
+        Some(_) => "denied\n".to_owned(),
+        None => listed(read["waiting"].as_array().map_or(&[], Vec::as_slice)),
+    })?;
+    Ok(0)
+}
+
+/// One paragraph for each call.
+fn listed(waiting: &[Value]) -> String {
+    if waiting.is_empty() {
+        return "no call waits for approval\n".to_owned();
+    }
+    waiting.iter().map(paragraph).collect()
+}
+
+fn paragraph(call: &Value) -> String {
+    let text = |key: &str| line(call[key].as_str().unwrap_or_default());
+    let held = match call["held_for_s"].as_u64() {
+        Some(seconds) => format!("held for {seconds} more seconds"),
+        None => "answered with an error; a yes is for the next try".to_owned(),
+    };
+    let mut shown = format!(
+        "{}  {} calls {}/{}  ({held})\n    because   {}\n    arguments {}\n",
+        call["id"],
+        text("client"),
+        text("server"),
+        text("tool"),
+        text("because"),
+        line(&call["arguments"].to_string()),
+    );
+    for changed in call["changed"].as_array().into_iter().flatten() {
+        shown.push_str(&format!(
+            "    {}\n",
+            line(changed.as_str().unwrap_or_default())
+        ));
+    }
+    shown
+}
+
+fn line(text: &str) -> String {
+    Untrusted::new(text).for_terminal_line().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn t12_what_a_client_sends_cannot_move_the_cursor_of_the_operator() {
+        let call = json!({
+            "id": 7, "client": "codex", "server": "files", "tool": "write\u{1b}[2J", "because": "no rule applies",
+            "arguments": {"path": "a\u{202e}b\nc"}, "changed": ["- old\r"], "held_for_s": 41,
+        });
+        assert_eq!(
+            listed(&[call]),
+            "7  codex calls files/write\\u{1b}[2J  (held for 41 more seconds)\n    because   no rule applies\n    arguments {\"path\":\"a\\u{202e}b\\nc\"}\n    - old\\u{d}\n"
+        );
+        assert_eq!(listed(&[]), "no call waits for approval\n");
+    }
+}
