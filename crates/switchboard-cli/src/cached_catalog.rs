@@ -1,5 +1,5 @@
-//! Catalogs cached by earlier runs, used without starting a server: which server a name belongs to,
-//! and shell completion.
+//! Catalogs cached by earlier runs, used without starting a server: to find the server of a name,
+//! and for shell completion.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -18,14 +18,6 @@ use switchboard::trust::{self, TrustState};
 use crate::paths::Paths;
 use crate::setup::Setup;
 use crate::view::signature;
-
-/// The server that has a tool of this exposed name in the cached catalogs.
-pub(crate) fn server_of(config: &Config, store: &dyn Store, exposed: &str) -> Option<ServerName> {
-    catalog(config, store)
-        .resolve(exposed)
-        .ok()
-        .map(|tool| tool.id.server.clone())
-}
 
 /// The cached catalog of all servers that may run, or of one; `None` if any of them is not cached.
 pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option<Catalog> {
@@ -76,7 +68,7 @@ pub(crate) fn only_server(
 
 /// The cached catalog. A server that is not cached keeps unprefixed names of later servers
 /// unassigned.
-fn catalog(config: &Config, store: &dyn Store) -> Catalog {
+pub(crate) fn catalog(config: &Config, store: &dyn Store) -> Catalog {
     let part = |server: &Arc<ServerConfig>| {
         let cached = cached_offerings(server, store);
         let settled =

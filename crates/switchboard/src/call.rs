@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::caller::Caller;
-use crate::catalog::{Catalog, Tool, ToolDefinition, Unresolved, can_name};
+use crate::catalog::{Catalog, PossibleOwners, Tool, ToolDefinition, Unresolved, possible_owners};
 use crate::gate::Permit;
 use crate::hint::Hint;
 use crate::host::{Host, HostState, MAX_RELOADS, ServerLease};
@@ -218,22 +218,21 @@ impl HostState {
         deadline: CallDeadline,
     ) -> Result<bool, CallError> {
         let roster = self.roster().clone();
-        let named = roster.servers.iter().find(|server| {
-            name.strip_prefix(server.config.name.as_str())
-                .is_some_and(|rest| rest.starts_with('/'))
-        });
-        if let Some(server) = named {
-            server
-                .ready(deadline.within(server.config.longest_connect()))
-                .await?;
-        } else {
-            let may_have_it = |server: &&ServerHandle| {
-                server.may_offer_more() && can_name(&server.config, roster.config.naming, name)
-            };
-            let awaited: Vec<_> = roster.servers.iter().filter(may_have_it).cloned().collect();
-            if awaited.is_empty() {
-                return Ok(false);
+        let owners = possible_owners(&roster.config, name);
+        let is_named = matches!(owners, PossibleOwners::Named(_));
+        let may_have_it = |server: &&ServerHandle| {
+            owners.contains(&server.config.name) && (is_named || server.may_offer_more())
+        };
+        let awaited: Vec<_> = roster.servers.iter().filter(may_have_it).cloned().collect();
+        if awaited.is_empty() {
+            return Ok(false);
+        }
+        if is_named {
+            for server in awaited {
+                let wait = deadline.within(server.config.longest_connect());
+                server.ready(wait).await?;
             }
+        } else {
             let mut coming = JoinSet::new();
             for server in awaited {
                 // Bounded by the server's own deadline for connecting, too. Why one does not come

@@ -21,6 +21,7 @@ pub use definition::{DefinitionHash, ToolAnnotations, ToolDefinition};
 use filter::Filter;
 pub use icon::Icon;
 pub(crate) use mirror::parameters;
+pub use owner::{PossibleOwners, likely_owner, possible_owners};
 pub use prompt::PromptDefinition;
 pub use resource::{ResourceDefinition, TemplateDefinition};
 
@@ -30,6 +31,7 @@ mod filter;
 mod icon;
 mod mirror;
 mod nearest;
+mod owner;
 mod prompt;
 mod resource;
 
@@ -293,7 +295,10 @@ impl Catalog {
             tool.server_place <= first_unsettled || {
                 let name = style.plain(&tool.id).unwrap_or_default();
                 let mut earlier = parts[first_unsettled..tool.server_place].iter();
-                earlier.all(|part| part.settled || !can_name(&part.config, naming, &name))
+                earlier.all(|part| {
+                    part.settled
+                        || !style_of(&part.config, naming).can_name(&part.config.name, &name)
+                })
             }
         };
         let wish = |tool: &'_ UnnamedTool| {
@@ -549,12 +554,6 @@ impl Tool {
     fn is_like(&self, other: &Self) -> bool {
         self.definition.hash == other.definition.hash && self.exposed == other.exposed
     }
-}
-
-/// Whether a tool of this server can have this exposed name. Where it cannot, the server need not
-/// be started to find the tool.
-pub fn can_name(server: &ServerConfig, naming: Style, name: &str) -> bool {
-    style_of(server, naming).can_name(&server.name, name)
 }
 
 /// How a server's tools are named.

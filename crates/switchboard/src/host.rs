@@ -14,7 +14,7 @@ use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
 use crate::builtin::RegisteredTools;
 use crate::call::CallError;
 use crate::caller::{Caller, Root};
-use crate::catalog::{Catalog, CatalogSource, Tool, can_name};
+use crate::catalog::{Catalog, CatalogSource, Tool, possible_owners};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grants};
 use crate::launch::Containment;
@@ -108,15 +108,13 @@ impl Host {
         self.0.roster().config.naming
     }
 
-    /// The servers whose tools can have this exposed name: the others need not be started to find
-    /// it.
-    pub fn servers_for(&self, exposed: &str) -> Vec<ServerHandle> {
+    /// The servers that can own this tool name ([`possible_owners`]).
+    pub fn servers_for(&self, name: &str) -> Vec<ServerHandle> {
         let roster = self.0.roster();
-        let naming = roster.config.naming;
-        roster
-            .servers
-            .iter()
-            .filter(|server| can_name(&server.config, naming, exposed))
+        let owners = possible_owners(&roster.config, name);
+        let servers = roster.servers.iter();
+        servers
+            .filter(|server| owners.contains(&server.config.name))
             .cloned()
             .collect()
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use switchboard::Host;
 use switchboard::call::{Call, CallError};
-use switchboard::catalog::{Catalog, Tool, Unresolved, can_name};
-use switchboard::config::{Config, ServerConfig};
+use switchboard::catalog::{
+    Catalog, PossibleOwners, Tool, Unresolved, likely_owner, possible_owners,
+};
 use switchboard::event::LogLevel;
 use switchboard::name::ServerName;
 use switchboard::result::{CallResult, Projection, fit, forget_old};
@@ -137,36 +138,19 @@ async fn request_log_level(
     }
 }
 
-/// The only server to start, if the name determines it: `server/tool`, an exposed name of the
-/// cached catalogs, or one that no other server's tool can have.
+/// The only server to start, if the name determines it.
 pub(super) fn server_to_start(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
-    let mut names = setup.config.servers.keys();
-    let named = names.find(|name| is_tool_of(tool, name));
-    if let Some(name) = named {
-        return Ok(Some(setup.trusted_entry(name.as_str())?.name.clone()));
-    }
     let config = &setup.config;
-    let may_have_it = |server: &&Arc<ServerConfig>| can_name(server, config.naming, tool);
-    let able: Vec<_> = config
-        .servers
-        .values()
-        .filter(may_have_it)
-        .map(|server| server.name.clone())
-        .collect();
-    if let (Some((server, _)), []) = (tool.split_once('/'), &*able) {
+    let owners = possible_owners(config, tool);
+    let has_none = matches!(owners, PossibleOwners::AnyOf(able) if able.is_empty());
+    if let (Some((server, _)), true) = (tool.split_once('/'), has_none) {
         setup.entry(server)?;
     }
-    let only_one = || {
-        <[ServerName; 1]>::try_from(able)
-            .ok()
-            .map(|[server]| server)
-    };
-    let remembered = cached_catalog::server_of(config, &*setup.store, tool);
-    match remembered
-        .or_else(only_one)
-        .or_else(|| server_by_name_style(config, tool))
-    {
-        Some(name) => Ok(Some(setup.trusted_entry(name.as_str())?.name.clone())),
+    let cached = || cached_catalog::catalog(config, &*setup.store);
+    match likely_owner(config, cached, tool) {
+        Some(server) => Ok(Some(
+            setup.trusted_entry(server.name.as_str())?.name.clone(),
+        )),
         None => Ok(None),
     }
 }
@@ -202,26 +186,13 @@ fn qualify_with_server(setup: &Setup, name: String) -> String {
     }
 }
 
-/// The only server whose naming style fits this name.
-fn server_by_name_style(config: &Config, name: &str) -> Option<ServerName> {
-    let style = |server: &ServerConfig| server.dialect.profile().naming.unwrap_or(config.naming);
-    let mut found = config
-        .servers
-        .values()
-        .filter(|server| style(server).may_name(&server.name, name));
-    match (found.next(), found.next()) {
-        (Some(only), None) => Some(only.name.clone()),
-        _ => None,
-    }
-}
-
 /// An error if the cached catalogs have no tool of this name but a similar one: then no server
 /// needs to start.
 fn misspelled_tool(setup: &Setup, name: &str) -> Option<Failure> {
-    let named = setup.config.servers.keys().find(|server| {
-        name.strip_prefix(server.as_str())
-            .is_some_and(|rest| rest.starts_with('/'))
-    });
+    let named = match possible_owners(&setup.config, name) {
+        PossibleOwners::Named(server) => Some(&server.name),
+        PossibleOwners::AnyOf(_) => None,
+    };
     if named.is_none() && name.contains('/') {
         // The server is not configured, which is an error of its own.
         return None;

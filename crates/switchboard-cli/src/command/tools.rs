@@ -116,7 +116,8 @@ fn is_tool(setup: &Setup, name: &str) -> bool {
         .servers
         .keys()
         .any(|server| server.as_str() == name);
-    let was_tool = || cached_catalog::server_of(&setup.config, &*setup.store, name).is_some();
+    let cached = || cached_catalog::catalog(&setup.config, &*setup.store);
+    let was_tool = || cached().resolve(name).is_ok();
     !is_server && (name.contains('/') || name.contains("__") || was_tool())
 }
 

@@ -35,7 +35,7 @@ impl StatusPublisher {
         changed: Arc<Notify>,
     ) -> (Arc<Self>, watch::Receiver<Arc<Snapshot>>) {
         tracing::debug!("server \"{server}\": {initial}");
-        let history = vec![(SystemTime::now(), initial.to_string())];
+        let history = vec![(SystemTime::now(), history_line(&initial))];
         let (snapshot, seen) = watch::channel(Arc::new(Snapshot {
             history,
             ..Snapshot::empty(initial)
@@ -60,11 +60,7 @@ impl StatusPublisher {
     /// reader sees half of a change. `also` sees the old state. `because` is added to log and
     /// history.
     pub(super) fn set_state(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
-        let mut line = match &state {
-            // The step is only the first of those to come.
-            State::Connecting { .. } => state.as_str().to_owned(),
-            state => state.to_string(),
-        };
+        let mut line = history_line(&state);
         if !because.is_empty() {
             line = format!("{line}: {because}");
         }
@@ -157,4 +153,13 @@ fn record(snapshot: &mut Snapshot, line: String) {
         snapshot.history.remove(0);
     }
     snapshot.history.push((SystemTime::now(), line));
+}
+
+/// A state as log and history have it.
+fn history_line(state: &State) -> String {
+    match state {
+        // The steps of one attempt are one entry.
+        State::Connecting { .. } => state.as_str().to_owned(),
+        state => state.to_string(),
+    }
 }
