@@ -133,10 +133,10 @@ fn report_unavailable_servers(host: &Host) {
                     "server \"{name}\": still connecting ({doing}); wait longer with --wait SECS"
                 ));
             }
-            State::NeedsLogin { reason, .. } => {
+            State::NeedsLogin { reason, hint, .. } => {
                 output::notice(&format!(
                     "server \"{name}\": {}",
-                    login_advice(&handle.config, reason)
+                    login_advice(&handle.config, reason, *hint)
                 ));
             }
             _ => {}

@@ -325,6 +325,7 @@ mod tests {
             State::NeedsLogin {
                 url: "https://x".into(),
                 reason: "nobody is logged in".into(),
+                hint: switchboard::Hint::LogIn,
             },
             Code::Login,
         );

@@ -132,6 +132,26 @@ pub(crate) fn words(hint: Hint, server: &ServerName, tool: Option<&str>) -> Opti
     Some(match hint {
         Hint::Examine => doctor(server),
         Hint::LogIn => format!("run {}", command(&["login", name])),
+        Hint::CheckToken => "check `bearer_token` of its entry".to_owned(),
+        Hint::CheckHeaders => "check the headers of its entry".to_owned(),
+        Hint::CheckClient => {
+            "check `oauth_client_id` of its entry, and the secret or key that goes with it"
+                .to_owned()
+        }
+        Hint::SetClient => {
+            "register Switchboard there and set `oauth_client_id` in its entry, or set \
+             `bearer_token`"
+                .to_owned()
+        }
+        Hint::SetIssuer => {
+            "if the new one is right, set `oauth_issuer` to it, and the id and secret to those \
+             that it gave"
+                .to_owned()
+        }
+        Hint::ReplaceClient => format!(
+            "if the new one is right, run {}, and set the id and secret that the new one gave",
+            command(&["logout", name])
+        ),
         Hint::Accept => format!("review it with {}", command(&["trust", name])),
         Hint::Enable(dialect) => format!("{} there to use it", dialect.profile().how_to_enable()),
         Hint::ChangeServerList => "change that list to use it".to_owned(),

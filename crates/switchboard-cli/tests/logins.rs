@@ -467,7 +467,7 @@ fn t18_a_client_secret_is_not_sent_to_an_authorization_server_that_took_the_plac
         let refused = home.run(words);
         let all = format!("{}{}", refused.stdout, refused.stderr);
         assert!(
-            all.contains("\"switchboard logout guarded\""),
+            all.contains("`switchboard logout guarded`"),
             "{words:?}: {all}"
         );
         assert!(

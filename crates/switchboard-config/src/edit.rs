@@ -11,7 +11,6 @@ use super::diagnostic::visible_path;
 use super::format::Format;
 use super::load::{LoadedFile, interpret, read_text};
 use super::{ConfigErrors, ConfigFile, Dialect, ServerConfig};
-use crate::shell;
 
 mod document;
 pub(super) mod entry_spelling;
@@ -282,13 +281,12 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
     let operation = match change {
         Change::Add(addition) => Operation::Add(spelling.entry(addition)?),
         Change::Remove(_) => Operation::Remove,
-        Change::Enable(name, wanted) => {
+        Change::Enable(_, wanted) => {
             let Some((field, means_enabled)) = spelling.enabled else {
                 let what = if *wanted { "enabled" } else { "disabled" };
                 return Err(format!(
-                    "a file of this kind ({}) has no field for a server that is {what}; try `switchboard remove {}`",
-                    dialect.profile().name,
-                    shell::argument(name)
+                    "a file of this kind ({}) has no field for a server that is {what}",
+                    dialect.profile().name
                 ));
             };
             Operation::Set(field, *wanted == means_enabled)

@@ -135,8 +135,8 @@ pub enum LaunchFault {
     /// A relative path of the user's own file starts at the current folder, which the user has not
     /// accepted.
     #[error(
-        "`{field}` is relative to the current folder, in which your own servers do not run yet; accept the folder with `switchboard \
-         trust --folder`, or write the whole path"
+        "`{field}` is relative to the current folder, in which your own servers do not run yet; \
+         accept the folder, or write the whole path"
     )]
     FolderNotAccepted {
         /// The field.

@@ -13,6 +13,7 @@ use std::time::SystemTime;
 
 use crate::caller::BoxFuture;
 use crate::config::{Environment, HttpAuth, ResolvedUrl, ServerConfig};
+use crate::hint::Hint;
 use crate::secret::{LiveSecrets, Secret};
 
 pub use address::parse_page_url;
@@ -170,6 +171,18 @@ pub struct AuthRejection<'a> {
 pub struct NeedsLogin {
     /// The reason.
     pub reason: String,
+    /// What helps: a login, or a change of the entry.
+    pub hint: Hint,
+}
+
+impl NeedsLogin {
+    /// A login helps.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            hint: Hint::LogIn,
+        }
+    }
 }
 
 /// No credentials besides the configured headers.
@@ -185,11 +198,9 @@ impl Credentials for NoCredentials {
         &'a self,
         rejection: AuthRejection<'a>,
     ) -> BoxFuture<'a, Result<(), NeedsLogin>> {
-        let reason = format!(
-            "the server answered with HTTP {}; check the headers of its entry",
-            rejection.status
-        );
-        Box::pin(async { Err(NeedsLogin { reason }) })
+        let reason = format!("the server answered with HTTP {}", rejection.status);
+        let hint = Hint::CheckHeaders;
+        Box::pin(async move { Err(NeedsLogin { reason, hint }) })
     }
 }
 
@@ -206,10 +217,8 @@ impl Credentials for BearerToken {
         &'a self,
         rejection: AuthRejection<'a>,
     ) -> BoxFuture<'a, Result<(), NeedsLogin>> {
-        let reason = format!(
-            "the server refused the token (HTTP {}); check `bearer_token` of its entry",
-            rejection.status
-        );
-        Box::pin(async { Err(NeedsLogin { reason }) })
+        let reason = format!("the server refused the token (HTTP {})", rejection.status);
+        let hint = Hint::CheckToken;
+        Box::pin(async move { Err(NeedsLogin { reason, hint }) })
     }
 }

@@ -405,9 +405,8 @@ async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError 
     let (mut detail, mut hint) = (None, None);
     match &fault {
         RequestFault::Wire(WireFault::NeedsLogin(needed)) => {
-            server.needs_login(needed.reason.clone()).await;
-            // Where the entry brings its own token the reason says what to check.
-            hint = (!server.config.endpoint.has_own_token()).then_some(Hint::LogIn);
+            server.needs_login(needed.clone()).await;
+            hint = Some(needed.hint);
         }
         // Where the end has no other cause than the reason, it is told once.
         RequestFault::Closed(reason) => {

@@ -12,6 +12,18 @@ pub enum Hint {
     Examine,
     /// Log in to it.
     LogIn,
+    /// Check the token of its entry.
+    CheckToken,
+    /// Check the headers of its entry.
+    CheckHeaders,
+    /// Check the OAuth client id of its entry, with its secret or key.
+    CheckClient,
+    /// Register a client at its authorization server, or set a token, in its entry.
+    SetClient,
+    /// Set its authorization server in its entry, if the new one is right.
+    SetIssuer,
+    /// Forget its login and set the client of its new authorization server, if that is right.
+    ReplaceClient,
     /// Look at its entry, and accept it.
     Accept,
     /// Enable it in its entry, in a file of this kind.

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::auth::AuthContext;
+use crate::auth::{AuthContext, NeedsLogin};
 use crate::caller::{BoxFuture, Offers};
 use crate::catalog::ToolDefinition;
 use crate::config::{Environment, Fingerprint, ServerConfig, Start};
@@ -479,8 +479,8 @@ impl ServerHandle {
 
     /// Reports that a call failed for lack of a login, with a reason that is safe to show. Returns
     /// when the server's state has changed.
-    pub async fn needs_login(&self, reason: String) {
-        self.send(|done| TaskCommand::NeedsLogin(reason, done))
+    pub(crate) async fn needs_login(&self, needed: NeedsLogin) {
+        self.send(|done| TaskCommand::NeedsLogin(needed, done))
             .await;
     }
 

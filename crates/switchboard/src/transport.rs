@@ -204,8 +204,9 @@ impl WireFault {
                     error,
                 }
             }
-            Self::NeedsLogin(NeedsLogin { reason }) => Self::NeedsLogin(NeedsLogin {
+            Self::NeedsLogin(NeedsLogin { reason, hint }) => Self::NeedsLogin(NeedsLogin {
                 reason: redact(&reason),
+                hint,
             }),
         }
     }

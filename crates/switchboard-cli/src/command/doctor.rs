@@ -253,20 +253,10 @@ fn examine_server(
                 hints::command(&["trust", config.name.as_str()])
             ));
         }
-        State::NeedsLogin { reason, .. } => match reason.rsplit_once("; ") {
-            // A login would not help: the end of the reason says what to check in the entry.
-            Some((fact, next_step)) if config.endpoint.has_own_token() => {
-                facts.push(("Reason", escaped(fact)));
-                advice.push(escaped(next_step));
-            }
-            _ => {
-                facts.push(("Reason", escaped(reason)));
-                advice.push(format!(
-                    "run {}",
-                    hints::command(&["login", config.name.as_str()])
-                ));
-            }
-        },
+        State::NeedsLogin { reason, hint, .. } => {
+            facts.push(("Reason", escaped(reason)));
+            advice.extend(hints::words(*hint, &config.name, None));
+        }
         _ => {}
     }
     Finding {

@@ -141,7 +141,7 @@ fn change(
         file = confirm_other_file(options, holder, name, done)?;
         edited = config::edit(&file, &change);
     }
-    let edited = edited.map_err(|fault| edit_failure(fault, name))?;
+    let edited = edited.map_err(|fault| edit_failure(fault, &change, name))?;
     let shown = escaped(&edited.file.display().to_string());
     let verb = match (edited.unchanged, edited.created) {
         (true, _) => format!("already {done}"),
@@ -283,7 +283,7 @@ fn print_follow_up(
     }
 }
 
-fn edit_failure(fault: EditFault, name: &str) -> Failure {
+fn edit_failure(fault: EditFault, change: &Change, name: &str) -> Failure {
     let message = fault.to_string();
     let lines: Vec<_> = message.lines().map(escaped).collect();
     let failure = Failure::new(Code::Usage, lines.join("\n")).server(escaped(name));
@@ -293,6 +293,9 @@ fn edit_failure(fault: EditFault, name: &str) -> Failure {
             failure.hint(format!(
                 "{why} shows which file has the entry; name that file with --file"
             ))
+        }
+        EditFault::Unsupported { .. } if matches!(change, Change::Enable(..)) => {
+            failure.hint(format!("try {}", hints::command(&["remove", name])))
         }
         _ => failure,
     }

@@ -89,11 +89,10 @@ impl From<LoginFault> for Failure {
             () if fault.is_denied() => Code::Login,
             () => Code::Unreachable,
         };
-        let (fact, advice) = match fault.to_string().split_once("; ") {
-            Some((fact, advice)) => (fact.to_owned(), Some(advice.to_owned())),
-            None => (fault.to_string(), None),
-        };
-        let failure = Self::new(code, fact).server(&fault.server);
+        let advice = fault
+            .hint
+            .and_then(|hint| hints::words(hint, &fault.server, None));
+        let failure = Self::new(code, fault.to_string()).server(&fault.server);
         match advice {
             Some(advice) => failure.hint(advice),
             None if code == Code::Login => failure.hint(format!(

@@ -69,9 +69,7 @@ fn check_server(host: &Host, server: &ServerName) -> Result<(), Failure> {
             let hint = match state {
                 State::Failed { .. } => Some(Hint::Examine),
                 State::Untrusted { .. } => Some(Hint::Accept),
-                State::NeedsLogin { .. } if !handle.config.endpoint.has_own_token() => {
-                    Some(Hint::LogIn)
-                }
+                State::NeedsLogin { hint, .. } => Some(*hint),
                 _ => None,
             };
             let failure =

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use switchboard::Host;
 use switchboard::catalog::Catalog;
 use switchboard::config::{Endpoint, ServerConfig, Sharing, StateNames, Timeouts};
 use switchboard::server::{ServerHandle, Snapshot, State, Wire};
 use switchboard::session::Era;
 use switchboard::untrusted::Untrusted;
+use switchboard::{Hint, Host};
 
 use super::mask;
 use super::status::{Discovery, ServerView, StateWord, StatusView, ToolView};
@@ -214,7 +214,9 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
                 format!("{}; review it with {trust}", one_line(reason)),
             ))
         }
-        State::NeedsLogin { reason, .. } => Some(("Reason", login_advice(config, reason))),
+        State::NeedsLogin { reason, hint, .. } => {
+            Some(("Reason", login_advice(config, reason, *hint)))
+        }
         State::Backoff { error, .. } | State::Failed { error } => Some((
             "Error",
             format!("{}; {}", one_line(error), hints::doctor(&config.name)),
@@ -246,15 +248,15 @@ fn next_attempt(state: &State) -> Option<String> {
 
 /// Why a server needs a login, and the next step. If the entry has a token of its own, a login
 /// would not help.
-pub(crate) fn login_advice(config: &ServerConfig, reason: &str) -> String {
-    let reason = escaped(reason);
-    if config.endpoint.has_own_token() {
-        return reason;
+pub(crate) fn login_advice(config: &ServerConfig, reason: &str, hint: Hint) -> String {
+    let fact = match config.endpoint.has_own_token() {
+        true => escaped(reason),
+        false => format!("needs a login ({})", escaped(reason)),
+    };
+    match hints::words(hint, &config.name, None) {
+        Some(advice) => format!("{fact}; {advice}"),
+        None => fact,
     }
-    format!(
-        "needs a login ({reason}); run {}",
-        hints::command(&["login", config.name.as_str()])
-    )
 }
 
 /// How many sessions of single callers are open.

@@ -187,7 +187,7 @@ fn fits_two(container: &TableEntry, other: Dialect, diagnostics: &mut Diagnostic
     if !container.value.entries().is_empty() {
         let (read, other) = (Dialect::McpJson.profile().name, other.profile().name);
         let message = format!(
-            "read as {read}; files of {other} look like this too: say which it is with --dialect {other} or {read}"
+            "read as {read}; files of {other} look like this too: give its dialect, {other} or {read}"
         );
         diagnostics.warn(container.at, container.key.clone(), message);
     }
@@ -208,7 +208,7 @@ pub(super) fn warn_of_foreign_container(
     }
     let rules = dialect.profile();
     let message = format!(
-        "not read: expected `{expected}`, where {} files have their servers, or another --dialect",
+        "not read: expected `{expected}`, where {} files have their servers, or another dialect",
         rules.name
     );
     if rules.strict {

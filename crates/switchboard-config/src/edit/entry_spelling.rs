@@ -63,7 +63,7 @@ impl EntrySpelling {
                 );
             }
             (ServerTarget::Url(_), Some("stdio")) => {
-                return Err("a URL is not reached over stdio; give `-- COMMAND`".to_owned());
+                return Err("a URL is not reached over stdio; give a command".to_owned());
             }
             (ServerTarget::Url(url), wire) => {
                 let address = match wire {
@@ -73,7 +73,7 @@ impl EntrySpelling {
                 };
                 let Some((field, beside)) = address else {
                     return Err(format!(
-                        "a file of this kind cannot express --transport {}",
+                        "a file of this kind has no field for the transport {}",
                         wire.unwrap_or_default()
                     ));
                 };
@@ -84,7 +84,7 @@ impl EntrySpelling {
         if let Some(cwd) = &addition.cwd {
             let field = self
                 .cwd
-                .ok_or("a file of this kind has no field for --cwd")?;
+                .ok_or("a file of this kind has no field for the working folder")?;
             fields.push((field, NewValue::Text(cwd.clone())));
         }
         if !addition.env.is_empty() {
@@ -93,7 +93,7 @@ impl EntrySpelling {
         if !addition.headers.is_empty() {
             let field = self
                 .headers
-                .ok_or("a file of this kind has no field for --header")?;
+                .ok_or("a file of this kind has no field for headers")?;
             fields.push((field, NewValue::Table(self.texts(&addition.headers)?)));
         }
         Ok(fields)

@@ -156,7 +156,7 @@ fn json_entries_come_and_go_in_the_files_own_hand() {
         Dialect::CoreAgent,
         "{}",
         &Change::Add(url("new", Some("sse"))),
-        "cannot express --transport sse",
+        "has no field for the transport sse",
     );
     check(
         "x.json",

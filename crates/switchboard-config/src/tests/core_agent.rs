@@ -640,6 +640,6 @@ fn an_unknown_field_is_told_with_the_nearest_and_a_foreign_container_with_ours()
     ];
     assert_eq!(read(text).warnings(), expected);
     let told = refused("{\"mcpServers\": {\"x\": {\"command\": \"a\"}}}");
-    let expected = "not read: expected `servers`, where core-agent files have their servers, or another --dialect";
+    let expected = "not read: expected `servers`, where core-agent files have their servers, or another dialect";
     assert_eq!(told, format!("mcp.json:1:2: mcpServers: {expected}"));
 }

@@ -14,7 +14,7 @@ fn recognised(path: &str, text: &str) -> (Vec<Dialect>, Vec<String>) {
     let notices = config
         .warnings
         .iter()
-        .filter(|warning| warning.message.contains("--dialect"));
+        .filter(|warning| warning.message.contains("look like this too"));
     (
         config
             .servers
@@ -190,7 +190,7 @@ fn kind(path: &str, text: &str) -> Dialect {
 
 #[test]
 fn what_fits_two_is_read_as_mcp_json_with_a_notice_that_names_dialect() {
-    let gemini = "read as mcp-json; files of gemini look like this too: say which it is with --dialect gemini or mcp-json";
+    let gemini = "read as mcp-json; files of gemini look like this too: give its dialect, gemini or mcp-json";
     assert_eq!(
         recognised("a.json", PLAIN),
         (vec![Dialect::McpJson], vec![gemini.to_owned()])

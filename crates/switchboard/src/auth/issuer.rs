@@ -185,8 +185,9 @@ impl Issuer {
         scopes: &[String],
     ) -> Result<Registration, IssuerFault> {
         if self.metadata.registration_endpoint.is_none() {
-            let fact = "its authorization server has no dynamic client registration; register Switchboard there and set `oauth_client_id`";
-            return Err(fault(fact));
+            return Err(fault(
+                "its authorization server has no dynamic client registration",
+            ));
         }
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let registered = within(

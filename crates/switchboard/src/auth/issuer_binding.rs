@@ -8,29 +8,29 @@ use super::issuer::{Issuer, quoted};
 use super::login::{LoginFault, LoginFaultReason};
 use super::record::{LoginRecord, Registration};
 use super::target::AuthTarget;
+use crate::hint::Hint;
 
-/// Checks that the configuration permits a login at this authorization server. The error says why
-/// not, and what to do if the change is right.
+/// Checks that the configuration permits a login at this authorization server.
 pub(super) fn check(
     target: &AuthTarget,
     issuer: &Issuer,
     record: &LoginRecord,
 ) -> Result<(), LoginFault> {
-    let refuse = |fact| {
-        Err(LoginFault::new(
-            &target.server,
-            LoginFaultReason::Issuer(fact),
-        ))
+    let refuse = |fact, hint| {
+        let fault = LoginFault::new(&target.server, LoginFaultReason::Issuer(fact));
+        Err(fault.with_hint(hint))
     };
     let new = quoted(&issuer.id);
     if let Some(own) = &target.auth.issuer {
         return match is_same(own, &issuer.id) {
             true => Ok(()),
-            false => refuse(format!(
-                "its authorization server is {new}, and `oauth_issuer` of its entry says {}; if the new one is right, set \
-                 `oauth_issuer` to it, and the id and secret to those that it gave",
-                quoted(own)
-            )),
+            false => {
+                let own = quoted(own);
+                let fact = format!(
+                    "its authorization server is {new}, and `oauth_issuer` of its entry says {own}"
+                );
+                refuse(fact, Hint::SetIssuer)
+            }
         };
     }
     let Some(client_id) = &target.auth.client_id else {
@@ -38,12 +38,13 @@ pub(super) fn check(
     };
     match bound_elsewhere(record, client_id, &issuer.id).next() {
         None => Ok(()),
-        Some(old) => refuse(format!(
-            "its authorization server was {} and is now {new}, and `oauth_client_id` belongs to the old one; if the new one is right, run \
-             \"switchboard logout {}\", and set the id and secret that the new one gave",
-            quoted(&old),
-            target.server.for_shell()
-        )),
+        Some(old) => {
+            let old = quoted(&old);
+            let fact = format!(
+                "its authorization server was {old} and is now {new}, and `oauth_client_id` belongs to the old one"
+            );
+            refuse(fact, Hint::ReplaceClient)
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::record::{Login, LoginRecord, Registration, union};
 use super::target::AuthTarget;
 use super::{AuthContext, LoginPage, Opener, PageOutcome, client_key, issuer_binding};
 use crate::config::{Endpoint, Environment, OAuthGrant, ResolvedUrl, ServerConfig, resolve_url};
+use crate::hint::Hint;
 use crate::name::ServerName;
 use crate::untrusted::escaped_line;
 
@@ -234,9 +235,12 @@ pub(super) async fn log_in_as_program(
         requested: &scopes,
         now: target.now(),
     };
-    let login = issuer.log_in_with_client_credentials(&client_proof, &target.url, request).await.map_err(|IssuerFault { fact, .. }| {
-        fail(LoginFaultReason::Issuer(format!("{fact}; check `oauth_client_id` of its entry, and the secret or key that goes with it")))
-    })?;
+    let login = issuer
+        .log_in_with_client_credentials(&client_proof, &target.url, request)
+        .await
+        .map_err(|IssuerFault { fact, .. }| {
+            fail(LoginFaultReason::Issuer(fact)).with_hint(Hint::CheckClient)
+        })?;
     save(target, &login, Registration::configured(&client_id)).await?;
     Ok(login)
 }
@@ -327,7 +331,7 @@ async fn registration_and_callback(
     let callback = listen(None).await?;
     let registered = issuer.register(&callback.redirect, scopes).await;
     let registration = registered.map_err(|IssuerFault { fact, .. }| {
-        fail(LoginFaultReason::Issuer(format!("{fact}; if it does not accept registrations, set `oauth_client_id` or `bearer_token` in its entry")))
+        fail(LoginFaultReason::Issuer(fact)).with_hint(Hint::SetClient)
     })?;
     Ok((registration, callback))
 }

@@ -21,6 +21,7 @@ use super::target::AuthTarget;
 use super::{AuthRejection, Credentials, NeedsLogin, Opener};
 use crate::caller::BoxFuture;
 use crate::config::OAuthGrant;
+use crate::hint::Hint;
 use crate::secret::{LiveSecrets, Secret};
 use crate::sync::lock;
 
@@ -150,11 +151,7 @@ impl Credentials for OAuth {
             let handled = self
                 .run_detached(async move { shared.handle_rejection(rejected).await })
                 .await;
-            handled.unwrap_or_else(|| {
-                Err(NeedsLogin {
-                    reason: "the login could not be renewed".to_owned(),
-                })
-            })
+            handled.unwrap_or_else(|| Err(NeedsLogin::new("the login could not be renewed")))
         })
     }
 
@@ -281,9 +278,9 @@ impl OAuthState {
     ) -> Result<(), NeedsLogin> {
         let challenge = Challenge::read(rejected.challenge.as_deref(), &self.target.url);
         if !challenge.insufficient_scope {
-            let reason =
-                "the server denied access (HTTP 403) and named no missing scope".to_owned();
-            return Err(NeedsLogin { reason });
+            return Err(NeedsLogin::new(
+                "the server denied access (HTTP 403) and named no missing scope",
+            ));
         }
         let wanted = quoted(&challenge.scopes.join(" "));
         // Another process may have logged in with more scopes.
@@ -299,7 +296,7 @@ impl OAuthState {
             let reason = format!(
                 "the server requires scope \"{wanted}\", which this login has already requested"
             );
-            return Err(NeedsLogin { reason });
+            return Err(NeedsLogin::new(reason));
         }
         self.save_missing_scopes(&challenge.scopes).await;
         self.log_in(
@@ -319,16 +316,14 @@ impl OAuthState {
     ) -> Result<(), NeedsLogin> {
         let alone = self.target.auth.grant == OAuthGrant::ClientCredentials;
         if !alone && self.opener.is_none() {
-            return Err(NeedsLogin { reason });
+            return Err(NeedsLogin::new(reason));
         }
         history.logins.retain(|at| at.elapsed() < LOGINS_WITHIN);
         if history.logins.len() >= MAX_LOGINS {
             let minutes = LOGINS_WITHIN.as_secs() / 60;
-            return Err(NeedsLogin {
-                reason: format!(
-                    "{reason}; it was not satisfied by {MAX_LOGINS} logins within {minutes} minutes"
-                ),
-            });
+            return Err(NeedsLogin::new(format!(
+                "{reason}, and {MAX_LOGINS} logins within {minutes} minutes did not change that"
+            )));
         }
         history.logins.push_back(Instant::now());
         let trigger = LoginTrigger {
@@ -339,7 +334,7 @@ impl OAuthState {
         let given = match &self.opener {
             _ if alone => log_in_as_program(&self.target, trigger).await,
             Some(opener) => log_in_with_page(&self.target, trigger, &**opener).await,
-            None => return Err(NeedsLogin { reason }),
+            None => return Err(NeedsLogin::new(reason)),
         };
         match given {
             Ok(login) => {
@@ -348,6 +343,7 @@ impl OAuthState {
             }
             Err(fault) => Err(NeedsLogin {
                 reason: fault.fact(),
+                hint: fault.hint.unwrap_or(Hint::LogIn),
             }),
         }
     }

@@ -86,7 +86,7 @@ impl Registration {
 impl LoginRecord {
     pub(super) fn read(text: &Secret) -> Result<Self, VaultFault> {
         serde_json::from_str(text.expose())
-            .map_err(|_| VaultFault("the stored login cannot be read; log in again".to_owned()))
+            .map_err(|_| VaultFault("the stored login cannot be read".to_owned()))
     }
 
     pub(super) fn write(&self) -> Secret {

@@ -76,7 +76,7 @@ pub(super) enum ConnectError {
     /// The task cancelled it.
     Cancelled,
     /// A person must log in first; why, safe to show.
-    NeedsLogin(String),
+    NeedsLogin(NeedsLogin),
     /// The failure's text is complete.
     Failed {
         failure: Failure,
@@ -293,7 +293,10 @@ impl ConnectAttempt {
     }
 
     fn needs_login(&self, needed: NeedsLogin) -> ConnectError {
-        ConnectError::NeedsLogin(redacted(self.redactor.as_ref(), needed.reason))
+        ConnectError::NeedsLogin(NeedsLogin {
+            reason: redacted(self.redactor.as_ref(), needed.reason),
+            ..needed
+        })
     }
 
     /// The channel ended; the process's exit status may follow.

@@ -119,6 +119,7 @@ mod tests {
             State::NeedsLogin {
                 url: String::new(),
                 reason: "nobody is logged in".into(),
+                hint: crate::hint::Hint::LogIn,
             },
             State::Stopped,
         ]

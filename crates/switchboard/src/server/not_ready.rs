@@ -61,7 +61,7 @@ pub enum NotReadyReason {
     },
     /// What its entry authorizes with was refused: a login would change nothing.
     TokenRefused {
-        /// What the server said, and what to check.
+        /// What the server said.
         reason: String,
     },
     /// It could not be connected.
@@ -85,7 +85,6 @@ pub enum NotReadyReason {
 
 impl NotReady {
     pub(super) fn new(config: &ServerConfig, state: &State, waited: Duration) -> Self {
-        let has_own_token = config.endpoint.has_own_token();
         let (reason, hint) = match state {
             State::Disabled => {
                 let (file, line) = (config.source.file.clone(), config.source.line);
@@ -110,13 +109,13 @@ impl NotReady {
                 },
                 Some(Hint::Examine),
             ),
-            State::NeedsLogin { reason, .. } if has_own_token => {
+            State::NeedsLogin { reason, hint, .. } => {
                 let reason = reason.clone();
-                (NotReadyReason::TokenRefused { reason }, None)
-            }
-            State::NeedsLogin { reason, .. } => {
-                let reason = reason.clone();
-                (NotReadyReason::NeedsLogin { reason }, Some(Hint::LogIn))
+                let reason = match config.endpoint.has_own_token() {
+                    true => NotReadyReason::TokenRefused { reason },
+                    false => NotReadyReason::NeedsLogin { reason },
+                };
+                (reason, Some(*hint))
             }
             State::Backoff { error, .. } | State::Failed { error } => {
                 let error = error.clone();

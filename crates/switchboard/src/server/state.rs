@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::catalog::Offerings;
+use crate::hint::Hint;
 use crate::name::ToolName;
 use crate::session::{Era, OddityLog, Session};
 
@@ -47,6 +48,8 @@ pub enum State {
         url: String,
         /// What the server said, or what is missing; safe to show.
         reason: String,
+        /// What helps: a login, or a change of its entry.
+        hint: Hint,
     },
     /// Failed, and will be tried again.
     Backoff {
@@ -241,10 +244,10 @@ impl fmt::Display for State {
                 era: Era::Modern,
                 version,
             } => write!(f, "ready, modern {version}"),
-            Self::NeedsLogin { url, reason } if url.is_empty() => {
+            Self::NeedsLogin { url, reason, .. } if url.is_empty() => {
                 write!(f, "needs a login: {reason}")
             }
-            Self::NeedsLogin { url, reason } => write!(f, "needs a login at {url}: {reason}"),
+            Self::NeedsLogin { url, reason, .. } => write!(f, "needs a login at {url}: {reason}"),
             Self::Backoff { error, attempt, .. } => {
                 write!(f, "backoff after failure {attempt}: {error}")
             }

@@ -22,6 +22,7 @@ use super::status_publisher::StatusPublisher;
 use super::store_writes::StoreWrites;
 use super::switching::{EraOutcome, EraRefusal};
 use super::{ConnectStep, Snapshot, State, messages};
+use crate::auth::NeedsLogin;
 use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{Protocol, ServerConfig};
@@ -38,7 +39,7 @@ pub(super) enum TaskCommand {
     /// Someone uses the server.
     Wake(oneshot::Sender<()>),
     /// A call failed for lack of a login, and why.
-    NeedsLogin(String, oneshot::Sender<()>),
+    NeedsLogin(NeedsLogin, oneshot::Sender<()>),
     /// Handled when the new process is being started.
     Restart(oneshot::Sender<()>),
     /// A request was refused in words that say which era it needs.
@@ -110,7 +111,7 @@ impl ServerTask {
                 biased;
                 command = self.commands.recv() => match command {
                     Some(TaskCommand::Wake(done)) => self.wake(done),
-                    Some(TaskCommand::NeedsLogin(reason, done)) => self.refused(&reason, done),
+                    Some(TaskCommand::NeedsLogin(needed, done)) => self.refused(needed, done),
                     Some(TaskCommand::Restart(done)) => self.restart(done),
                     Some(TaskCommand::EraRefused(refusal, answer)) => {
                         // The caller may have given up.
@@ -161,11 +162,11 @@ impl ServerTask {
     }
 
     /// A call failed for lack of a login. The other calls of the session are left to finish.
-    fn refused(&mut self, reason: &str, done: oneshot::Sender<()>) {
+    fn refused(&mut self, needed: NeedsLogin, done: oneshot::Sender<()>) {
         match std::mem::take(&mut self.phase) {
             Phase::Live(live) => {
                 self.record_connection(&live);
-                self.needs_login(reason, live.detach(), false);
+                self.needs_login(needed, live.detach(), false);
             }
             // The connection has ended, or a new one will find out by itself.
             phase => self.phase = phase,
@@ -173,14 +174,20 @@ impl ServerTask {
         let _ = done.send(());
     }
 
-    fn needs_login(&mut self, reason: &str, stopping: BoxFuture<'static, ()>, attempted: bool) {
+    fn needs_login(
+        &mut self,
+        needed: NeedsLogin,
+        stopping: BoxFuture<'static, ()>,
+        attempted: bool,
+    ) {
         self.phase = Phase::Stopping {
             stopping,
             then: None,
         };
         let state = State::NeedsLogin {
             url: self.endpoint.address(),
-            reason: reason.to_owned(),
+            reason: needed.reason,
+            hint: needed.hint,
         };
         self.status.set_state(state, "", |snapshot| {
             snapshot.attempts_ended += u64::from(attempted);
@@ -257,8 +264,8 @@ impl ServerTask {
                             then: Some(Instant::now()),
                         };
                     }
-                    Err(ConnectError::NeedsLogin(reason)) => {
-                        self.needs_login(&reason, close_connection(process, farewell), true)
+                    Err(ConnectError::NeedsLogin(needed)) => {
+                        self.needs_login(needed, close_connection(process, farewell), true)
                     }
                     Err(ConnectError::Failed {
                         failure,
@@ -427,7 +434,7 @@ impl ServerTask {
                 return;
             };
             self.record_connection(&live);
-            return self.needs_login(&needed.reason, live.detach(), false);
+            return self.needs_login(needed.clone(), live.detach(), false);
         }
         let before = self.status.snapshot().offerings.clone();
         match list_refresh::compare(&before, listed) {

@@ -727,9 +727,7 @@ async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
 /// F19: no loop: nothing is tried until somebody uses the server, and each use tries once.
 #[tokio::test(start_paused = true)]
 async fn f19_a_server_that_needs_a_login_is_tried_when_used_and_not_before() {
-    let needed = OpenFault::NeedsLogin(NeedsLogin {
-        reason: "the token has run out".to_owned(),
-    });
+    let needed = OpenFault::NeedsLogin(NeedsLogin::new("the token has run out"));
     let closed = Play {
         fault: Some(needed),
         ..Play::default()
@@ -739,6 +737,7 @@ async fn f19_a_server_that_needs_a_login_is_tried_when_used_and_not_before() {
     let state = State::NeedsLogin {
         url: "https://play.example/mcp".to_owned(),
         reason: "the token has run out".to_owned(),
+        hint: Hint::LogIn,
     };
     assert_eq!((rig.state(), rig.starts()), (state.clone(), 1));
     assert_eq!(

@@ -101,5 +101,6 @@ fn needs_login(peer: &Peer) -> State {
     State::NeedsLogin {
         url: peer.url(),
         reason: "nobody is logged in".to_owned(),
+        hint: switchboard::Hint::LogIn,
     }
 }

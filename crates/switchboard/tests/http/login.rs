@@ -45,9 +45,7 @@ impl Credentials for Counting {
             ));
             match self.now.fetch_add(1, Ordering::SeqCst) {
                 now if now < self.last => Ok(()),
-                _ => Err(NeedsLogin {
-                    reason: "log in".to_owned(),
-                }),
+                _ => Err(NeedsLogin::new("log in")),
             }
         })
     }
@@ -105,9 +103,7 @@ async fn a_refused_request_is_sent_again_after_a_login_that_helped() {
 
 #[tokio::test]
 async fn a_person_is_asked_to_log_in_where_nothing_else_helps() {
-    let needed = OpenFault::NeedsLogin(NeedsLogin {
-        reason: "log in".to_owned(),
-    });
+    let needed = OpenFault::NeedsLogin(NeedsLogin::new("log in"));
     check(0, &[(401, "")], Err(needed), &["401 Bearer 0 -"]).await;
 }
 

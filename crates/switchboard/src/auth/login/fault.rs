@@ -3,6 +3,7 @@
 use super::DEADLINE;
 use crate::auth::VaultFault;
 use crate::config::UrlFault;
+use crate::hint::Hint;
 use crate::name::ServerName;
 
 /// Why a login failed: a sentence with the server's name, safe to show.
@@ -11,6 +12,8 @@ use crate::name::ServerName;
 pub struct LoginFault {
     /// Where.
     pub server: ServerName,
+    /// What a person could do about it.
+    pub hint: Option<Hint>,
     reason: LoginFaultReason,
 }
 
@@ -18,10 +21,10 @@ pub struct LoginFault {
 pub(in crate::auth) enum LoginFaultReason {
     #[error("no such server is configured")]
     Unknown,
-    #[error("it is a program on this machine; only servers with a `url` have logins")]
+    #[error("it is a program on this machine, and only servers with a `url` have logins")]
     NoUrl,
     #[error(
-        "it uses the configured `bearer_token` or Authorization header; there is nothing to log in to"
+        "it uses the configured `bearer_token` or Authorization header, so there is nothing to log in to"
     )]
     HasToken,
     #[error("{0}")]
@@ -42,8 +45,14 @@ impl LoginFault {
     pub(in crate::auth) fn new(server: &ServerName, reason: LoginFaultReason) -> Self {
         Self {
             server: server.clone(),
+            hint: None,
             reason,
         }
+    }
+
+    pub(in crate::auth) fn with_hint(self, hint: Hint) -> Self {
+        let hint = Some(hint);
+        Self { hint, ..self }
     }
 
     /// No such server is configured.

@@ -175,12 +175,7 @@ mod tests {
                 "unreachable",
                 OpenFault::Wire(WireFault::NotSent("refused".to_owned())),
             ),
-            (
-                "login",
-                OpenFault::NeedsLogin(NeedsLogin {
-                    reason: "401".to_owned(),
-                }),
-            ),
+            ("login", OpenFault::NeedsLogin(NeedsLogin::new("401"))),
             (
                 "misconduct",
                 OpenFault::ProtocolViolation("junk".to_owned()),
