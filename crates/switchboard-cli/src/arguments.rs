@@ -11,8 +11,9 @@ use switchboard::config::Dialect;
 
 use crate::command::approvals::ApprovalsArgs;
 use crate::command::{
-    attach, call, complete, completions, doctor, edit, install, login, logout, logs, permissions,
-    prompt, prompts, read, replay, resources, run, serve, status, token, tools, trust, watch, why,
+    attach, call, complete, completions, doctor, edit, import, install, login, logout, logs,
+    permissions, prompt, prompts, read, replay, resources, run, serve, status, token, tools, trust,
+    watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -121,6 +122,8 @@ pub(crate) enum Command {
     Install(install::InstallArgs),
     /// Remove that entry from the files of MCP clients
     Uninstall(install::UninstallArgs),
+    /// Copy the servers of MCP clients' files into your own switchboard.toml
+    Import(import::ImportArgs),
     /// Log in to a server that requires it
     Login(login::LoginArgs),
     /// Revoke and delete the login of a server

@@ -12,6 +12,7 @@ pub(crate) mod entry;
 pub(crate) mod file;
 pub(crate) mod preview;
 pub(crate) mod program;
+pub(crate) mod servers;
 
 /// The name of our entry in a client's file.
 pub(crate) const ENTRY_NAME: &str = "switchboard";

@@ -25,6 +25,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod edit;
+pub(crate) mod import;
 pub(crate) mod install;
 pub(crate) mod login;
 pub(crate) mod logout;

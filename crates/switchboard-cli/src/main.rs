@@ -99,6 +99,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Disable(args) => command::edit::enable(&options, &args, false),
         Command::Install(args) => command::install::install(&options, &args),
         Command::Uninstall(args) => command::install::uninstall(&options, &args),
+        Command::Import(args) => command::import::run(&options, &args),
         Command::Login(args) => command::login::run(&options, &args),
         Command::Logout(args) => command::logout::run(&options, &args),
         Command::Doctor(args) => command::doctor::run(&options, &args),

@@ -521,7 +521,7 @@ fn the_url_form_refers_to_the_token_and_holds_none() {
         ran.json()["entry"].clone()
     };
     let url = "http://127.0.0.1:8808/mcp";
-    let helper = |client: &str| format!("{PROGRAM} token --headers --for {client}");
+    let helper = |client: &str| format!("{PROGRAM} token headers {client}");
     assert_eq!(
         entry("claude-code"),
         json!({"type": "http", "url": url, "headersHelper": helper("claude-code")})

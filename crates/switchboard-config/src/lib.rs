@@ -65,6 +65,7 @@ mod shell_command;
 
 // Changes to files.
 mod edit;
+mod import;
 
 /// Private parsers, for the fuzz targets.
 #[cfg(feature = "fuzzing")]
@@ -86,6 +87,7 @@ pub use endpoint::{Endpoint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant, Stdio
 pub use entry_values::{DisplayValue, EntryValue, VariableState, VariableUse, variable_uses};
 pub use environment::Environment;
 pub use fingerprint::Fingerprint;
+pub use import::{ImportedFile, ImportedSecrets, ImportedServer, check_text, import_servers};
 pub use load::{ConfigFile, Scope, load};
 pub use model_entry::{ModelEntry, ModelEntryFault, TokenPrice};
 pub use permissions::{AuditArguments, Mode, Permissions, RuleText, Security};

@@ -104,7 +104,7 @@ pub(super) struct LoadedFile {
     policies: Vec<Policy>,
     /// What it would allow without asking, if it is a project's file.
     project: Option<ProjectPermissions>,
-    warnings: Vec<Diagnostic>,
+    pub(super) warnings: Vec<Diagnostic>,
 }
 
 fn read(file: &ConfigFile) -> Result<LoadedFile, Vec<Diagnostic>> {
@@ -311,7 +311,7 @@ fn line_and_column_of_byte(text: &[u8], at: usize) -> (usize, usize) {
 }
 
 /// The file's path with all links of its folder resolved.
-fn resolve_links(path: &Path) -> PathBuf {
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match (
         absolute

@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::private_file;
 use crate::seal::random;
 
+/// The tokens of clients that run a command for their headers.
+const HEADER_TOKEN_FILE: &str = "header-tokens.json";
+
 /// The file of the tokens, in the state folder.
 const TOKEN_FILE: &str = "gateway-tokens.json";
 
@@ -97,6 +100,31 @@ impl ClientTokens {
             tokens.insert(name.to_owned(), stored);
             Ok(Ok(token))
         })
+    }
+
+    /// The token of a client that runs a command for its headers. It is made at the first request
+    /// and kept in a file that only the user can read, so that none stands in the client's own.
+    pub fn for_headers(&self, name: &str) -> Result<String, TokenError> {
+        check_client_name(name)?;
+        let path = self.path.with_file_name(HEADER_TOKEN_FILE);
+        let updated = private_file::update(&path, |text| {
+            let mut kept: BTreeMap<String, String> = match text {
+                Some(text) => serde_json::from_str(&text)?,
+                None => BTreeMap::new(),
+            };
+            if let Some(token) = kept.get(name)
+                && self.client_of(token).as_deref() == Some(name)
+            {
+                return Ok((None, Ok(token.clone())));
+            }
+            let created = self.create(name);
+            if let Ok(token) = &created {
+                kept.insert(name.to_owned(), token.clone());
+            }
+            let text = created.is_ok().then(|| serde_json::to_string(&kept));
+            Ok((text.transpose()?, created))
+        });
+        updated.map_err(|source| TokenError::File { path, source })?
     }
 
     /// Revokes a client's token. A running gateway notices within a second.

@@ -13,7 +13,7 @@ use crate::failure::{Code, Failure};
 pub(crate) type EntryFields = Vec<(&'static str, EntryField)>;
 
 /// The arguments of the command that prints the headers, before the client's name.
-const HELPER: &str = " token --headers --for ";
+const HELPER: &str = " token headers ";
 
 const DESCRIPTION: &str = "Every MCP server you use, behind one gate";
 

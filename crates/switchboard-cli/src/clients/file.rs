@@ -160,7 +160,7 @@ impl ClientFile {
             Plan::Write(text) => text,
         };
         refuse_read_only(&self.path)?;
-        let backup = self.back_up()?;
+        let backup = back_up(&self.path, self.text.as_deref())?;
         if let Err(fault) = replace_file(&self.path, text.as_bytes()) {
             if let Some(backup) = backup {
                 let _ = std::fs::remove_file(backup);
@@ -168,26 +168,6 @@ impl ClientFile {
             return Err(fault);
         }
         Ok(Written { backup })
-    }
-
-    /// Writes the text to a new file beside it: `NAME.2026-11-16T17:00:00.000Z.switchboard-backup`.
-    /// Only the user may read it: it may hold secrets.
-    pub(crate) fn back_up(&self) -> io::Result<Option<PathBuf>> {
-        let Some(text) = &self.text else {
-            return Ok(None);
-        };
-        let stamp = timestamp(SystemTime::now());
-        let path = self
-            .path
-            .with_file_name(format!("{}.{stamp}{BACKUP_SUFFIX}", file_name(&self.path)));
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        Ok(Some(path))
     }
 
     /// The entry of our name, whosever it is.
@@ -328,6 +308,26 @@ pub(crate) fn read_text(path: &Path) -> io::Result<Option<String>> {
     let text = String::from_utf8(std::fs::read(path)?);
     text.map(Some)
         .map_err(|_| invalid("it is not UTF-8 text; save the file as UTF-8"))
+}
+
+/// Writes a file's text to a new file beside it:
+/// `NAME.2026-11-16T17:00:00.000Z.switchboard-backup`. Only the user may read it: it may hold
+/// secrets.
+pub(crate) fn back_up(path: &Path, text: Option<&str>) -> io::Result<Option<PathBuf>> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let stamp = timestamp(SystemTime::now());
+    let name = format!("{}.{stamp}{BACKUP_SUFFIX}", file_name(path));
+    let backup = path.with_file_name(name);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&backup)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    Ok(Some(backup))
 }
 
 /// A file that is read-only was made so on purpose, although it could be replaced.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::Options;
 use crate::clients::entry::{self, EntryTarget};
-use crate::clients::file::{ClientFile, FileChange, Plan, Written};
+use crate::clients::file::{ClientFile, FileChange, Plan, Written, back_up, read_text};
 use crate::clients::{CLIENTS, Client, claude, preview, program};
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
@@ -213,7 +213,7 @@ impl Step {
             return None;
         };
         let program = program::find("claude")?;
-        let backup = match self.file.back_up() {
+        let backup = match back_up(&self.file.path, self.file.text.as_deref()) {
             Ok(backup) => backup,
             Err(_) => return None,
         };
@@ -226,7 +226,7 @@ impl Step {
             FileChange::Uninstall { .. } => claude::remove(&program),
         };
         let after = ClientFile {
-            text: crate::clients::file::read_text(&self.file.path).ok()?,
+            text: read_text(&self.file.path).ok()?,
             ..self.file.clone()
         };
         let is_done = matches!(
@@ -316,7 +316,7 @@ fn carry_out(
 }
 
 /// Asks at a terminal. Without one the command itself is the answer: it named the clients.
-fn confirm(options: &Options, changes: usize) -> Result<bool, Failure> {
+pub(super) fn confirm(options: &Options, changes: usize) -> Result<bool, Failure> {
     let Some(terminal) = Tty::open().filter(|_| !options.json) else {
         return Ok(true);
     };

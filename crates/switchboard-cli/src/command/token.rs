@@ -30,6 +30,12 @@ enum TokenAction {
         /// Name of the client, such as codex
         name: String,
     },
+    /// Print the headers of a client's requests, as JSON, for clients that run a command for them;
+    /// makes the token if there is none
+    Headers {
+        /// Name of the client
+        name: String,
+    },
     /// List the clients that have a token
     List,
     /// Revoke the token of a client
@@ -49,6 +55,11 @@ pub(crate) fn run(options: &Options, args: &TokenArgs) -> Result<u8, Failure> {
             } else {
                 output::print(&format!("{token}\n"))?;
             }
+        }
+        TokenAction::Headers { name } => {
+            let token = tokens.for_headers(name).map_err(failure)?;
+            let headers = json!({ "Authorization": format!("Bearer {token}") });
+            output::print(&format!("{headers}\n"))?;
         }
         TokenAction::List => {
             let list = tokens.list().map_err(failure)?;

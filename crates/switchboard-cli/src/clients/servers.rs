@@ -1,0 +1,209 @@
+//! The files of a client with its own servers, each as a text that one of our dialects reads.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use switchboard::config::{ConfigFile, Dialect, EditFault, EntryAddress, Scope};
+
+use super::file::read_text;
+use super::{Client, StdioForm};
+use crate::failure::{Code, Failure};
+use crate::paths::Paths;
+use crate::view::server::escaped;
+
+/// A file with servers.
+#[derive(Debug)]
+pub(crate) struct ServersFile {
+    pub(crate) file: ConfigFile,
+    pub(crate) text: String,
+    /// Entries that are no MCP servers, or none that can be reached from here.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// The files of a client that exist.
+pub(crate) fn files(client: &Client, paths: &Paths) -> Result<Vec<ServersFile>, Failure> {
+    let mut all = Vec::new();
+    for path in candidates(client, paths) {
+        let failed = |fact: String| {
+            let file = escaped(&path.display().to_string());
+            Failure::new(Code::Usage, format!("{}: {file}{fact}", client.name))
+        };
+        let text = read_text(&path).map_err(|fault| failed(format!(" cannot be read: {fault}")))?;
+        let Some(text) = text else {
+            continue;
+        };
+        let (text, left_out) = converted(client, &path, text).map_err(|fault| {
+            let lines: Vec<_> = fault.to_string().lines().map(escaped).collect();
+            failed(format!(": {}", lines.join("\n    ")))
+        })?;
+        let dialect = match client.name {
+            "gemini" => Dialect::Gemini,
+            _ => Dialect::McpJson,
+        };
+        let file = ConfigFile {
+            dialect: Some(dialect),
+            ..ConfigFile::new(path, Scope::User)
+        };
+        all.push(ServersFile {
+            file,
+            text,
+            left_out,
+        });
+    }
+    Ok(all)
+}
+
+fn candidates(client: &Client, paths: &Paths) -> Vec<PathBuf> {
+    let own = client.file(paths);
+    if client.stdio != StdioForm::Continue {
+        return vec![own];
+    }
+    let folder = own.parent().unwrap_or(Path::new("/")).to_owned();
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let is_block = |path: &PathBuf| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        *path != own && matches!(extension, Some("yaml" | "yml" | "json"))
+    };
+    let mut blocks: Vec<_> = entries.map(|entry| entry.path()).filter(is_block).collect();
+    blocks.sort();
+    let main = folder.with_file_name("config.yaml");
+    [main].into_iter().chain(blocks).collect()
+}
+
+/// The text, with the servers where our reader looks for them.
+fn converted(
+    client: &Client,
+    path: &Path,
+    text: String,
+) -> Result<(String, Vec<String>), EditFault> {
+    let address = EntryAddress {
+        file: path,
+        container: &[],
+        name: "",
+    };
+    let document = address.value_at(&text, &[])?.unwrap_or_default();
+    let as_text = |servers: Value| json!({ "mcpServers": servers }).to_string();
+    let none = Vec::new();
+    Ok(match client.stdio {
+        StdioForm::Goose => {
+            let (servers, left_out) = goose_servers(&document);
+            (as_text(servers), left_out)
+        }
+        StdioForm::Continue => (as_text(continue_servers(&document)), none),
+        StdioForm::Opencode => {
+            let container = client.container(Some(&document));
+            let servers = container.iter().try_fold(&document, |at, key| at.get(key));
+            let text = as_text(servers.cloned().unwrap_or_else(|| json!({})));
+            (text.replace("{env:", "${"), none)
+        }
+        _ if client.name == "amp" => {
+            let servers = document.get("amp.mcpServers").cloned();
+            (as_text(servers.unwrap_or_else(|| json!({}))), none)
+        }
+        _ => (text, none),
+    })
+}
+
+/// Takes a field under another name.
+fn take(to: &mut Map<String, Value>, name: &str, from: &Value, field: &str) {
+    let value = from.get(field).filter(|value| !value.is_null());
+    if let Some(value) = value {
+        to.insert(name.to_owned(), value.clone());
+    }
+}
+
+/// goose's `extensions`; its built-in ones are no servers.
+fn goose_servers(document: &Value) -> (Value, Vec<String>) {
+    let (mut servers, mut left_out) = (Map::new(), Vec::new());
+    let extensions = document.get("extensions").and_then(Value::as_object);
+    for (name, extension) in extensions.into_iter().flatten() {
+        let mut server = Map::new();
+        match extension.get("type").and_then(Value::as_str) {
+            Some("stdio") => take(&mut server, "command", extension, "cmd"),
+            Some("streamable_http" | "sse") => {
+                take(&mut server, "url", extension, "uri");
+                take(&mut server, "type", extension, "type");
+                take(&mut server, "headers", extension, "headers");
+            }
+            _ => {
+                left_out.push(name.clone());
+                continue;
+            }
+        }
+        take(&mut server, "args", extension, "args");
+        take(&mut server, "enabled", extension, "enabled");
+        take(&mut server, "includeTools", extension, "available_tools");
+        let tools = server.get("includeTools").and_then(Value::as_array);
+        if tools.is_some_and(Vec::is_empty) {
+            server.remove("includeTools");
+        }
+        if let Some(seconds) = extension.get("timeout").and_then(Value::as_u64) {
+            server.insert("timeout".to_owned(), (seconds * 1000).into());
+        }
+        if server.contains_key("command") {
+            let variables = extension.get("envs").and_then(Value::as_object);
+            let mut variables = variables.cloned().unwrap_or_default();
+            let keys = extension.get("env_keys").and_then(Value::as_array);
+            for key in keys.into_iter().flatten().filter_map(Value::as_str) {
+                variables.insert(key.to_owned(), format!("${{{key}}}").into());
+            }
+            if !variables.is_empty() {
+                server.insert("env".to_owned(), Value::Object(variables));
+            }
+        }
+        servers.insert(name.clone(), Value::Object(server));
+    }
+    (Value::Object(servers), left_out)
+}
+
+/// Continue's list of servers, whose secrets are variables here.
+fn continue_servers(document: &Value) -> Value {
+    let mut servers = Map::new();
+    match document.get("mcpServers") {
+        Some(Value::Array(list)) => {
+            for entry in list {
+                let mut server = Map::new();
+                for field in ["type", "command", "args", "env", "cwd", "url"] {
+                    take(&mut server, field, entry, field);
+                }
+                if let Some(options) = entry.get("requestOptions") {
+                    take(&mut server, "headers", options, "headers");
+                }
+                let name = entry
+                    .get("name")
+                    .and_then(Value::as_str)
+                    .unwrap_or("server");
+                servers.insert(name.to_owned(), Value::Object(server));
+            }
+        }
+        Some(Value::Object(named)) => servers = named.clone(),
+        _ => {}
+    }
+    plain_references(Value::Object(servers))
+}
+
+/// `${{ secrets.NAME }}` as `${NAME}`.
+fn plain_references(value: Value) -> Value {
+    match value {
+        Value::String(text) => {
+            let mut plain = String::new();
+            let mut rest = text.as_str();
+            while let Some((before, after)) = rest.split_once("${{") {
+                let Some((name, end)) = after.split_once("}}") else {
+                    break;
+                };
+                let name = name.trim();
+                let name = name.rsplit('.').next().unwrap_or(name);
+                plain.push_str(&format!("{before}${{{name}}}"));
+                rest = end;
+            }
+            Value::String(plain + rest)
+        }
+        Value::Array(items) => items.into_iter().map(plain_references).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (key, plain_references(value)))
+            .collect(),
+        other => other,
+    }
+}

@@ -1,0 +1,255 @@
+//! `import`: copies the servers of MCP clients' files into the user's own `switchboard.toml`.
+
+use clap::Args;
+use serde_json::json;
+use switchboard::config::{
+    ConfigFile, EntryAddress, ImportedSecrets, ImportedServer, Scope, check_text, import_servers,
+    replace_file,
+};
+
+use super::install::{client_names, confirm};
+use crate::arguments::Options;
+use crate::clients::entry::{as_json, written_fields};
+use crate::clients::file::{back_up, read_text};
+use crate::clients::servers::{self, ServersFile};
+use crate::clients::{CLIENTS, Client, preview};
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::paths::Paths;
+use crate::view::server::escaped;
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Secrets that stand in a client's file become references to variables, which are named. Entries that are in your file already stay as they are.\n\nExamples:\n  switchboard import                 from every client that is found\n  switchboard import codex cursor"
+)]
+pub(crate) struct ImportArgs {
+    /// Names of clients; every one that is found, if none is given
+    #[arg(value_name = "CLIENT", value_parser = client_names())]
+    clients: Vec<String>,
+    /// Do not ask before writing
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// A server that was taken over, and where it came from.
+struct Taken {
+    client: &'static str,
+    place: String,
+    server: ImportedServer,
+}
+
+/// What is collected from all clients.
+#[derive(Default)]
+struct Collected {
+    /// The text of the user's file.
+    text: String,
+    taken: Vec<Taken>,
+    notices: Vec<String>,
+    failures: Vec<Failure>,
+}
+
+pub(crate) fn run(options: &Options, args: &ImportArgs) -> Result<u8, Failure> {
+    if options.json {
+        output::hold_notices();
+    }
+    let paths = Paths::find()?;
+    let own = ConfigFile::new(paths.own_file(), Scope::User);
+    let shown = escaped(&own.path.display().to_string());
+    let before = read_text(&own.path)
+        .map_err(|fault| Failure::new(Code::Usage, format!("{shown} cannot be read: {fault}")))?;
+    check_text(&own, before.as_deref().unwrap_or_default())?;
+    let mut collected = Collected {
+        text: before.clone().unwrap_or_default(),
+        ..Collected::default()
+    };
+    let mut secrets = ImportedSecrets::new();
+    for client in chosen(args, &paths)? {
+        match servers::files(client, &paths) {
+            Ok(files) => files
+                .into_iter()
+                .for_each(|file| collected.add(client, &own, file, &mut secrets)),
+            Err(failure) => collected.failures.push(failure),
+        }
+    }
+    check_text(&own, &collected.text)?;
+    let mut backup = None;
+    if !collected.taken.is_empty() {
+        let lines = changes(before.as_deref().unwrap_or_default(), &collected);
+        if !options.json {
+            output::print_on_stderr(&format!("{shown}\n{lines}"));
+        }
+        if !args.yes && !confirm(options, 1)? {
+            return Err(Failure::new(Code::Denied, "nothing was written"));
+        }
+        let written =
+            |fault| Failure::new(Code::Usage, format!("{shown} cannot be written: {fault}"));
+        backup = back_up(&own.path, before.as_deref()).map_err(written)?;
+        replace_file(&own.path, collected.text.as_bytes()).map_err(written)?;
+    }
+    collected
+        .notices
+        .iter()
+        .for_each(|line| output::notice(line));
+    collected.print(options, &own, backup.as_deref())?;
+    let mut failures = collected.failures;
+    match failures.len() {
+        0 => Ok(0),
+        1 => Err(failures.remove(0)),
+        _ => {
+            let messages: Vec<_> = failures
+                .into_iter()
+                .map(|failure| failure.message)
+                .collect();
+            Err(Failure::new(Code::Usage, messages.join("\n")))
+        }
+    }
+}
+
+fn chosen(args: &ImportArgs, paths: &Paths) -> Result<Vec<&'static Client>, Failure> {
+    if args.clients.is_empty() {
+        let found = CLIENTS.iter().filter(|client| client.is_present(paths));
+        return Ok(found.collect());
+    }
+    args.clients
+        .iter()
+        .map(|name| Client::named(name))
+        .collect()
+}
+
+impl Collected {
+    fn add(
+        &mut self,
+        client: &'static Client,
+        own: &ConfigFile,
+        file: ServersFile,
+        secrets: &mut ImportedSecrets,
+    ) {
+        let shown = escaped(&file.file.path.display().to_string());
+        let imported = match import_servers(&file.file, &file.text, secrets) {
+            Ok(imported) => imported,
+            Err(errors) => return self.failures.push(errors.into()),
+        };
+        for name in file.left_out {
+            self.notices.push(format!(
+                "{}: \"{}\" is not an MCP server, and was left out",
+                client.name,
+                escaped(&name)
+            ));
+        }
+        for problem in imported.invalid {
+            let problem = escaped(&problem.to_string());
+            self.notices
+                .push(format!("not imported, since it does not work: {problem}"));
+        }
+        for warning in imported.warnings {
+            let warning = escaped(&warning.to_string());
+            self.notices.push(format!("warning: {warning}"));
+        }
+        for server in imported.servers {
+            if written_fields(client, &as_json(&server.fields)).is_some() {
+                continue;
+            }
+            let place = format!("{shown}:{}", server.line);
+            if let Err(failure) = self.take(client, own, server, place) {
+                self.failures.push(failure);
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        client: &'static Client,
+        own: &ConfigFile,
+        server: ImportedServer,
+        place: String,
+    ) -> Result<(), Failure> {
+        let failed = |fault: switchboard::config::EditFault| {
+            Failure::new(Code::Usage, escaped(&fault.to_string()))
+        };
+        let name = escaped(&server.name);
+        let address = EntryAddress {
+            file: &own.path,
+            container: &["servers"],
+            name: &server.name,
+        };
+        if let Some(known) = address.read(&self.text).map_err(failed)? {
+            if known != as_json(&server.fields) {
+                self.notices.push(format!(
+                    "{}: \"{name}\" ({place}) was not imported: your file has another entry of that name",
+                    client.name
+                ));
+            }
+            return Ok(());
+        }
+        self.text = address.with(&self.text, &server.fields).map_err(failed)?;
+        if let Some(old) = &server.renamed_from {
+            self.notices.push(format!(
+                "\"{}\" ({place}) is called \"{name}\" here",
+                escaped(old)
+            ));
+        }
+        for (field, variable) in &server.secrets {
+            self.notices.push(format!(
+                "set {variable} in the environment of switchboard: its value is `{}` of \"{name}\" in {place}",
+                escaped(field)
+            ));
+        }
+        for field in &server.left_out {
+            self.notices.push(format!(
+                "\"{name}\" ({place}): `{}` has no place in switchboard.toml, and was left out",
+                escaped(field)
+            ));
+        }
+        self.taken.push(Taken {
+            client: client.name,
+            place,
+            server,
+        });
+        Ok(())
+    }
+
+    fn print(
+        &self,
+        options: &Options,
+        own: &ConfigFile,
+        backup: Option<&std::path::Path>,
+    ) -> Result<(), Failure> {
+        if options.json {
+            if !self.failures.is_empty() {
+                return Ok(());
+            }
+            let servers: Vec<_> = self
+                .taken
+                .iter()
+                .map(|taken| {
+                    let variables: Vec<_> =
+                        taken.server.secrets.iter().map(|(_, variable)| variable).collect();
+                    json!({ "server": taken.server.name, "client": taken.client, "from": taken.place, "variables": variables })
+                })
+                .collect();
+            let document = json!({ "file": own.path, "backup": backup, "servers": servers });
+            return output::print_json(&document.to_string());
+        }
+        if self.taken.is_empty() {
+            return output::print("nothing to import\n");
+        }
+        let line = |taken: &Taken| {
+            let name = escaped(&taken.server.name);
+            format!(
+                "imported: \"{name}\" from {} ({})\n",
+                taken.client, taken.place
+            )
+        };
+        output::print(&self.taken.iter().map(line).collect::<String>())
+    }
+}
+
+fn changes(before: &str, collected: &Collected) -> String {
+    let fields = collected
+        .taken
+        .iter()
+        .map(|taken| as_json(&taken.server.fields));
+    let lines = preview::changes(before, &collected.text, &fields.collect());
+    lines.iter().map(|line| format!("  {line}\n")).collect()
+}

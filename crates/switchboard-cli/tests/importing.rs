@@ -1,0 +1,132 @@
+//! `import`: the servers of clients' files in the user's own file, secrets as references, nothing
+//! lost without a word.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::{Home, Ran};
+
+fn write(home: &Home, file: &str, text: &str) {
+    let path = home.path(file);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// Runs where no client is on the PATH.
+fn run(home: &Home, words: &[&str]) -> Ran {
+    let mut command = home.command(words);
+    command.env("PATH", home.path("project"));
+    Ran::of(&command.output().unwrap())
+}
+
+fn own_text(home: &Home) -> String {
+    std::fs::read_to_string(home.path("config/switchboard/switchboard.toml")).unwrap()
+}
+
+#[test]
+fn the_servers_of_every_client_found_move_into_the_own_file_without_their_secrets() {
+    let home = Home::new();
+    home.user_file("# mine\n[servers.kept]\ncommand = \"mine\"\n");
+    write(
+        &home,
+        ".codex/config.toml",
+        "[mcp_servers.git]\ncommand = \"uvx\"\nargs = [\"mcp-server-git\", \"--token\", \"hunter2xyz\"]\nstartup_timeout_sec = 20\n\n\
+         [mcp_servers.web]\nurl = \"https://example.com/mcp\"\nbearer_token_env_var = \"WEB_TOKEN\"\n\n\
+         [mcp_servers.switchboard]\ncommand = \"switchboard\"\nargs = [\"attach\", \"--as\", \"codex\"]\n",
+    );
+    write(
+        &home,
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {
+            "hub": {"command": "npx", "args": ["-y", "hub"], "env": {"HUB_TOKEN": "ghp_16C7e42F292c6912E7710c838347", "LEVEL": "info", "HERE": "${env:USER}"}},
+            "kept": {"command": "theirs"},
+            "my server!": {"command": "x", "cwd": "work"},
+            "broken": {"args": []}
+        }}"#,
+    );
+    write(
+        &home,
+        "config/goose/config.yaml",
+        "extensions:\n  developer:\n    type: builtin\n    enabled: true\n  notes:\n    type: stdio\n    cmd: notes-mcp\n    args: [serve]\n    env_keys: [NOTES_KEY]\n    timeout: 60\n    enabled: true\n",
+    );
+    let ran = run(&home, &["import"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for secret in ["hunter2xyz", "ghp_16C7e42F292c6912E7710c838347"] {
+        assert!(
+            !ran.stderr.contains(secret) && !own_text(&home).contains(secret),
+            "{ran:?}"
+        );
+    }
+    let cursor = home.path(".cursor").canonicalize().unwrap();
+    let expected = format!(
+        "# mine\n[servers.kept]\ncommand = \"mine\"\n\n\
+         [servers.git]\ncommand = \"uvx\"\nargs = [\"mcp-server-git\", \"--token\", \"${{GIT_SECRET}}\"]\nconnect_timeout = \"20s\"\n\n\
+         [servers.web]\nurl = \"https://example.com/mcp\"\nbearer_token = \"${{WEB_TOKEN}}\"\n\n\
+         [servers.hub]\ncommand = \"npx\"\nargs = [\"-y\", \"hub\"]\nenv = {{ HUB_TOKEN = \"${{HUB_TOKEN}}\", LEVEL = \"info\", HERE = \"${{USER}}\" }}\n\n\
+         [servers.my-server]\ncommand = \"x\"\ncwd = \"{}/work\"\n\n\
+         [servers.notes]\ncommand = \"notes-mcp\"\nargs = [\"serve\"]\nenv = {{ NOTES_KEY = \"${{NOTES_KEY}}\" }}\nenabled = true\ncall_timeout = \"60s\"\n",
+        cursor.display()
+    );
+    assert_eq!(own_text(&home), expected, "{}", ran.stderr);
+    for told in [
+        "set GIT_SECRET in the environment of switchboard: its value is `args` of \"git\"",
+        "set HUB_TOKEN in the environment of switchboard: its value is `env.HUB_TOKEN` of \"hub\"",
+        "\"kept\"",
+        "was not imported: your file has another entry of that name",
+        "is called \"my-server\" here",
+        "not imported, since it does not work",
+        "\"developer\" is not an MCP server",
+    ] {
+        assert!(ran.stderr.contains(told), "{told}: {}", ran.stderr);
+    }
+    let names: Vec<_> = ran
+        .stdout
+        .lines()
+        .map(|line| line.split('"').nth(1).unwrap())
+        .collect();
+    assert_eq!(names, ["git", "web", "hub", "my-server", "notes"]);
+
+    let again = run(&home, &["import"]);
+    assert_eq!(
+        (again.code, again.stdout.as_str()),
+        (Some(0), "nothing to import\n")
+    );
+    assert_eq!(own_text(&home), expected);
+}
+
+#[test]
+fn a_variable_never_stands_for_two_secrets() {
+    let home = Home::new();
+    let entry = |value: &str| format!(r#"{{"command": "x", "env": {{"API_TOKEN": "{value}"}}}}"#);
+    let text = format!(
+        r#"{{"mcpServers": {{"a": {}, "b": {}, "c": {}}}}}"#,
+        entry("9fK2xQ7vLm04ZtB8"),
+        entry("4f9c2e1ab07d"),
+        entry("9fK2xQ7vLm04ZtB8")
+    );
+    write(&home, ".cursor/mcp.json", &text);
+    let ran = run(&home, &["import", "cursor", "--json"]);
+    let found = ran.json()["servers"].clone();
+    let variables: Vec<_> = found
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|server| server["variables"][0].as_str().unwrap())
+        .collect();
+    assert_eq!(variables, ["API_TOKEN", "B_API_TOKEN", "API_TOKEN"]);
+}
+
+#[test]
+fn a_broken_file_is_named_and_the_others_are_imported() {
+    let home = Home::new();
+    write(&home, ".codex/config.toml", "a = 1\nb = = 2\n");
+    write(
+        &home,
+        ".kiro/settings/mcp.json",
+        r#"{"mcpServers": {"k": {"command": "x"}}}"#,
+    );
+    let ran = run(&home, &["import"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains(".codex/config.toml:2:"), "{ran:?}");
+    assert_eq!(own_text(&home), "[servers.k]\ncommand = \"x\"\n");
+}

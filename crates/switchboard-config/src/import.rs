@@ -1,0 +1,345 @@
+//! The servers of another program's file as entries of `switchboard.toml`: with native fields and
+//! references, and without literal secrets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::diagnostic::Diagnostics;
+use super::edit::EntryField;
+use super::fields::SERVERS;
+use super::format::Format;
+use super::load::{interpret, resolve_links};
+use super::raw::{FieldTable, FieldValue};
+use super::reference::{ReferenceSyntax, Segment, TextRole, escape};
+use super::secret::Secret;
+use super::{ConfigErrors, ConfigFile, Diagnostic, Endpoint, ServerConfig, sensitive};
+use crate::name::ServerName;
+
+/// A server of another program's file, as a native entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedServer {
+    /// Its native name.
+    pub name: String,
+    /// Its name in the file, if that is no native one.
+    pub renamed_from: Option<String>,
+    /// The line of its entry.
+    pub line: usize,
+    /// The fields of the native entry.
+    pub fields: Vec<(&'static str, EntryField)>,
+    /// The secrets that were replaced by references: the field, and the variable to set.
+    pub secrets: Vec<(String, String)>,
+    /// Fields that a native entry does not have.
+    pub left_out: Vec<String>,
+}
+
+/// The servers of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportedFile {
+    /// Its servers, in order.
+    pub servers: Vec<ImportedServer>,
+    /// Entries that do not work, each with the reason.
+    pub invalid: Vec<Diagnostic>,
+    /// What was not understood or has no effect here.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// The variables that imported entries refer to, each with the secret that it stands for.
+pub type ImportedSecrets = BTreeMap<String, Secret>;
+
+/// Converts the servers of a file with this text. A variable stands for one secret, whatever files
+/// are converted with the same `known`.
+pub fn import_servers(
+    file: &ConfigFile,
+    text: &str,
+    known: &mut ImportedSecrets,
+) -> Result<ImportedFile, ConfigErrors> {
+    let loaded = interpret(file, text).map_err(ConfigErrors)?;
+    let dialect = loaded.dialect;
+    let shown = Arc::new(file.path.clone());
+    let mut diagnostics = Diagnostics::new(shown, text);
+    let format = Format::of(&file.path).unwrap_or_else(|| Format::guess(Some(dialect), text));
+    let document = format.parse(text, &mut diagnostics);
+    let raw = dialect.reader().open(&document, &mut diagnostics);
+    let mut imported = ImportedFile {
+        warnings: loaded.warnings,
+        ..ImportedFile::default()
+    };
+    let folder = resolve_links(&file.path);
+    let folder = folder.parent().unwrap_or(Path::new("/"));
+    for (server, _) in &loaded.servers {
+        if let Endpoint::Invalid(fault) = &server.endpoint {
+            imported.invalid.push(fault.clone());
+            continue;
+        }
+        let entry = raw
+            .servers
+            .iter()
+            .find(|raw| raw.name == server.name.as_str());
+        let fields = entry.and_then(|entry| dialect.reader().entry(entry, &mut diagnostics));
+        if let Some(fields) = fields {
+            let syntax = dialect.profile().syntax;
+            imported
+                .servers
+                .push(native(server, &fields, syntax, folder, known));
+        }
+    }
+    Ok(imported)
+}
+
+/// Whether a text is a valid `switchboard.toml`.
+pub fn check_text(file: &ConfigFile, text: &str) -> Result<(), ConfigErrors> {
+    interpret(file, text).map(drop).map_err(ConfigErrors)
+}
+
+/// What is found while one entry is converted.
+struct Conversion<'a> {
+    syntax: ReferenceSyntax,
+    /// The name of the server, for variables.
+    prefix: String,
+    folder: &'a Path,
+    secrets: Vec<(String, String)>,
+    known: &'a mut ImportedSecrets,
+    left_out: Vec<String>,
+}
+
+fn native(
+    server: &ServerConfig,
+    fields: &FieldTable,
+    syntax: ReferenceSyntax,
+    folder: &Path,
+    known: &mut ImportedSecrets,
+) -> ImportedServer {
+    let written = server.name.as_str();
+    let name = native_name(written);
+    let mut conversion = Conversion {
+        syntax,
+        prefix: variable_name(&name),
+        folder,
+        secrets: Vec::new(),
+        known,
+        left_out: Vec::new(),
+    };
+    let mut entry = Vec::new();
+    // In the order of the table of fields, so that `command` comes first.
+    for spec in SERVERS.fields {
+        let Some(found) = fields.0.get(spec.name) else {
+            continue;
+        };
+        match conversion.value(spec.name, &found.value) {
+            Some(value) => entry.push((spec.name, value)),
+            None => conversion
+                .left_out
+                .push(fields.name_in_file(spec.name).to_owned()),
+        }
+    }
+    let inherits = matches!(&server.endpoint, Endpoint::Stdio(stdio) if stdio.inherit_env);
+    if inherits && fields.offset_of("inherit_env").is_none() {
+        entry.push(("inherit_env", EntryField::Flag(true)));
+    }
+    let known: BTreeSet<&str> = SERVERS.fields.iter().map(|spec| spec.name).collect();
+    let others = fields.0.keys().filter(|key| !known.contains(*key));
+    conversion
+        .left_out
+        .extend(others.map(|key| fields.name_in_file(key).to_owned()));
+    ImportedServer {
+        renamed_from: (name != written).then(|| written.to_owned()),
+        name,
+        line: server.source.line,
+        fields: entry,
+        secrets: conversion.secrets,
+        left_out: conversion.left_out,
+    }
+}
+
+impl Conversion<'_> {
+    fn value(&mut self, field: &'static str, value: &FieldValue) -> Option<EntryField> {
+        Some(match value {
+            FieldValue::Text(text) => {
+                let text = match field {
+                    "command" if text.starts_with("./") || text.starts_with("../") => {
+                        self.below_folder(text)
+                    }
+                    "cwd" | "oauth_client_key" if !text.starts_with(['/', '~', '$']) => {
+                        self.below_folder(text)
+                    }
+                    _ => text.clone(),
+                };
+                EntryField::Text(self.launch_text(field, &text))
+            }
+            FieldValue::Texts(texts) if field == "args" => {
+                let texts: Vec<String> = texts.iter().map(|text| text.value.clone()).collect();
+                EntryField::Texts(self.arguments(&texts))
+            }
+            FieldValue::Texts(texts) => {
+                EntryField::Texts(texts.iter().map(|text| text.value.clone()).collect())
+            }
+            FieldValue::Secrets(pairs) => {
+                let pair = |pair: &super::raw::AtOffset<(String, Secret)>| {
+                    let (name, value) = &pair.value;
+                    let value = self.secret(field, name, value.expose());
+                    (name.clone(), value)
+                };
+                EntryField::Table(pairs.iter().map(pair).collect())
+            }
+            FieldValue::Secret(secret) => {
+                EntryField::Text(self.secret(field, field, secret.expose()))
+            }
+            FieldValue::Port(port) => EntryField::Number(u32::from(*port)),
+            FieldValue::Flag(flag) => EntryField::Flag(*flag),
+            FieldValue::Duration(duration) => EntryField::Text(duration_text(*duration)),
+            FieldValue::Bytes(bytes) => EntryField::Number(u32::try_from(*bytes).ok()?),
+            FieldValue::Choice(word) => EntryField::Text((*word).to_owned()),
+            // Of other sections than the servers', or already reported.
+            _ => return None,
+        })
+    }
+
+    fn below_folder(&self, text: &str) -> String {
+        self.folder.join(text).display().to_string()
+    }
+
+    /// A text in the native syntax. A password in an address becomes a reference.
+    fn launch_text(&mut self, field: &str, text: &str) -> String {
+        let written = self.rewritten(TextRole::Launch, text);
+        if field != "url" {
+            return written;
+        }
+        let secrets = url::Url::parse(text).ok().map(|url| {
+            let in_query = url
+                .query_pairs()
+                .filter(|(name, _)| sensitive::names_a_secret(name))
+                .map(|(_, value)| value.into_owned());
+            let password = url.password().map(str::to_owned);
+            password.into_iter().chain(in_query).collect::<Vec<_>>()
+        });
+        self.without(field, written, &secrets.unwrap_or_default())
+    }
+
+    fn arguments(&mut self, texts: &[String]) -> Vec<String> {
+        let secrets = sensitive::secrets_in_arguments(texts);
+        let secrets: Vec<String> = secrets
+            .iter()
+            .map(|secret| secret.expose().to_owned())
+            .filter(|secret| !self.syntax.reads(TextRole::Launch, secret))
+            .collect();
+        texts
+            .iter()
+            .map(|text| {
+                let written = self.rewritten(TextRole::Launch, text);
+                self.without("args", written, &secrets)
+            })
+            .collect()
+    }
+
+    /// A text with each of these secrets replaced by a reference.
+    fn without(&mut self, field: &str, mut text: String, secrets: &[String]) -> String {
+        for secret in secrets {
+            let written = escape(secret);
+            if !secret.is_empty() && text.contains(&written) {
+                let variable = self.variable(&format!("{}_SECRET", self.prefix), secret);
+                text = text.replace(&written, &format!("${{{variable}}}"));
+                self.secrets.push((field.to_owned(), variable));
+            }
+        }
+        text
+    }
+
+    /// The value of a variable, a header or a secret field: literal secrets become references.
+    fn secret(&mut self, field: &str, name: &str, value: &str) -> String {
+        let is_literal = !self.syntax.reads(TextRole::Value, value);
+        let is_secret = field == name || !sensitive::secrets_of(name, value).is_empty();
+        if !is_literal || !is_secret || value.is_empty() {
+            return self.rewritten(TextRole::Value, value);
+        }
+        let wanted = match field {
+            "env" => variable_name(name),
+            _ => format!("{}_{}", self.prefix, variable_name(name)),
+        };
+        let scheme = ["Bearer ", "Basic "]
+            .into_iter()
+            .find(|scheme| value.starts_with(scheme))
+            .unwrap_or_default();
+        let variable = self.variable(&wanted, &value[scheme.len()..]);
+        let place = if field == name {
+            field.to_owned()
+        } else {
+            format!("{field}.{name}")
+        };
+        self.secrets.push((place, variable.clone()));
+        format!("{scheme}${{{variable}}}")
+    }
+
+    /// A variable that stands for no other secret: the wanted name, or one like it.
+    fn variable(&mut self, wanted: &str, secret: &str) -> String {
+        let secret = Secret::new(secret);
+        let prefixed = format!("{}_{wanted}", self.prefix);
+        let numbered = (2..).map(|number| format!("{prefixed}_{number}"));
+        let mut names = [wanted.to_owned(), prefixed.clone()]
+            .into_iter()
+            .chain(numbered);
+        let is_free = |name: &String| self.known.get(name).is_none_or(|known| *known == secret);
+        let name = names.find(is_free).unwrap_or_default();
+        self.known.insert(name.clone(), secret);
+        name
+    }
+
+    fn rewritten(&self, role: TextRole, text: &str) -> String {
+        let Ok(segments) = self.syntax.segments(role, text) else {
+            return escape(text);
+        };
+        let segment = |segment: &Segment<'_>| match segment {
+            Segment::Literal(text) => escape(text),
+            Segment::Variable {
+                name,
+                default: None,
+            } => format!("${{{name}}}"),
+            Segment::Variable {
+                name,
+                default: Some(default),
+            } => format!("${{{name}:-{default}}}"),
+        };
+        segments.iter().map(segment).collect()
+    }
+}
+
+fn duration_text(duration: Duration) -> String {
+    let milliseconds = duration.as_millis();
+    if milliseconds % 1000 == 0 {
+        format!("{}s", milliseconds / 1000)
+    } else {
+        format!("{milliseconds}ms")
+    }
+}
+
+fn variable_name(text: &str) -> String {
+    let word: String = text
+        .chars()
+        .map(|letter| match letter {
+            letter if letter.is_ascii_alphanumeric() => letter.to_ascii_uppercase(),
+            _ => '_',
+        })
+        .collect();
+    match word.starts_with(|first: char| first.is_ascii_digit()) {
+        true => format!("_{word}"),
+        false => word,
+    }
+}
+
+/// The name itself where it is a native one; else one like it.
+fn native_name(name: &str) -> String {
+    if ServerName::new(name).is_ok() {
+        return name.to_owned();
+    }
+    let mut plain = String::new();
+    for letter in name.chars().take(32) {
+        match letter {
+            letter if letter.is_ascii_alphanumeric() => plain.push(letter),
+            _ if !plain.ends_with(['-', '_']) => plain.push('-'),
+            _ => {}
+        }
+    }
+    let plain = plain.trim_matches(['-', '_']);
+    if plain.is_empty() { "server" } else { plain }.to_owned()
+}
