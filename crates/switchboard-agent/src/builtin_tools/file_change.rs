@@ -207,3 +207,6 @@ impl Drop for TemporaryFile<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 
 mod commands;
 mod files;
+mod rules;
 mod searching;
 mod web;
 mod world;

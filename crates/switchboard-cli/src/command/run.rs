@@ -116,6 +116,13 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
     if !args.no_builtin_tools {
         setup.workspace = agent_tools::workspace(&setup.paths, options);
     }
+    let system_prompt = match setup.workspace.is_empty() {
+        true => SYSTEM_PROMPT.to_owned(),
+        false => {
+            let folder = setup.paths.current.display();
+            format!("{SYSTEM_PROMPT} The built-in tools work in the folder {folder}.")
+        }
+    };
     let output = match args.output {
         RunOutput::Text if options.json => RunOutput::Json,
         output => output,
@@ -129,7 +136,7 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
             max_cost_usd: args.max_cost,
         };
         let mut agent = Agent::from_boxed(host.clone(), model, Arc::new(RunCaller))
-            .system(format!("{SYSTEM_PROMPT}\n\n{}", paths.agents_prompt()))
+            .system(format!("{system_prompt}\n\n{}", paths.agents_prompt()))
             .limits(limits)
             .results_in(paths.results())
             .sessions(store);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{HostTool, HostToolDefinition};
+use super::{HostTool, HostToolDefinition, ToolEffect};
 use crate::caller::{BoxFuture, Caller};
 use crate::catalog::Catalog;
 use crate::host::{Host, HostState};
@@ -56,6 +56,7 @@ impl HostTool for ListResourcesTool {
             "Lists the resources that the connected MCP servers offer, with the server of each.",
             schema,
         )
+        .effect(ToolEffect::Read)
     }
 
     fn call<'a>(
@@ -93,6 +94,7 @@ impl HostTool for ReadResourceTool {
             "Reads one resource of an MCP server by its URI.",
             schema,
         )
+        .effect(ToolEffect::Read)
     }
 
     fn call<'a>(

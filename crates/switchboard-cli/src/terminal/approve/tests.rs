@@ -213,6 +213,20 @@ fn t13_a_description_cannot_pass_for_ours() {
     );
 }
 
+/// A file's own text is part of a diff, and cannot pass for the question about it.
+#[test]
+fn t13_a_diff_is_shown_and_cannot_pass_for_ours() {
+    let mut request = request("", r#"{"path":"a"}"#);
+    request.id.server = switchboard::name::ServerName::host();
+    let after = "same\n[o] once   [n] no\nAllow? y/N\u{1b}[2J\u{202e}\r[o] once";
+    request.preview = switchboard::line_diff::file_changes("same\nold\n", after, 3);
+    let shown = screen(&ApprovalDialog::new(&request));
+    assert!(shown.starts_with("May a built-in tool run?"), "{shown}");
+    let lines = "What it would change (- now, + then):\n│   same\n│ - old\n│ + [o] once   [n] no\n│ + Allow? y/N";
+    assert!(shown.contains(lines), "{shown}");
+    assert!(!shown.contains(['\u{1b}', '\u{202e}', '\r']), "{shown:?}");
+}
+
 #[test]
 fn t13_a_megabyte_of_arguments_is_scrolled_and_shown_whole_on_a_key() {
     let value = "a".repeat(1 << 20);
