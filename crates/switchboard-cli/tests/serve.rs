@@ -122,10 +122,10 @@ fn home(servers: &[(&str, Chaos)]) -> Home {
     home
 }
 
-/// A server that never answers its handshake, beside one that works: what clients ask first is
-/// answered at once, and the list grows when a server has come.
+/// A server that never answers its handshake, beside one that works: the first list ever waits for
+/// both for two seconds at most, and grows when a server comes later. Later runs do not wait.
 #[test]
-fn first_requests_never_wait_for_a_server() {
+fn first_requests_are_not_kept_by_a_server_that_hangs() {
     let hanging = Chaos::new()
         .on("initialize", Step::Drop)
         .on("server/discover", Step::Drop);

@@ -52,6 +52,26 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
+    /// Whether this is the gateway's own entry, as `switchboard install` writes it into the files of
+    /// clients. Several of these files are read here too: a gateway that used the entry would connect
+    /// to itself.
+    pub(crate) fn is_gateway(&self) -> bool {
+        self.name.as_str() == "switchboard"
+            && match &self.endpoint {
+                Endpoint::Stdio(stdio) => stdio.args.first().is_some_and(|arg| arg == "attach"),
+                Endpoint::Http(http) => url::Url::parse(&http.url).is_ok_and(|url| {
+                    let is_loopback = match url.host() {
+                        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+                        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+                        Some(url::Host::Domain(name)) => name == "localhost",
+                        None => false,
+                    };
+                    is_loopback && url.path() == "/mcp"
+                }),
+                Endpoint::Invalid(_) => false,
+            }
+    }
+
     /// A server with an endpoint; everything else has the default of an entry.
     pub fn new(name: ServerName, source: Source, endpoint: Endpoint) -> Self {
         let first_connect = endpoint

@@ -62,7 +62,9 @@ fn begin(
         return initialize(client, &params).map(Some);
     }
     let request = ClientRequest::read(client, method, params)?;
-    if let Some(result) = answer_at_once(&request)? {
+    let awaits_servers = ListKind::of_method(&request.method).is_some()
+        && client.gateway.awaits_first_lists(&client.selection);
+    if !awaits_servers && let Some(result) = answer_at_once(&request)? {
         return Ok(Some(result));
     }
     let cancel = Arc::new(Notify::new());
@@ -158,7 +160,7 @@ fn check_modern(params: &RequestParams) -> Result<(), ErrorReply> {
     Ok(())
 }
 
-/// Results that need no server: the catalog is cached, so they never wait.
+/// Results that need no server: the catalog is cached.
 fn answer_at_once(request: &ClientRequest) -> Result<Option<Bytes>, ErrorReply> {
     let client = &request.client;
     if let Some(kind) = ListKind::of_method(&request.method) {
@@ -207,6 +209,17 @@ async fn run(request: ClientRequest, responder: Responder, cancel: Arc<Notify>) 
                     Err(error) => responder.error(&error).await,
                 },
                 () = cancel.notified() => {}
+            }
+        }
+        (method, _) if ListKind::of_method(method).is_some() => {
+            let client = &request.client;
+            tokio::select! {
+                () = client.gateway.first_lists(&client.selection) => {}
+                () = cancel.notified() => return,
+            }
+            match answer_at_once(&request) {
+                Ok(list) => responder.result(&list.unwrap_or_default()).await,
+                Err(error) => responder.error(&error).await,
             }
         }
         (method, _) => {

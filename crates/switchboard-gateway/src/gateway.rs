@@ -4,9 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use switchboard::server::State;
 use switchboard::{Host, ServerName};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::approvals::{Approvals, DenyUnasked};
 use crate::changes::{self, Listeners};
@@ -19,6 +22,10 @@ use crate::recorder::{NoRecorder, Recorder};
 use crate::running::RunningRequests;
 use crate::subscriptions::ResourceSubscriptions;
 use crate::suspended::SuspendedCalls;
+
+/// How long after its start a gateway waits for servers that it has never listed. Many clients take
+/// an empty first list for all there is.
+const FIRST_LISTS: Duration = Duration::from_secs(2);
 
 /// A host offered to clients. Clones share it.
 #[derive(Debug, Clone)]
@@ -69,6 +76,7 @@ pub(crate) struct GatewayState {
     announced: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
     clients: Mutex<HashMap<u64, Weak<ClientState>>>,
     last_number: AtomicU64,
+    started: Instant,
     /// Tells clients of changes; ends with the gateway.
     changes: Mutex<Option<AbortHandle>>,
 }
@@ -86,6 +94,7 @@ impl Gateway {
             announced: Mutex::default(),
             clients: Mutex::default(),
             last_number: AtomicU64::new(0),
+            started: Instant::now(),
             changes: Mutex::default(),
         });
         let task = tokio::spawn(changes::report(state.host.events(), Arc::downgrade(&state)));
@@ -149,6 +158,31 @@ impl GatewayState {
             .entry(selection.clone())
             .or_insert_with(|| new.clone());
         new
+    }
+
+    /// Whether a list would lack servers that are being connected for the first time. Those that were
+    /// listed before are not waited for: their cached catalogs are offered.
+    pub(crate) fn awaits_first_lists(&self, selection: &ServerSelection) -> bool {
+        let is_selected = |name: &ServerName| match selection {
+            ServerSelection::All => true,
+            ServerSelection::One(one) => one == name,
+        };
+        self.started.elapsed() < FIRST_LISTS
+            && self.host.servers().iter().any(|server| {
+                let now = server.snapshot();
+                is_selected(&server.config.name)
+                    && matches!(now.state, State::Connecting { .. })
+                    && !now.cached
+            })
+    }
+
+    /// Waits for these servers, and not for long.
+    pub(crate) async fn first_lists(&self, selection: &ServerSelection) {
+        let mut events = self.host.events();
+        let deadline = self.started + FIRST_LISTS;
+        while self.awaits_first_lists(selection) {
+            let _ = tokio::time::timeout_at(deadline, events.next()).await;
+        }
     }
 
     /// Every selection that clients were told of.

@@ -9,9 +9,13 @@ use crate::fields::SERVERS;
 use crate::policy::{Policy, WithLocation};
 use crate::{Config, EntryValue, Location, Mode, Scope, ServerConfig};
 
-/// Adds the servers of a file of lower precedence than those before it.
+/// Adds the servers of a file of lower precedence than those before it, without the gateway's own
+/// entry.
 pub(super) fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<EntryValue>)>) {
     for (server, values) in servers {
+        if server.is_gateway() {
+            continue;
+        }
         match config.servers.entry(server.name.clone()) {
             Entry::Vacant(free) => {
                 let named = |value: &EntryValue| {

@@ -445,3 +445,34 @@ fn only_files_that_exist_are_found_the_projects_first() {
         "the user's own folder is no project"
     );
 }
+
+/// A gateway that used the entry that clients have for it would connect to itself.
+#[test]
+fn the_gateways_own_entry_in_a_clients_file_is_not_a_server() {
+    let (_folder, config) = load_files(&[(
+        ".mcp.json",
+        Scope::Given,
+        r#"{"mcpServers": {
+            "switchboard": {"command": "/opt/switchboard", "args": ["attach", "--as", "cursor"]},
+            "other": {"command": "switchboard", "args": ["attach", "-c", "other.toml"]}
+        }}"#,
+    )]);
+    assert_eq!(
+        config
+            .servers
+            .keys()
+            .map(ServerName::as_str)
+            .collect::<Vec<_>>(),
+        ["other"]
+    );
+    let by_url = |name: &str, url: &str| {
+        let text = format!(r#"{{"mcpServers": {{"{name}": {{"type": "http", "url": "{url}"}}}}}}"#);
+        load_files(&[(".mcp.json", Scope::Given, &text)])
+            .1
+            .servers
+            .len()
+    };
+    assert_eq!(by_url("switchboard", "http://127.0.0.1:8808/mcp"), 0);
+    assert_eq!(by_url("switchboard", "https://example.com/mcp"), 1);
+    assert_eq!(by_url("mine", "http://127.0.0.1:8808/mcp"), 1);
+}
