@@ -17,6 +17,7 @@ mod rounds;
 mod server;
 mod startup;
 mod stdio;
+mod turn;
 mod us;
 
 use std::process::ExitCode;
@@ -78,6 +79,7 @@ async fn measure(options: &Options) -> Result<Report, Fault> {
         Work::Startup => ("startup", startup::run(options).await?),
         Work::List => ("list", list::run(options).await?),
         Work::Flood => ("flood", flood::run(options).await?),
+        Work::Turn => ("turn", turn::run(options).await?),
     };
     let mut notes = options.left_out();
     if options.work == Work::Http {

@@ -7,7 +7,7 @@ use crate::http::Answers;
 use crate::measure::{Era, Fault};
 
 /// Shown when the words make no sense.
-pub(crate) const USAGE: &str = "usage: bench stdio|calls|http|startup|list|flood [--json] [--rounds N] [--quick] [--runtime current|multi] \
+pub(crate) const USAGE: &str = "usage: bench stdio|calls|http|startup|list|flood|turn [--json] [--rounds N] [--quick] [--runtime current|multi] \
 [--era legacy|modern] [--pin apart|together|none] [--answers json|sse] [--sdks DIR] [--without floor|raw|rmcp|us|ts|python]…";
 
 /// What to measure.
@@ -25,6 +25,8 @@ pub(crate) enum Work {
     List,
     /// A healthy server beside some that send without pause.
     Flood,
+    /// Turns of the agent with a model.
+    Turn,
 }
 
 /// One run, as asked for.
@@ -57,6 +59,7 @@ impl Options {
             Some("startup") => Work::Startup,
             Some("list") => Work::List,
             Some("flood") => Work::Flood,
+            Some("turn") => Work::Turn,
             _ => return Err(USAGE.into()),
         };
         let (mut json, mut rounds, mut quick, mut multi_thread, mut era, mut pin, mut without) =

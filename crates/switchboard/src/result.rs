@@ -298,7 +298,7 @@ pub fn fit_ends(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Proj
     let head = whole.floor_char_boundary(limit / 2);
     let tail = whole.ceil_char_boundary(whole.len() - limit / 2);
     let note = format!(
-        "[… {} of {} bytes are left out here; the whole is in {}: read or search parts of that file]",
+        "[… {} of {} bytes are left out here; the whole is in {}]",
         tail - head,
         whole.len(),
         path.display()
