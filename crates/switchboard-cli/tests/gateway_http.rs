@@ -4,6 +4,9 @@
 
 mod support;
 
+/// `attach` and `reload`.
+#[path = "gateway_http/attach.rs"]
+mod attach;
 /// A client that speaks HTTP by hand.
 #[path = "gateway_http/client.rs"]
 mod client;
@@ -13,3 +16,6 @@ mod protocol;
 /// T19, T20, T21, T36: requests that are refused and run nothing.
 #[path = "gateway_http/refusals.rs"]
 mod refusals;
+/// T36: the states of calls that wait for a modern client.
+#[path = "gateway_http/states.rs"]
+mod states;

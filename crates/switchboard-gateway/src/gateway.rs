@@ -15,6 +15,7 @@ use crate::approvals::{Approvals, DenyUnasked};
 use crate::changes::{self, Listeners};
 use crate::client::{ClientSession, ClientState};
 use crate::client_catalog::ClientCatalog;
+use crate::cluster::{Alone, Cluster};
 use crate::listing::ListingSettings;
 use crate::outbound::Outbound;
 use crate::principal::Principal;
@@ -41,6 +42,8 @@ pub struct GatewaySettings {
     pub listing: ListingSettings,
     /// The requests that are with servers.
     pub running: Arc<RunningRequests>,
+    /// Seals and claims what clients keep for the gateway.
+    pub cluster: Arc<dyn Cluster>,
 }
 
 impl Default for GatewaySettings {
@@ -50,6 +53,7 @@ impl Default for GatewaySettings {
             recorder: Arc::new(NoRecorder),
             listing: ListingSettings::default(),
             running: Arc::default(),
+            cluster: Arc::new(Alone::ephemeral().expect("the system's randomness is available")),
         }
     }
 }
@@ -86,8 +90,8 @@ impl Gateway {
     pub fn new(host: Host, settings: GatewaySettings) -> Self {
         let state = Arc::new(GatewayState {
             host,
+            suspended: SuspendedCalls::new(settings.cluster.clone()),
             settings,
-            suspended: SuspendedCalls::default(),
             subscriptions: ResourceSubscriptions::default(),
             listeners: Listeners::default(),
             catalogs: Mutex::default(),
@@ -110,6 +114,11 @@ impl Gateway {
     /// Is told of each request.
     pub(crate) fn recorder(&self) -> &dyn Recorder {
         &*self.0.settings.recorder
+    }
+
+    /// Seals and claims what clients keep.
+    pub(crate) fn cluster(&self) -> &dyn Cluster {
+        &*self.0.settings.cluster
     }
 
     /// Connects a client: a legacy client's session, a connection that carries either era, or one

@@ -21,6 +21,7 @@ use crate::gateway::{ServerSelection, lock};
 use crate::inputs::InputRequests;
 use crate::listing::search;
 use crate::recorder::{RequestOutcome, RequestRecord};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::reply::{self, ErrorReply};
 use crate::suspended::{self, RESUME_WITHIN, RequestDigest, Resumption};
 
@@ -47,8 +48,10 @@ pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Ar
         Ok(asked) => asked,
         Err(error) => return responder.error(&error).await,
     };
-    let state = request.params.text("requestState");
-    if let Some(state) = state.filter(|state| suspended::is_ours(state)) {
+    // The states of modern servers stay between them and the host: a client has none but ours.
+    let state = request.params.get("requestState");
+    if let Some(state) = state.filter(|_| request.era == Era::Modern) {
+        let state: String = state.decode().unwrap_or_default();
         return resume(&request, &asked, &state, responder).await;
     }
     let caller = caller(&request, &asked, &responder);
@@ -178,10 +181,17 @@ async fn resume(request: &ClientRequest, asked: &ServerRequest, state: &str, res
     let found = client
         .gateway
         .suspended
-        .take(state, &client.principal, &asked.digest);
-    let call = match found {
-        Ok(call) => call,
-        Err(error) => return responder.error(&error).await,
+        .take(state, &client.principal, &asked.digest)
+        .await;
+    let Some(call) = found else {
+        client.gateway.settings.recorder.request_refused(&Refusal {
+            reason: RefusalReason::InvalidState,
+            peer: None,
+            principal: Some(client.principal.clone()),
+            path: request.method.clone(),
+        });
+        let message = "requestState is not valid: it was changed or used, has expired, or belongs to another request; the call may have run";
+        return responder.error(&ErrorReply::invalid_params(message)).await;
     };
     client.redirect_cancel(&responder.id, &call.cancel);
     let resumption = Resumption {

@@ -1,19 +1,20 @@
-//! Calls that wait for a modern client's next request, by the `requestState` that it was given.
+//! Calls that wait for a modern client's next request, by the sealed `requestState` that it was
+//! given.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use switchboard::RawJson;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::client::Responder;
+use crate::cluster::{Claim, Cluster};
 use crate::gateway::lock;
 use crate::principal::Principal;
-use crate::reply::ErrorReply;
+use crate::seal::{SealKind, SealedContent};
 
 /// How long a client may take for its next request.
 pub(crate) const RESUME_WITHIN: Duration = Duration::from_secs(300);
@@ -21,20 +22,16 @@ pub(crate) const RESUME_WITHIN: Duration = Duration::from_secs(300);
 /// How many calls may wait.
 const MAX_SUSPENDED: usize = 4096;
 
-/// How our states begin; a server's own states are passed on unread.
-const PREFIX: &str = "switchboard.1.";
-
-/// The calls that wait.
-#[derive(Debug, Default)]
+/// The calls that wait, by the number in their sealed states.
+#[derive(Debug)]
 pub(crate) struct SuspendedCalls {
-    by_state: Mutex<HashMap<String, SuspendedCall>>,
+    cluster: Arc<dyn Cluster>,
+    by_number: Mutex<HashMap<u64, SuspendedCall>>,
+    last_number: AtomicU64,
 }
 
 #[derive(Debug)]
 pub(crate) struct SuspendedCall {
-    principal: Principal,
-    /// Of the request that is repeated.
-    digest: RequestDigest,
     resume: mpsc::Sender<Resumption>,
     /// Cancels the call.
     pub(crate) cancel: Arc<Notify>,
@@ -62,12 +59,16 @@ pub(crate) fn digest(parts: &[&[u8]]) -> RequestDigest {
     hasher.finalize().into()
 }
 
-/// Whether a state is one of ours.
-pub(crate) fn is_ours(state: &str) -> bool {
-    state.starts_with(PREFIX)
-}
-
 impl SuspendedCalls {
+    /// States are sealed and claimed by the cluster.
+    pub(crate) fn new(cluster: Arc<dyn Cluster>) -> Self {
+        Self {
+            cluster,
+            by_number: Mutex::default(),
+            last_number: AtomicU64::new(0),
+        }
+    }
+
     /// Keeps a call; returns its state. `None` where too many wait.
     pub(crate) fn suspend(
         &self,
@@ -76,51 +77,52 @@ impl SuspendedCalls {
         resume: mpsc::Sender<Resumption>,
         cancel: &Arc<Notify>,
     ) -> Option<String> {
-        let mut number = [0; 16];
-        aws_lc_rs::rand::fill(&mut number).ok()?;
-        let state = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(number));
-        let mut known = lock(&self.by_state);
+        let number = self.last_number.fetch_add(1, Ordering::Relaxed);
+        let mut known = lock(&self.by_number);
         let now = Instant::now();
         known.retain(|_, call| call.expires > now && !call.resume.is_closed());
         if known.len() >= MAX_SUSPENDED {
             return None;
         }
         let call = SuspendedCall {
-            principal: principal.clone(),
-            digest,
             resume,
             cancel: cancel.clone(),
             expires: now + RESUME_WITHIN,
         };
-        known.insert(state.clone(), call);
-        Some(state)
+        known.insert(number, call);
+        let content = SealedContent {
+            replica: self.cluster.replica(),
+            expires: SystemTime::now() + RESUME_WITHIN,
+            digest,
+            payload: number.to_le_bytes().to_vec(),
+        };
+        let principal = principal.as_str();
+        Some(self.cluster.seal(SealKind::State, principal, &content))
     }
 
-    /// The call of a state, once: for the same client and the same request.
-    pub(crate) fn take(
+    /// The call of a state, once: for the same client and the same request. `None` for a state that
+    /// was tampered with, used, has expired, or is for another client or request.
+    pub(crate) async fn take(
         &self,
         state: &str,
         principal: &Principal,
         digest: &RequestDigest,
-    ) -> Result<SuspendedCall, ErrorReply> {
-        let unknown = || {
-            ErrorReply::invalid_params(
-                "requestState is not known: it was used, has expired, or belongs to another request; \
-                 the call may have run",
-            )
-        };
-        let mut known = lock(&self.by_state);
-        let call = known.get(state).ok_or_else(unknown)?;
-        if call.principal != *principal || call.digest != *digest || call.expires <= Instant::now()
-        {
-            return Err(unknown());
+    ) -> Option<SuspendedCall> {
+        let opened = self
+            .cluster
+            .open_sealed(SealKind::State, principal.as_str(), state)
+            .and_then(|opened| opened.for_request(digest))
+            .ok()?;
+        if self.cluster.claim_once(&opened).await != Claim::Claimed {
+            return None;
         }
-        known.remove(state).ok_or_else(unknown)
+        let number = u64::from_le_bytes(opened.content.payload.try_into().ok()?);
+        lock(&self.by_number).remove(&number)
     }
 
     /// Ends all of them.
     pub(crate) fn end_all(&self) {
-        for (_, call) in lock(&self.by_state).drain() {
+        for (_, call) in lock(&self.by_number).drain() {
             call.cancel.notify_one();
         }
     }

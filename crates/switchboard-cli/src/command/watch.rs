@@ -30,7 +30,7 @@ pub(crate) struct WatchArgs {
 }
 
 /// Watches the configuration: changes that need no approval are applied, and all are reported.
-fn watch_config(host: &Host, paths: &Paths, options: &Options) {
+pub(crate) fn watch_config(host: &Host, paths: &Paths, options: &Options) {
     let files = if options.config.is_empty() {
         paths.searched()
     } else {

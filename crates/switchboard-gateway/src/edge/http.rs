@@ -16,7 +16,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::closed;
-use crate::cluster::Cluster;
 use crate::gateway::{Gateway, ServerSelection};
 use crate::tokens::ClientTokens;
 
@@ -44,6 +43,7 @@ mod sse;
 mod stall;
 
 pub use body::HttpBody;
+pub use connection::RESERVED_NAMES;
 pub use routes::{HttpRequest, HttpRoutes, NoRoutes};
 
 use admission::Admission;
@@ -64,8 +64,6 @@ pub struct HttpEdgeSettings {
     pub tokens: ClientTokens,
     /// The servers that are offered under `/mcp`.
     pub selection: ServerSelection,
-    /// Seals session ids.
-    pub cluster: Arc<dyn Cluster>,
     /// The routes beside those of the protocol.
     pub routes: Arc<dyn HttpRoutes>,
     /// Names in `Host` that mean this gateway, besides those of the loopback interface.
@@ -128,7 +126,6 @@ struct HttpState {
     gateway: Gateway,
     selection: ServerSelection,
     admission: Admission,
-    cluster: Arc<dyn Cluster>,
     routes: Arc<dyn HttpRoutes>,
     limits: HttpLimits,
     sessions: HttpSessions,
@@ -147,7 +144,6 @@ impl HttpEdge {
         let HttpEdgeSettings {
             tokens,
             selection,
-            cluster,
             routes,
             hosts,
             origins,
@@ -159,7 +155,6 @@ impl HttpEdge {
             selection,
             admission: Admission::new(tokens, address.ip(), &hosts, &origins),
             sessions: HttpSessions::new(limits.max_sessions),
-            cluster,
             routes,
             limits,
             closing: is_closing,

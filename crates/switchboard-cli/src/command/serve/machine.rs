@@ -10,14 +10,18 @@ use switchboard::reload::ReloadReport;
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
-use switchboard_gateway::edge::http::{HttpEdge, HttpEdgeSettings, HttpLimits, NoRoutes};
+use switchboard_gateway::edge::http::{
+    HttpEdge, HttpEdgeSettings, HttpLimits, NoRoutes, RESERVED_NAMES,
+};
 use switchboard_gateway::edge::socket::{BoundSocket, SocketCommands, SocketEdge};
 use switchboard_gateway::tokens::ClientTokens;
 use switchboard_gateway::{Gateway, GatewaySettings, Operations, ServerSelection};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
+use tokio::sync::watch::Receiver;
 
 use super::ServeArgs;
 use crate::arguments::Options;
+use crate::command::watch;
 use crate::failure::{Code, Failure};
 use crate::output;
 use crate::paths::Paths;
@@ -45,11 +49,17 @@ pub(super) fn run(
     setup.run_service(async |host, paths, closing, hang_up| {
         let audit = AuditLog::open(&paths.state, arguments, redactor);
         let operations = Operations::new(host.clone(), audit, files);
+        let cluster = Alone::open(&paths.state).map_err(|error| {
+            let folder = paths.state.display();
+            Failure::new(Code::Usage, format!("the gateway's keys in {folder}: {error}"))
+        })?;
         let settings = GatewaySettings {
             listing: args.listing.settings(),
+            cluster: Arc::new(cluster),
             ..operations.settings()
         };
         let gateway = Gateway::new(host.clone(), settings);
+        watch::watch_config(host, paths, options);
         let commands = Arc::new(GatewayCommands {
             operations: operations.clone(),
             host: host.clone(),
@@ -133,7 +143,6 @@ fn serve_http(
         let settings = HttpEdgeSettings {
             tokens,
             selection,
-            cluster: Arc::new(Alone::open(&paths.state)?),
             routes: Arc::new(NoRoutes),
             hosts: args.allow_host.clone(),
             origins: args.allow_origin.clone(),
@@ -141,6 +150,14 @@ fn serve_http(
         };
         HttpEdge::serve(gateway.clone(), listener, settings)
     };
+    for server in gateway.host().servers().iter() {
+        let name = server.config.name.as_str();
+        if RESERVED_NAMES.contains(&name) {
+            output::notice(&format!(
+                "server \"{name}\" has no path of its own: /mcp/{name} is reserved; rename it in its file"
+            ));
+        }
+    }
     let edge = serve()
         .map_err(|error| Failure::new(Code::Usage, format!("HTTP cannot be served: {error}")))?;
     output::line_on_stderr(&format!("listening on http://{}/mcp", edge.address()));
@@ -149,7 +166,7 @@ fn serve_http(
 
 /// Reloads on SIGHUP, until the gateway closes or is idle.
 async fn run_until_closed(
-    mut closing: watch::Receiver<bool>,
+    mut closing: Receiver<bool>,
     hang_up: &Notify,
     commands: &GatewayCommands,
     is_idle: impl Future<Output = ()>,
@@ -168,7 +185,7 @@ async fn run_until_closed(
 }
 
 /// Waits until no client was connected for a while.
-async fn until_idle(clients: Option<watch::Receiver<usize>>) {
+async fn until_idle(clients: Option<Receiver<usize>>) {
     let Some(mut clients) = clients else {
         return std::future::pending().await;
     };

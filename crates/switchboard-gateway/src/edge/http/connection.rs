@@ -114,6 +114,10 @@ async fn respond(
     }
 }
 
+/// Names that mean something else after `/mcp/`: servers that have them are offered under `/mcp`
+/// only.
+pub const RESERVED_NAMES: [&str; 1] = ["server-card"];
+
 /// The transports of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transport {
@@ -240,6 +244,9 @@ impl HttpState {
     fn selection(&self, name: &str) -> Option<ServerSelection> {
         if name.is_empty() {
             return Some(self.selection.clone());
+        }
+        if RESERVED_NAMES.contains(&name) {
+            return None;
         }
         let server = self.gateway.host().server(name)?;
         let name: ServerName = server.config.name.clone();

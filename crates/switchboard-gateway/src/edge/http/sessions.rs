@@ -127,13 +127,15 @@ impl HttpState {
     pub(super) fn open_session(&self, session: &Arc<HttpSession>) -> String {
         self.sessions.add(session.clone());
         let content = SealedContent {
-            replica: self.cluster.replica(),
+            replica: self.gateway.cluster().replica(),
             expires: SystemTime::now() + MAX_SESSION_AGE,
             digest: [0; 32],
             payload: session.number.to_le_bytes().to_vec(),
         };
         let principal = session.principal.as_str();
-        self.cluster.seal(SealKind::Session, principal, &content)
+        self.gateway
+            .cluster()
+            .seal(SealKind::Session, principal, &content)
     }
 
     /// The session of an id, if it is this client's and for the same servers.
@@ -144,11 +146,12 @@ impl HttpState {
         selection: Option<&ServerSelection>,
     ) -> Option<Arc<HttpSession>> {
         let opened = self
-            .cluster
+            .gateway
+            .cluster()
             .open_sealed(SealKind::Session, principal.as_str(), id)
             .ok()?;
         // Another replica's session lives there; this process was never asked to reach it.
-        if opened.content.replica != self.cluster.replica() {
+        if opened.content.replica != self.gateway.cluster().replica() {
             return None;
         }
         let number = u64::from_le_bytes(opened.content.payload.try_into().ok()?);

@@ -1,0 +1,144 @@
+//! `attach`: a client on standard streams, through the socket, to a gateway that is started if none
+//! runs; and `reload`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::client::{Gateway, initialize, request};
+use super::support::Home;
+
+/// A client that `attach` serves.
+struct Attached {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Attached {
+    fn start(home: &Home, client: &str) -> Self {
+        let mut command = home.command(&["attach", "--as", client]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn send(&mut self, message: &str) {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
+    }
+
+    fn next(&mut self) -> Value {
+        let line = self.lines.next().expect("it is connected").unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Closes its end; returns the exit code.
+    fn end(mut self) -> Option<i32> {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// The socket of the gateway in this home.
+fn socket(home: &Home) -> std::path::PathBuf {
+    let folder = home.path("state/switchboard/run");
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let mut sockets = files.filter(|path| path.extension().is_some_and(|end| end == "sock"));
+    sockets.next().unwrap()
+}
+
+/// The process that listens on it.
+fn gateway_pid(home: &Home) -> Pid {
+    let stream = UnixStream::connect(socket(home)).unwrap();
+    Pid::from_raw(getsockopt(&stream.as_fd(), PeerCredentials).unwrap().pid())
+}
+
+#[test]
+fn attach_starts_one_gateway_for_clients_that_come_at_once() {
+    let home = Home::with_demo("[permissions]\nallow = [\"*\"]\n");
+    let mut clients: Vec<_> = (0..4).map(|_| Attached::start(&home, "codex")).collect();
+    for client in &mut clients {
+        client.send(&initialize("2025-11-25"));
+        assert_eq!(client.next()["result"]["serverInfo"]["name"], "switchboard");
+    }
+    let mode = std::fs::metadata(socket(&home))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // It outlives its clients: the next one meets the same process.
+    let pid = gateway_pid(&home);
+    for client in clients {
+        assert_eq!(client.end(), Some(0));
+    }
+    let mut next = Attached::start(&home, "gemini");
+    next.send(&request(1, "ping", json!({})));
+    assert_eq!(
+        next.next(),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}})
+    );
+    assert_eq!(gateway_pid(&home), pid);
+    // When the gateway ends, so does attach, and the socket is gone.
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert!(next.lines.next().is_none());
+    assert_eq!(next.end(), Some(0));
+    let folder = home.path("state/switchboard/run");
+    let left = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let left: Vec<_> = left
+        .filter(|path| path.extension().is_some_and(|end| end == "sock"))
+        .collect();
+    assert_eq!(left, Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn attach_and_http_reach_the_same_gateway_and_a_broken_file_changes_nothing() {
+    let gateway = Gateway::start();
+    let home = &gateway.home;
+    assert_eq!(gateway_pid(home).as_raw(), gateway.pid());
+    let mut client = Attached::start(home, "codex");
+    client.send(&initialize("2025-11-25"));
+    client.next();
+    let unchanged = home.run(&["reload"]);
+    assert_eq!(
+        (unchanged.code, unchanged.stdout.as_str()),
+        (Some(0), "nothing has changed\n")
+    );
+    let broken = home.path("config/switchboard/switchboard.toml");
+    let before = std::fs::read_to_string(&broken).unwrap();
+    std::fs::write(&broken, "[servers").unwrap();
+    let refused = home.run(&["reload"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    std::fs::write(&broken, before).unwrap();
+    client.send(&request(2, "ping", json!({})));
+    assert_eq!(client.next()["id"], 2);
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn a_failure_to_start_is_said() {
+    let home = Home::new();
+    home.user_file("[servers");
+    let failed = home.run(&["attach"]);
+    assert_eq!(
+        (failed.code, failed.stdout.as_str()),
+        (Some(3), ""),
+        "{failed:?}"
+    );
+    assert!(
+        failed.stderr.contains("the gateway did not start"),
+        "{failed:?}"
+    );
+    let none = home.run(&["reload"]);
+    assert_eq!(none.code, Some(3), "{none:?}");
+}
