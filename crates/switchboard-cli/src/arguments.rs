@@ -11,7 +11,7 @@ use switchboard::config::Dialect;
 
 use crate::command::approvals::ApprovalsArgs;
 use crate::command::{
-    attach, call, complete, completions, doctor, edit, import, install, login, logout, logs,
+    attach, call, chat, complete, completions, doctor, edit, import, install, login, logout, logs,
     permissions, prompt, prompts, read, replay, resources, run, serve, status, token, tools, trust,
     watch, why,
 };
@@ -32,6 +32,7 @@ Examples:
   switchboard                                   the state of every configured server
   switchboard tools                             list their tools
   switchboard call git/git_status repo_path=.   call one tool; starts only that server
+  switchboard chat                              talk to a model that has these tools
   switchboard run -p 'Which tests fail?'         ask a model that has these tools
   switchboard doctor                            start each server and report problems
 
@@ -85,6 +86,8 @@ pub(crate) enum Command {
     Tools(tools::ToolsArgs),
     /// Call a tool, after the permission check
     Call(call::CallArgs),
+    /// Talk to a model that has the tools of all servers, with `/mcp` and approval in one place
+    Chat(chat::ChatArgs),
     /// Send one request to a model with the tools of all servers, and print its answer
     Run(run::RunArgs),
     /// Build each request of a recorded session again, and report what differs

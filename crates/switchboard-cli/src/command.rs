@@ -20,6 +20,7 @@ use crate::{coerce, hints, output, progress};
 pub(crate) mod approvals;
 pub(crate) mod attach;
 pub(crate) mod call;
+pub(crate) mod chat;
 pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod demo;

@@ -82,7 +82,8 @@ impl Failure {
         }
     }
 
-    fn as_line(&self) -> String {
+    /// The sentence with its hint.
+    pub(crate) fn as_line(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{}; {hint}", self.message),
             None => self.message.clone(),

@@ -89,6 +89,45 @@ pub(crate) async fn run_service(
     ended_by_signal.map_or(outcome, |code| Err(ended_by(code)))
 }
 
+/// The same for a conversation, where Ctrl-C ends a turn and not the run: see [`Interrupts`].
+pub(crate) async fn run_conversation(
+    host: &Host,
+    work: impl Future<Output = Result<u8, Failure>>,
+) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let outcome = tokio::select! {
+        outcome = work => outcome,
+        code = signals.next_ending() => Err(ended_by(code)),
+    };
+    progress::clear();
+    // Only what comes from now on: a Ctrl-C that ended a turn was for that turn.
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        () = host.stop() => outcome,
+        code = signals.next() => {
+            host.finish_renewals(REFRESH_GRACE).await;
+            exit_now(code)
+        }
+    }
+}
+
+/// Ctrl-C as a conversation gets it: the signal, and the key during a dialog.
+pub(crate) struct Interrupts(Signal);
+
+impl Interrupts {
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        Ok(Self(listen(SignalKind::interrupt())?))
+    }
+
+    /// The next Ctrl-C. Cancel-safe.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            () = CTRL_C_PRESSED.notified() => {}
+        }
+    }
+}
+
 /// Runs work that needs no host until it ends or a signal arrives.
 pub(crate) async fn run_until_signal<T>(
     work: impl Future<Output = Result<T, Failure>>,
@@ -110,14 +149,6 @@ struct Signals {
 
 impl Signals {
     fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::new(
-                    Code::Usage,
-                    format!("cannot install signal handlers: {error}"),
-                )
-            })
-        };
         Ok(Self {
             hangup: if ignores_hangup() {
                 None
@@ -139,6 +170,24 @@ impl Signals {
             Some(_) = recv(self.hangup.as_mut()) => Code::HungUp,
         }
     }
+
+    /// The same without Ctrl-C.
+    async fn next_ending(&mut self) -> Code {
+        tokio::select! {
+            _ = self.terminate.recv() => Code::Terminated,
+            _ = self.quit.recv() => Code::Quit,
+            Some(_) = recv(self.hangup.as_mut()) => Code::HungUp,
+        }
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| {
+        Failure::new(
+            Code::Usage,
+            format!("cannot install signal handlers: {error}"),
+        )
+    })
 }
 
 async fn recv(signal: Option<&mut Signal>) -> Option<()> {

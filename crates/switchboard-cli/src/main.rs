@@ -81,6 +81,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Status(args) => command::status::run(&options, &args),
         Command::Tools(args) => command::tools::run(&options, &args),
         Command::Call(args) => command::call::run(&options, &args),
+        Command::Chat(args) => command::chat::run(&options, &args),
         Command::Run(args) => command::run::run(&options, &args),
         Command::Replay(args) => command::replay::run(&options, &args),
         Command::Serve(args) => command::serve::run(&options, &args),

@@ -57,6 +57,18 @@ pub(crate) fn print_model_text(text: &str) -> Result<(), Failure> {
     )
 }
 
+/// Prints a piece of a model's text as it comes: as it is, but escaped on a terminal.
+pub(crate) fn print_piece(text: &str) {
+    let mut stdout = io::stdout();
+    let escaped = stdout
+        .is_terminal()
+        .then(|| Untrusted::new(text).for_terminal().to_string());
+    // A closed pipe is found when the input ends.
+    let _ = stdout
+        .write_all(escaped.as_deref().unwrap_or(text).as_bytes())
+        .and_then(|()| stdout.flush());
+}
+
 /// Prints one JSON document and a newline, byte for byte; on a terminal, control and hidden
 /// characters become escapes of the same value.
 pub(crate) fn print_json(document: &str) -> Result<(), Failure> {
@@ -198,6 +210,15 @@ pub(crate) fn line_on_stderr(line: &str) {
         Cow::Borrowed(line)
     };
     let _ = writeln!(anstream::stderr().lock(), "{line}");
+}
+
+/// A line as stderr gets it: without colours where they are not wanted.
+pub(crate) fn styled_for_stderr(line: &str) -> String {
+    let line = isolate_right_to_left(line);
+    match anstream::AutoStream::choice(&io::stderr()) {
+        anstream::ColorChoice::Never => anstream::adapter::strip_str(&line).to_string(),
+        _ => line.into_owned(),
+    }
 }
 
 /// Prints several lines on stderr, with the spinner hidden.

@@ -2,6 +2,7 @@
 //! screen.
 
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,10 @@ struct Spinner {
     is_paused: bool,
     /// Lines to print after the question.
     waiting_lines: Vec<String>,
+    /// What is being typed during the activity.
+    typed: String,
+    /// Gets the lines in place of stderr while a line editor has the terminal.
+    line_editor: Option<SyncSender<String>>,
 }
 
 static SPINNER: Mutex<Spinner> = Mutex::new(Spinner {
@@ -41,6 +46,8 @@ static SPINNER: Mutex<Spinner> = Mutex::new(Spinner {
     animated: false,
     is_paused: false,
     waiting_lines: Vec::new(),
+    typed: String::new(),
+    line_editor: None,
 });
 
 /// Shows the current activity, if stderr is a terminal.
@@ -48,6 +55,20 @@ pub(crate) fn show(message: String) {
     let mut spinner = spinner();
     spinner.message = Some(message);
     spinner.draw();
+}
+
+/// Shows what is being typed beside the current activity.
+pub(crate) fn show_typed(text: &str) {
+    let mut spinner = spinner();
+    text.clone_into(&mut spinner.typed);
+    spinner.draw();
+}
+
+/// While a line editor has the terminal, it prints the lines: above what is being typed.
+pub(crate) fn set_line_editor(lines: Option<SyncSender<String>>) {
+    let mut spinner = spinner();
+    spinner.erase();
+    spinner.line_editor = lines;
 }
 
 /// Removes the spinner.
@@ -69,7 +90,17 @@ impl Spinner {
         // Leaves room for the `^C` that a terminal echoes: wrapped to the next line, the spinner
         // could not be erased.
         let columns = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
-        let message = table::cut(message, columns.saturating_sub(6).max(10));
+        let message = match self.typed.is_empty() {
+            true => message.clone(),
+            // The end of what is typed is what changes.
+            false => {
+                let start = self.typed.char_indices().rev().nth(columns / 2);
+                let end = &self.typed[start.map_or(0, |(at, _)| at)..];
+                let left = columns.saturating_sub(table::width(end) + 10);
+                format!("{} > {end}", table::cut(message, left))
+            }
+        };
+        let message = table::cut(&message, columns.saturating_sub(6).max(10));
         let message = crate::output::isolate_right_to_left(&message);
         let _ = write!(
             std::io::stderr(),
@@ -150,6 +181,11 @@ pub(crate) fn print_line(line: String) {
     let mut spinner = spinner();
     if spinner.is_paused {
         spinner.waiting_lines.push(line);
+        return;
+    }
+    if let Some(editor) = &spinner.line_editor {
+        // A full queue loses the line: the editor prints what came before it first.
+        let _ = editor.try_send(crate::output::styled_for_stderr(&line));
         return;
     }
     spinner.erase();

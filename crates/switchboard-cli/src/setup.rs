@@ -56,6 +56,8 @@ pub(crate) enum OutputScope {
     ServerStates,
     /// All findings, notices included.
     AllFindings,
+    /// A conversation, which shows states on request and treats Ctrl-C itself.
+    Conversation,
 }
 
 impl Setup {
@@ -128,6 +130,11 @@ impl Setup {
     /// Removes every value that must not be logged.
     pub(crate) fn redactor(&self) -> Redactor {
         Redactor::new(self.secrets())
+    }
+
+    /// A conversation's model answers what servers ask it.
+    pub(crate) fn answers_sampling(&mut self) {
+        self.offers.sampling = true;
     }
 
     /// Every value that must not be logged: as written, and as expanded if the entry is trusted.
@@ -254,6 +261,9 @@ impl Setup {
             let work = work(&host, &paths);
             match scope {
                 OutputScope::AllFindings => interrupt::run_with_host(&host, work).await,
+                OutputScope::Conversation => {
+                    interrupt::run_conversation(&host, notices::with_notices(&host, work)).await
+                }
                 _ => interrupt::run_with_host(&host, notices::with_notices(&host, work)).await,
             }
         })
@@ -333,7 +343,10 @@ impl Setup {
     /// Prints a notice if nothing is configured or a server is not trusted, unless the command's
     /// own output shows it.
     fn print_startup_notices(&self, only: Option<&[ServerName]>) {
-        let covers_states = self.scope != OutputScope::Result;
+        let covers_states = matches!(
+            self.scope,
+            OutputScope::ServerStates | OutputScope::AllFindings
+        );
         if self.config.servers.is_empty() {
             // The agent's own tools need no server.
             if !covers_states && self.workspace.is_empty() {

@@ -28,11 +28,16 @@ mod keys;
 pub(crate) mod login;
 /// The terminal device.
 pub(crate) mod tty;
+/// What is typed while the program is busy.
+mod typing;
 /// The prompt before a page is opened in the browser.
 mod url;
 
-use frame::{Dialog, Key};
+use frame::Dialog;
 use tty::{Screen, Tty};
+
+pub(crate) use frame::Key;
+pub(crate) use typing::Typing;
 
 /// The person who started this program.
 pub(crate) fn caller() -> Arc<dyn Caller> {
@@ -44,6 +49,16 @@ pub(crate) fn caller_with_log(level: Option<LogLevel>) -> Arc<dyn Caller> {
     Arc::new(TerminalCaller {
         prompt_lock: Mutex::new(()),
         level,
+        asks_for_reason: false,
+    })
+}
+
+/// The person in a conversation: a model reads why a call was not approved.
+pub(crate) fn conversation_caller() -> Arc<dyn Caller> {
+    Arc::new(TerminalCaller {
+        prompt_lock: Mutex::new(()),
+        level: None,
+        asks_for_reason: true,
     })
 }
 
@@ -52,6 +67,8 @@ struct TerminalCaller {
     prompt_lock: Mutex<()>,
     /// The least level of log messages to print.
     level: Option<LogLevel>,
+    /// A no may have a reason.
+    asks_for_reason: bool,
 }
 
 impl Caller for TerminalCaller {
@@ -74,7 +91,8 @@ impl Caller for TerminalCaller {
             let Some(terminal) = Tty::open() else {
                 return Approval::Unavailable;
             };
-            run_dialog(terminal, &mut approve::ApprovalDialog::new(request))
+            let mut dialog = approve::ApprovalDialog::new(request, self.asks_for_reason);
+            run_dialog(terminal, &mut dialog)
                 .await
                 .unwrap_or(Approval::Unavailable)
         })

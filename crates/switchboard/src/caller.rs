@@ -109,6 +109,13 @@ pub trait Caller: Send + Sync {
         Offers::default()
     }
 
+    /// Why this caller makes no call of this tool, whatever the gate decides; `None` leaves it to
+    /// the gate. Asked before each call: it must not block.
+    fn refuses(&self, tool: &Tool) -> Option<String> {
+        let _ = tool;
+        None
+    }
+
     /// May this call run? Dropping the future withdraws the question.
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval>;
 
@@ -183,6 +190,10 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
 
     fn offers(&self) -> Offers {
         (**self).offers()
+    }
+
+    fn refuses(&self, tool: &Tool) -> Option<String> {
+        (**self).refuses(tool)
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {

@@ -43,6 +43,7 @@ pub use server::Server;
 
 mod builder;
 mod open;
+mod permissions;
 mod remember;
 mod roster;
 mod server;

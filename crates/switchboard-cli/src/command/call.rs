@@ -232,7 +232,7 @@ fn read_arguments(given: &str) -> Result<RawJson, Failure> {
     })
 }
 
-fn build_arguments(
+pub(super) fn build_arguments(
     tool: &Tool,
     base: Option<&RawJson>,
     pairs: &[Pair],
@@ -372,7 +372,7 @@ async fn start_candidates(host: &Host, name: &str, limit: WaitLimit) {
 
 /// Prints the result whatever else fails, because the tool has run. With `isError`, the text still
 /// goes to stdout, and stderr says that it failed.
-fn print_outcome(
+pub(super) fn print_outcome(
     tool: &Tool,
     result: &CallResult,
     json: bool,

@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options, args: &LoginArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn sentence(outcome: &LoggedIn) -> String {
+pub(super) fn sentence(outcome: &LoggedIn) -> String {
     let LoggedIn {
         server,
         issuer,

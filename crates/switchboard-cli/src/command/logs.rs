@@ -26,6 +26,13 @@ pub(crate) struct LogsArgs {
     lines: usize,
 }
 
+impl LogsArgs {
+    /// The end of one server's log, or of each.
+    pub(crate) fn of(server: Option<String>) -> Self {
+        Self { server, lines: 50 }
+    }
+}
+
 pub(crate) fn run(options: &Options, args: &LogsArgs) -> Result<u8, Failure> {
     let paths = Paths::find()?;
     let servers = servers_with_logs(&paths.logs(), args.server.as_deref())?;

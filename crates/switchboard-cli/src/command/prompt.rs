@@ -98,7 +98,7 @@ fn server_with_prompt(
 }
 
 /// `role:` and the text of each message.
-fn messages(result: &RawJson) -> Result<Untrusted, Failure> {
+pub(super) fn messages(result: &RawJson) -> Result<Untrusted, Failure> {
     let value = result.to_value().map_err(|error| {
         Failure::new(
             Code::Answered,

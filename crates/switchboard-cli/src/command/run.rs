@@ -235,7 +235,7 @@ fn show_progress(event: &AgentEvent) {
 }
 
 /// What was done about a tool that the vendor refused, with the vendor's words.
-fn describe_treatment(treatment: &ToolTreatment) -> String {
+pub(super) fn describe_treatment(treatment: &ToolTreatment) -> String {
     match treatment {
         ToolTreatment::Loosened { words } => format!("its schema was simplified: {words}"),
         ToolTreatment::Withheld { words } => format!("it is not offered: {words}"),

@@ -207,7 +207,12 @@ fn as_json(tool: &Tool) -> String {
 }
 
 /// A pipe gets a line per tool: name, server, description. A terminal gets a heading per server.
-fn text(catalog: &Catalog, server: Option<&str>, schema: bool, columns: Option<usize>) -> String {
+pub(super) fn text(
+    catalog: &Catalog,
+    server: Option<&str>,
+    schema: bool,
+    columns: Option<usize>,
+) -> String {
     let tools: Vec<_> = catalog
         .tools()
         .iter()
@@ -327,7 +332,7 @@ fn first_line(text: &str) -> String {
     escaped(text.trim().lines().next().unwrap_or_default().trim_end())
 }
 
-fn indented_schema(schema: &switchboard::wire::RawJson) -> String {
+pub(super) fn indented_schema(schema: &switchboard::wire::RawJson) -> String {
     // Line breaks inside JSON strings are escaped, so each line is one of ours.
     pretty_json(schema.as_str(), None)
         .lines()

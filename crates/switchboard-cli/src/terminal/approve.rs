@@ -18,10 +18,14 @@ const FACT_CHARACTERS: usize = 240;
 /// The column where the value of a fact begins.
 const FACT_INDENT: usize = 11;
 
+/// A longer reason is cut: a model reads it.
+const MAX_REASON_BYTES: usize = 1000;
+
 /// What each answer does.
 const ONCE: &str = "[o] once: this call only";
 const ONCE_EACH_TIME: &str = "[o] once: this call only (a rule asks each time)";
 const NO: &str = "[n] no: the call is not made";
+const WHY: &str = "[w] no, and tell the model why";
 /// The choices of the Gemini document, in its words; there an answer counts for this run only.
 const PROCEED: &str = "[o] Proceed once: this call only";
 const CANCEL: &str = "[n] Cancel: the call is not made";
@@ -33,6 +37,10 @@ pub(super) struct ApprovalDialog<'a> {
     offset: usize,
     /// Values are shown in full.
     whole: bool,
+    /// A no may have a reason, which a model reads.
+    asks_for_reason: bool,
+    /// The reason so far.
+    reason: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +48,8 @@ enum Stage {
     Choose,
     /// *Always* was chosen; asks how long to remember it.
     Keep(Always),
+    /// *No* was chosen; asks why.
+    Reason,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +59,14 @@ enum Always {
 }
 
 impl<'a> ApprovalDialog<'a> {
-    pub(super) fn new(request: &'a ApprovalRequest) -> Self {
+    pub(super) fn new(request: &'a ApprovalRequest, asks_for_reason: bool) -> Self {
         Self {
             request,
             stage: Stage::Choose,
             offset: 0,
             whole: false,
+            asks_for_reason,
+            reason: String::new(),
         }
     }
 
@@ -73,6 +85,7 @@ impl<'a> ApprovalDialog<'a> {
             Key::Char('s') if always && !self.is_sampling() => {
                 self.stage = Stage::Keep(Always::Server)
             }
+            Key::Char('w') if self.asks_for_reason => self.stage = Stage::Reason,
             Key::Char('n' | 'q') | Key::Enter | Key::Esc | Key::Ctrl('d') => {
                 return Some(Approval::No { reason: None });
             }
@@ -100,6 +113,22 @@ impl<'a> ApprovalDialog<'a> {
             Always::Tool => Approval::AlwaysTool(keep),
             Always::Server => Approval::AlwaysServer(keep),
         })
+    }
+
+    fn write_reason(&mut self, key: Key) -> Option<Approval> {
+        match key {
+            Key::Enter if self.reason.trim().is_empty() => {
+                return Some(Approval::No { reason: None });
+            }
+            Key::Enter => return Some(Approval::no(self.reason.trim())),
+            Key::Esc => self.stage = Stage::Choose,
+            Key::Backspace => drop(self.reason.pop()),
+            Key::Char(character) if self.reason.len() < MAX_REASON_BYTES => {
+                self.reason.push(character);
+            }
+            _ => {}
+        }
+        None
     }
 
     fn scroll(&mut self, key: Key, size: Size) {
@@ -251,6 +280,11 @@ impl<'a> ApprovalDialog<'a> {
                     FAINT,
                 )
             }
+            Stage::Reason => own_lines(
+                &format!("Why not? The model reads it: {}▏", safe(&self.reason)),
+                columns,
+                CHOSEN,
+            ),
             Stage::Keep(_) if self.is_sampling() => own_lines(
                 "Remember yes for every prompt of this server to your model:",
                 columns,
@@ -267,9 +301,11 @@ impl<'a> ApprovalDialog<'a> {
                 CHOSEN,
             ),
         };
+        let reason = (self.stage == Stage::Choose && self.asks_for_reason).then_some(&WHY);
         let choices = self
             .choices()
             .iter()
+            .chain(reason)
             .flat_map(|choice| own_lines(choice, columns, KEYS));
         question.into_iter().chain(choices).collect()
     }
@@ -277,6 +313,7 @@ impl<'a> ApprovalDialog<'a> {
     /// The answers and what each does.
     fn choices(&self) -> &'static [&'static str] {
         match (self.stage, self.request.once_only) {
+            (Stage::Reason, _) => &["[Enter] no: the call is not made", "[Esc] back"],
             (Stage::Keep(_), _) => &[
                 "[r] for this run: until this program ends",
                 "[g] for good: until it changes, or `switchboard permissions revoke`",
@@ -325,6 +362,7 @@ impl Dialog for ApprovalDialog<'_> {
         match self.stage {
             Stage::Choose => self.choose(key, size),
             Stage::Keep(always) => self.keep(always, key),
+            Stage::Reason => self.write_reason(key),
         }
     }
 

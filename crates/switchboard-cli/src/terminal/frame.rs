@@ -12,7 +12,7 @@ const BAR: &str = "│ ";
 
 /// A key press.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(crate) enum Key {
     Char(char),
     Enter,
     Esc,

@@ -69,7 +69,7 @@ fn string_length(text: &str) -> usize {
 
 /// The same JSON with visible characters instead of `\uXXXX`, so that no word is hidden from the
 /// person who decides. Quotes, backslashes and control characters stay escapes.
-pub(super) fn readable(text: &str) -> String {
+pub(crate) fn readable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{FlushArg, SetArg, Termios, cfmakeraw, tcflush, tcgetattr, tcsetattr};
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::frame::{Key, ScreenLine, Size, fold_to_width};
 use super::keys::Decoder;
+use super::typing::{self, PausedTyping};
 use crate::output::isolate_right_to_left;
 
 /// The terminal and its settings before a dialog changed them.
@@ -20,8 +22,14 @@ static SAVED_TERMINAL: Mutex<Option<(Arc<File>, Termios)>> = Mutex::new(None);
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// Restores the terminal, if a dialog changed it.
+/// Restores the terminal, if a dialog or a line editor changed it.
 pub(crate) fn restore() {
+    super::typing::restore();
+    let _ = crossterm::terminal::disable_raw_mode();
+    restore_after_dialog();
+}
+
+fn restore_after_dialog() {
     let before = SAVED_TERMINAL
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -32,10 +40,19 @@ pub(crate) fn restore() {
     }
 }
 
+/// The terminal of this process, if it has one.
+pub(super) fn open_device() -> Option<Arc<File>> {
+    let mut options = File::options();
+    let device = options.read(true).write(true).open("/dev/tty").ok()?;
+    device.is_terminal().then(|| Arc::new(device))
+}
+
 /// A terminal with a person at it.
 #[derive(Debug)]
 pub(crate) struct Tty {
     device: Arc<File>,
+    /// What is typed is for the question, not for the line that is typed ahead.
+    typing: PausedTyping,
 }
 
 impl Tty {
@@ -44,13 +61,9 @@ impl Tty {
         if !io::stderr().is_terminal() {
             return None;
         }
-        let device = File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/tty")
-            .ok()?;
-        device.is_terminal().then(|| Self {
-            device: Arc::new(device),
+        Some(Self {
+            device: open_device()?,
+            typing: typing::pause(),
         })
     }
 
@@ -130,12 +143,14 @@ pub(super) struct Screen {
     device: Arc<File>,
     input: Input,
     decoder: Decoder,
+    /// Dropped last, when the terminal is as it was.
+    _typing: PausedTyping,
 }
 
 impl Screen {
     /// Switches the terminal to raw mode and the alternate screen.
     pub(super) fn enter(terminal: Tty) -> io::Result<Self> {
-        let device = terminal.device;
+        let Tty { device, typing } = terminal;
         let before = tcgetattr(&device)?;
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
@@ -147,6 +162,7 @@ impl Screen {
             device,
             input,
             decoder: Decoder::default(),
+            _typing: typing,
         };
         // Discards what was typed before the dialog.
         tcsetattr(&screen.device, SetArg::TCSAFLUSH, &raw)?;
@@ -205,33 +221,66 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        restore();
+        restore_after_dialog();
     }
 }
 
 /// A thread that reads the terminal until this is dropped.
 struct Input {
-    /// What was typed; an empty chunk is the end of input.
+    /// What was typed; an empty chunk is the end of input. Dropped first, so that the thread does
+    /// not wait for room in it.
     chunks: mpsc::Receiver<Vec<u8>>,
-    /// Closing it ends the thread.
-    _stop: OwnedFd,
+    _reader: TtyReader,
 }
 
 impl Input {
     fn start(device: Arc<File>) -> io::Result<Self> {
-        let (stopped, stop) = nix::unistd::pipe()?;
         let (sender, chunks) = mpsc::channel(16);
-        std::thread::Builder::new()
-            .name("terminal".into())
-            .spawn(move || read(&device, &stopped, &sender))?;
+        let deliver = move |chunk: &[u8]| sender.blocking_send(chunk.to_vec()).is_ok();
+        let reader = TtyReader::start(device, deliver)?;
         Ok(Self {
             chunks,
-            _stop: stop,
+            _reader: reader,
         })
     }
 }
 
-fn read(device: &File, stopped: &OwnedFd, sender: &mpsc::Sender<Vec<u8>>) {
+/// The thread itself. Dropping this ends it and waits for it, so that no two read the terminal.
+#[derive(Debug)]
+pub(super) struct TtyReader {
+    /// Closing it ends the thread.
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TtyReader {
+    /// Gives what is typed to `deliver` until that returns false or the input ends, which is an
+    /// empty chunk. `deliver` must return once this is about to be dropped.
+    pub(super) fn start(
+        device: Arc<File>,
+        deliver: impl FnMut(&[u8]) -> bool + Send + 'static,
+    ) -> io::Result<Self> {
+        let (stopped, stop) = nix::unistd::pipe()?;
+        let thread = std::thread::Builder::new()
+            .name("terminal".into())
+            .spawn(move || read(&device, &stopped, deliver))?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for TtyReader {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read(device: &File, stopped: &OwnedFd, mut deliver: impl FnMut(&[u8]) -> bool) {
     let mut buffer = [0; 1024];
     loop {
         let mut watched = [
@@ -247,7 +296,7 @@ fn read(device: &File, stopped: &OwnedFd, sender: &mpsc::Sender<Vec<u8>>) {
             return;
         }
         let length = (&*device).read(&mut buffer).unwrap_or(0);
-        if sender.blocking_send(buffer[..length].to_vec()).is_err() || length == 0 {
+        if !deliver(&buffer[..length]) || length == 0 {
             return;
         }
     }

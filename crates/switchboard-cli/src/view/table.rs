@@ -56,6 +56,11 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// How many columns a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
 /// At most `width` columns, with an ellipsis if something was cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {

@@ -167,7 +167,7 @@ impl Ran {
 pub struct Terminal {
     seen: Arc<(Mutex<Seen>, Condvar)>,
     master: Box<dyn MasterPty + Send>,
-    keyboard: Box<dyn Write + Send>,
+    keyboard: Arc<Mutex<Box<dyn Write + Send>>>,
     child: Box<dyn Child + Send + Sync>,
 }
 
@@ -196,14 +196,14 @@ impl Terminal {
         };
         let seen = Arc::new((Mutex::new(seen), Condvar::new()));
         let mut reader = pair.master.try_clone_reader().unwrap();
-        let shared = seen.clone();
+        let keyboard = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
+        let (shared, answers) = (seen.clone(), keyboard.clone());
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             loop {
                 let length = reader.read(&mut buffer).unwrap_or(0);
                 let mut now = shared.0.lock().unwrap();
-                now.screen.process(&buffer[..length]);
-                now.bytes.extend_from_slice(&buffer[..length]);
+                process(&mut now, &buffer[..length], &answers);
                 now.ended = length == 0;
                 shared.1.notify_all();
                 if length == 0 {
@@ -213,7 +213,7 @@ impl Terminal {
         });
         Self {
             seen,
-            keyboard: pair.master.take_writer().unwrap(),
+            keyboard,
             master: pair.master,
             child,
         }
@@ -248,7 +248,8 @@ impl Terminal {
         }
     }
 
-    fn wait(&self, what: &str, done: impl Fn(&str) -> bool) -> String {
+    /// Waits until the screen is as it should be.
+    pub fn wait(&self, what: &str, done: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + PATIENCE;
         let mut seen = self.seen.0.lock().unwrap();
         loop {
@@ -272,8 +273,9 @@ impl Terminal {
 
     /// Types.
     pub fn send(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
-        self.keyboard.flush().unwrap();
+        let mut keyboard = self.keyboard.lock().unwrap();
+        keyboard.write_all(keys.as_bytes()).unwrap();
+        keyboard.flush().unwrap();
     }
 
     pub fn resize(&self, rows: u16, cols: u16) {
@@ -317,6 +319,25 @@ impl Terminal {
             screen: screen.contents(),
             restored: !screen.alternate_screen() && !screen.hide_cursor(),
             bytes: seen.bytes.clone(),
+        }
+    }
+}
+
+/// Shows the bytes, and answers where the cursor is when the program asks for it, as a terminal
+/// does.
+fn process(seen: &mut Seen, bytes: &[u8], answers: &Mutex<Box<dyn Write + Send>>) {
+    const WHERE: &[u8] = b"\x1b[6n";
+    for byte in bytes {
+        seen.screen.process(&[*byte]);
+        seen.bytes.push(*byte);
+        if seen.bytes.ends_with(WHERE) {
+            let (row, column) = seen.screen.screen().cursor_position();
+            let answer = format!("\x1b[{};{}R", row + 1, column + 1);
+            answers
+                .lock()
+                .unwrap()
+                .write_all(answer.as_bytes())
+                .unwrap();
         }
     }
 }

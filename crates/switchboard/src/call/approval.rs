@@ -40,6 +40,10 @@ impl HostState {
             reason,
             hint,
         };
+        if let Some(reason) = caller.refuses(tool) {
+            let reason = Some(reason);
+            return Err(denied((DenialReason::Caller { reason }, None)));
+        }
         let request = match decision.permit(tool, &call.arguments, caller) {
             Ok(permit) => {
                 self.show_change(tool, caller);
@@ -78,7 +82,7 @@ impl HostState {
     }
 
     /// What rules and remembered answers say.
-    pub(super) fn decide(&self, tool: &Tool, caller: &CallerId, pre_approved: bool) -> Decision {
+    pub(crate) fn decide(&self, tool: &Tool, caller: &CallerId, pre_approved: bool) -> Decision {
         let grants = sync::read(&self.grants);
         let request = DecisionRequest {
             tool,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub struct Grant {
     pub definition: DefinitionHash,
     /// The definition's text then, for the diff when it changes.
     pub pinned: String,
+    /// When it was given, in seconds since 1970.
+    pub since: Option<u64>,
 }
 
 /// A grant as it is stored.
@@ -37,17 +40,21 @@ struct Stored {
     launch: String,
     definition: String,
     pinned: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<u64>,
 }
 
 impl Grant {
     /// A yes for a tool as it is now.
     fn of(tool: &Tool) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
             id: tool.id.clone(),
             file: tool.server.source.file.clone(),
             launch: tool.launch,
             definition: tool.definition.hash,
             pinned: tool.definition.text(),
+            since: Some(now.map_or(0, |now| now.as_secs())),
         }
     }
 
@@ -70,6 +77,7 @@ impl Grant {
             launch: HEXLOWER.encode(&self.launch.0),
             definition: HEXLOWER.encode(&self.definition.0),
             pinned: self.pinned.clone(),
+            since: self.since,
         };
         serde_json::to_string(&stored).expect("texts serialise")
     }
@@ -91,6 +99,7 @@ impl Grant {
             launch: Fingerprint(hash(&stored.launch)?),
             definition: DefinitionHash(hash(&stored.definition)?),
             pinned: stored.pinned,
+            since: stored.since,
         })
     }
 
@@ -226,6 +235,31 @@ impl Grants {
     /// Forgets a yes, whichever file it was given for. True if there was one.
     pub fn remove(&mut self, id: &ToolId) -> bool {
         self.granted.0.remove(id).is_some()
+    }
+
+    /// Forgets what was said about these tools: how many had an answer, and the keys in the store.
+    /// A yes for all of a server ends with the first of its tools.
+    pub(crate) fn revoke(&mut self, tools: &[ToolId]) -> (usize, Vec<String>) {
+        let mut count = 0;
+        let mut keys = Vec::new();
+        for id in tools {
+            let of_tool = self.granted.0.remove(id).unwrap_or_default();
+            let of_server = self.servers.contains_key(&id.server);
+            count += usize::from(of_server || !of_tool.is_empty());
+            keys.extend(of_tool.iter().map(Grant::key));
+        }
+        for id in tools {
+            self.servers.remove(&id.server);
+        }
+        (count, keys)
+    }
+
+    /// When the yes that covers a tool was given.
+    pub(crate) fn since(&self, tool: &Tool) -> Option<u64> {
+        self.granted
+            .get(tool)
+            .filter(|grant| grant.is_of(tool))?
+            .since
     }
 
     /// Remembers the definition of a tool that is seen for the first time; `None` if it is known.

@@ -69,7 +69,7 @@ fn whole(question: &ApprovalDialog<'_>) -> String {
 fn s2_41_each_key_gives_its_answer() {
     let request = request("", "{}");
     let check = |keys: &[Key], expected: Option<Approval>| {
-        let mut question = ApprovalDialog::new(&request);
+        let mut question = ApprovalDialog::new(&request, false);
         let answers: Vec<_> = keys.iter().map(|key| question.press(*key, SIZE)).collect();
         assert_eq!(answers.last().cloned().flatten(), expected, "{keys:?}");
     };
@@ -104,7 +104,7 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
     request.dialect = Dialect::Gemini;
     let check = |key: Key, expected: Approval| {
         assert_eq!(
-            ApprovalDialog::new(&request).press(key, SIZE),
+            ApprovalDialog::new(&request, false).press(key, SIZE),
             Some(expected),
             "{key:?}"
         )
@@ -114,13 +114,13 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
     check(Key::Char('s'), Approval::AlwaysServer(Keep::Run));
     check(Key::Char('n'), Approval::No { reason: None });
     check(Key::Enter, Approval::No { reason: None });
-    let shown = screen(&ApprovalDialog::new(&request));
+    let shown = screen(&ApprovalDialog::new(&request, false));
     let expected = "Cancel\n[o] Proceed once: this call only\n[t] Always allow this tool: for this run, while its\n    definition stays the same\n\
                     [s] Always allow this server: for this run, all its tools\n[n] Cancel: the call is not made";
     assert!(shown.ends_with(expected), "{shown}");
 
     request.once_only = true;
-    let mut question = ApprovalDialog::new(&request);
+    let mut question = ApprovalDialog::new(&request, false);
     assert_eq!(
         (
             question.press(Key::Char('t'), SIZE),
@@ -139,7 +139,7 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
 fn an_ask_rule_hides_always() {
     let mut request = request("", "{}");
     request.once_only = true;
-    let mut question = ApprovalDialog::new(&request);
+    let mut question = ApprovalDialog::new(&request, false);
     assert_eq!(question.press(Key::Char('t'), SIZE), None);
     assert_eq!(question.press(Key::Char('g'), SIZE), None);
     assert!(
@@ -166,11 +166,11 @@ What the server says it does:
 [t] always this tool: while its definition stays the same
 [s] always this server: every tool that it offers now
 [n] no: the call is not made"#;
-    let shown = screen(&ApprovalDialog::new(&request));
+    let shown = screen(&ApprovalDialog::new(&request, false));
     let lines: Vec<_> = shown.lines().map(str::trim_end).collect();
     assert_eq!(lines.join("\n"), expected);
     // Laid out, they stand below instead.
-    let mut question = ApprovalDialog::new(&request);
+    let mut question = ApprovalDialog::new(&request, false);
     question.press(Key::Char('a'), SIZE);
     let pretty_json = screen(&question);
     assert!(
@@ -190,19 +190,19 @@ What the server says it does:
 fn t13_the_name_on_the_wire_is_shown_where_the_exposed_one_differs() {
     let mut request = request("", "{}");
     assert!(
-        !screen(&ApprovalDialog::new(&request)).contains("  tool "),
+        !screen(&ApprovalDialog::new(&request, false)).contains("  tool "),
         "{}",
-        screen(&ApprovalDialog::new(&request))
+        screen(&ApprovalDialog::new(&request, false))
     );
     request.id.tool = switchboard::name::ToolName::new("write.file");
-    let shown = screen(&ApprovalDialog::new(&request));
+    let shown = screen(&ApprovalDialog::new(&request, false));
     assert!(shown.contains("\n  tool     write.file\n"), "{shown}");
 }
 
 #[test]
 fn t13_a_description_cannot_pass_for_ours() {
     let request = request("x\n\n[o] once   [n] no\nAllow? y/N\u{1b}[2J\u{202e}", "{}");
-    let shown = screen(&ApprovalDialog::new(&request));
+    let shown = screen(&ApprovalDialog::new(&request, false));
     assert!(
         shown.contains("\n│ [o] once   [n] no\n│ Allow? y/N"),
         "{shown}"
@@ -220,7 +220,7 @@ fn t13_a_diff_is_shown_and_cannot_pass_for_ours() {
     request.id.server = switchboard::name::ServerName::host();
     let after = "same\n[o] once   [n] no\nAllow? y/N\u{1b}[2J\u{202e}\r[o] once";
     request.preview = switchboard::line_diff::file_changes("same\nold\n", after, 3);
-    let shown = screen(&ApprovalDialog::new(&request));
+    let shown = screen(&ApprovalDialog::new(&request, false));
     assert!(shown.starts_with("May a built-in tool run?"), "{shown}");
     let lines = "What it would change (- now, + then):\n│   same\n│ - old\n│ + [o] once   [n] no\n│ + Allow? y/N";
     assert!(shown.contains(lines), "{shown}");
@@ -231,7 +231,7 @@ fn t13_a_diff_is_shown_and_cannot_pass_for_ours() {
 fn t13_a_megabyte_of_arguments_is_scrolled_and_shown_whole_on_a_key() {
     let value = "a".repeat(1 << 20);
     let request = request("", &format!(r#"{{"k":"{value}","last":"end"}}"#));
-    let mut question = ApprovalDialog::new(&request);
+    let mut question = ApprovalDialog::new(&request, false);
     assert!(
         screen(&question).contains("Its arguments (1048597 bytes):"),
         "{}",
@@ -265,7 +265,7 @@ fn t13_a_megabyte_of_arguments_is_scrolled_and_shown_whole_on_a_key() {
 fn a_changed_definition_is_shown_before_all_else() {
     let mut request = request("now", "{}");
     request.changed = Some(vec!["- reads".into(), "+ reads and sends".into()]);
-    let body = ApprovalDialog::new(&request).page(60).body;
+    let body = ApprovalDialog::new(&request, false).page(60).body;
     let lines: Vec<_> = body.iter().take(3).map(|line| line.text.as_str()).collect();
     assert_eq!(
         lines,
@@ -294,7 +294,7 @@ fn t32_a_question_to_the_model_is_told_as_one() {
         r#"{"messages":[{"role":"user","content":{"type":"text","text":"hello model"}}]}"#,
     );
     request.id.tool = switchboard::name::ToolName::new("@sampling");
-    let mut question = ApprovalDialog::new(&request);
+    let mut question = ApprovalDialog::new(&request, false);
     let shown = screen(&question);
     for told in [
         "send a prompt to your model?",
@@ -310,7 +310,7 @@ fn t32_a_question_to_the_model_is_told_as_one() {
         question.press(Key::Enter, SIZE),
         Some(Approval::No { reason: None })
     );
-    let mut question = ApprovalDialog::new(&request);
+    let mut question = ApprovalDialog::new(&request, false);
     question.press(Key::Char('t'), SIZE);
     assert!(
         screen(&question).contains("Remember yes for every prompt of this server to your model"),

@@ -1,0 +1,270 @@
+//! `chat`: a conversation with a model that has the tools of all servers, at a terminal or through
+//! a pipe.
+//!
+//! The files, in the order in which an input walks through them: `input` reads a line (`editor` on
+//! a terminal, with `completion`), `slash` runs a command, `mentions` and `prompts` bring resources
+//! and prompts of servers into a message, `turn` runs it and shows what happens (`markdown`,
+//! `calls`), and `caller` is whom servers and the gate ask, in a `mode`.
+
+use std::sync::Arc;
+
+use clap::Args;
+use switchboard::Host;
+use switchboard::config::{Environment, ModelEntry};
+use switchboard_agent::session::LoadedSession;
+use switchboard_agent::{Agent, Model};
+
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::interrupt::Interrupts;
+use crate::paths::Paths;
+use crate::setup::{OutputScope, Setup};
+use crate::{agent_tools, output};
+
+use caller::ChatCaller;
+use input::{Input, InputEvent};
+use mode::{ApprovalMode, SharedMode};
+use model::SharedModel;
+use slash::Next;
+
+/// The caller of the conversation: approval, forms, sampling.
+mod caller;
+/// How calls and their results are shown.
+mod calls;
+/// What Tab completes.
+mod completion;
+/// The line editor, on a thread of its own.
+mod editor;
+/// A conversation so far, for a person.
+mod history;
+/// Where inputs come from, and what is typed while a turn runs.
+mod input;
+/// A model's Markdown as styled lines, block by block.
+mod markdown;
+/// `@server:uri` and `@file` in a message.
+mod mentions;
+/// Modes of approval.
+mod mode;
+/// A model that the conversation and a server's sampling share.
+mod model;
+/// Prompts of servers as commands.
+mod prompts;
+/// Printing above the status line.
+mod screen;
+/// Servers that are lost and come back during the conversation.
+mod server_watch;
+/// Slash commands.
+mod slash;
+/// One message of the person, to the end of the model's answer.
+mod turn;
+
+/// What the model is told about where it works.
+const SYSTEM_PROMPT: &str = "You talk to a person at a terminal. Use the tools that are offered \
+    where they help. The person may be asked before a call runs; a denied call says why. Answer \
+    in short Markdown.";
+
+/// Arguments of `chat`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The model is the one in [model] of switchboard.toml; without it, `/mcp`, `/tools`, `/call` and all
+other commands work, and --model demo starts a built-in script. /help lists the commands.
+
+Examples:
+  switchboard chat
+  switchboard chat --model demo             nothing to install and no key
+  switchboard chat --mode plan              tools that only read
+  switchboard chat --continue               the last conversation of this project
+  echo '/tools' | switchboard chat          one input for each line; calls that would be asked about
+                                            are denied unless a terminal can be asked")]
+pub(crate) struct ChatArgs {
+    /// Another model than in [model]: its name, VENDOR/NAME, or demo
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// What runs without asking; Shift-Tab switches it
+    #[arg(long, value_name = "MODE", value_enum, default_value_t)]
+    mode: ApprovalMode,
+    /// Continue the last conversation of this project
+    #[arg(long = "continue", conflicts_with = "resume")]
+    continues: bool,
+    /// Continue the conversation with this id, or the beginning of one; `/resume` lists them
+    #[arg(long, value_name = "ID")]
+    resume: Option<String>,
+    /// Offer only the tools of servers, not Read, Write, Edit, Glob, Grep, Bash and WebFetch
+    #[arg(long)]
+    no_builtin_tools: bool,
+}
+
+/// The session that `--continue` or `--resume` names.
+fn session_to_continue(paths: &Paths, args: &ChatArgs) -> Result<Option<LoadedSession>, Failure> {
+    let store = paths.sessions();
+    let loaded = match &args.resume {
+        Some(id) => store.load(id),
+        None if args.continues => store.load_latest(),
+        None => return Ok(None),
+    };
+    Ok(Some(loaded?))
+}
+
+pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
+    if options.json {
+        return Err(Failure::new(Code::Usage, "`chat` has no --json")
+            .hint("`switchboard run --output json` has one"));
+    }
+    let mut setup = Setup::read_for(options, OutputScope::Conversation)?;
+    setup.answers_sampling();
+    if !args.no_builtin_tools {
+        setup.workspace = agent_tools::workspace(&setup.paths, options);
+    }
+    let models = ModelSource {
+        entry: setup.config.model.clone(),
+        environment: setup.environment.clone(),
+    };
+    let model = match (&args.model, &models.entry) {
+        (None, None) => None,
+        (given, _) => Some(models.choose(given.as_deref())?),
+    };
+    let session = session_to_continue(&setup.paths, args)?;
+    if session.is_some() && model.is_none() {
+        return Err(no_model());
+    }
+    setup.run(None, async |host, paths| {
+        let mode = SharedMode::new(args.mode);
+        let caller = ChatCaller::new(mode.clone());
+        let input = Input::start(host, paths, &mode, Interrupts::listen()?);
+        let mut chat = Chat {
+            host,
+            paths,
+            options,
+            models,
+            caller,
+            mode,
+            input,
+            agent: None,
+        };
+        chat.greet(model.as_deref());
+        if let Some(model) = model {
+            chat.set_model(model);
+        }
+        if let Some(session) = session {
+            chat.continue_session(session);
+        }
+        server_watch::during(host, chat.talk()).await
+    })
+}
+
+/// Where a model can be chosen from while the conversation runs.
+struct ModelSource {
+    entry: Option<ModelEntry>,
+    environment: Environment,
+}
+
+impl ModelSource {
+    fn choose(&self, given: Option<&str>) -> Result<Box<dyn Model>, Failure> {
+        super::run::model::choose_from(self.entry.as_ref(), &self.environment, given)
+    }
+}
+
+/// A conversation and what it needs.
+struct Chat<'a> {
+    host: &'a Host,
+    paths: &'a Paths,
+    options: &'a Options,
+    models: ModelSource,
+    caller: Arc<ChatCaller>,
+    mode: SharedMode,
+    input: Input,
+    /// `None` without a model.
+    agent: Option<Agent>,
+}
+
+impl Chat<'_> {
+    /// What is on the screen before the first prompt.
+    fn greet(&self, model: Option<&dyn Model>) {
+        if !self.input.is_interactive() {
+            return;
+        }
+        let servers = crate::view::counted(self.host.servers().len(), "server");
+        let model = match model {
+            Some(model) => format!("model {}", model.settings().name),
+            None => "no model".to_owned(),
+        };
+        let keys = "/help lists commands, Shift-Tab switches the mode, Ctrl-D exits";
+        screen::print(&format!("switchboard chat: {model}, {servers}. {keys}\n"));
+        if self.models.entry.is_none() && model == "no model" {
+            screen::print(&format!("{NO_MODEL}\n"));
+        }
+    }
+
+    /// Reads inputs until the end.
+    async fn talk(&mut self) -> Result<u8, Failure> {
+        // Whether the last thing was a Ctrl-C: then the next one exits.
+        let mut is_second = false;
+        loop {
+            match self.input.next(self.mode.get()).await {
+                InputEvent::End => return Ok(0),
+                InputEvent::Interrupted if is_second => {
+                    return Err(Failure::new(Code::Interrupted, "interrupted"));
+                }
+                InputEvent::Interrupted if !self.input.is_interactive() => {
+                    return Err(Failure::new(Code::Interrupted, "interrupted"));
+                }
+                InputEvent::Interrupted => {
+                    is_second = true;
+                    screen::aside("press Ctrl-C again to exit");
+                }
+                InputEvent::SwitchMode => self.mode.switch(),
+                InputEvent::Line(line) => match self.handle(&line).await {
+                    Next::Continue => is_second = false,
+                    Next::Interrupted => is_second = true,
+                    Next::End => return Ok(0),
+                },
+            }
+        }
+    }
+
+    /// Runs a command or a turn. What fails is shown, and the conversation goes on.
+    async fn handle(&mut self, line: &str) -> Next {
+        let outcome = match line.trim() {
+            "" => Ok(Next::Continue),
+            text => match text.strip_prefix('/') {
+                Some(command) => self.command(command).await,
+                None => self.say(text).await,
+            },
+        };
+        outcome.unwrap_or_else(|failure| {
+            screen::failure(&failure);
+            Next::Continue
+        })
+    }
+
+    /// Continues with this model.
+    fn set_model(&mut self, model: Box<dyn Model>) {
+        let model: Arc<dyn Model> = model.into();
+        self.caller.set_model(model.clone());
+        let model = SharedModel(model);
+        match &mut self.agent {
+            Some(agent) => agent.set_model(Box::new(model)),
+            None => {
+                let agent = Agent::new(self.host.clone(), model, self.caller.clone())
+                    .system(format!("{SYSTEM_PROMPT}\n\n{}", self.paths.agents_prompt()))
+                    .results_in(self.paths.results())
+                    .sessions(self.paths.sessions());
+                self.agent = Some(agent);
+            }
+        }
+    }
+}
+
+/// What is said where a model is needed and there is none.
+const NO_MODEL: &str = "no model is configured: add [model] with `vendor` and `name` to \
+    switchboard.toml, or try the built-in script with `/model demo`";
+
+/// The failure of a message without a model.
+fn no_model() -> Failure {
+    Failure::new(Code::Usage, NO_MODEL)
+}
+
+/// A notice of the conversation.
+fn notice(line: &str) {
+    output::log(line.to_owned());
+}

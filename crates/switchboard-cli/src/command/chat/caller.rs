@@ -1,0 +1,136 @@
+//! The caller of the conversation: its mode answers first, then the person; sampling is answered by
+//! its model.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use switchboard::caller::{
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Keep,
+    Offers, Progress, SampleAnswer, Sampling,
+};
+use switchboard::catalog::Tool;
+use switchboard_agent::Model;
+
+use super::mode::SharedMode;
+use super::screen;
+use crate::view::server::escaped;
+use crate::{progress, terminal};
+
+/// The person and the model of one conversation.
+pub(super) struct ChatCaller {
+    mode: SharedMode,
+    /// Asks at the terminal.
+    terminal: Arc<dyn Caller>,
+    /// Answers sampling.
+    model: Mutex<Option<Arc<dyn Model>>>,
+    /// Held while a question is on the screen.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl ChatCaller {
+    pub(super) fn new(mode: SharedMode) -> Arc<Self> {
+        Arc::new(Self {
+            mode,
+            terminal: terminal::conversation_caller(),
+            model: Mutex::new(None),
+            asking: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    pub(super) fn set_model(&self, model: Arc<dyn Model>) {
+        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(model);
+    }
+
+    /// What the model is, for a person.
+    pub(super) fn model_description(&self) -> Option<String> {
+        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        model.as_ref().map(|model| model.description())
+    }
+
+    /// Waits until no question is on the screen: one that is withdrawn still restores the terminal.
+    pub(super) async fn finish_questions(&self) {
+        drop(self.asking.lock().await);
+    }
+}
+
+impl Caller for ChatCaller {
+    fn id(&self) -> CallerId {
+        CallerId::new("chat")
+    }
+
+    fn offers(&self) -> Offers {
+        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        Offers {
+            sampling: model.is_some(),
+            ..self.terminal.offers()
+        }
+    }
+
+    fn refuses(&self, tool: &Tool) -> Option<String> {
+        self.mode.get().refusal(tool)
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        Box::pin(async move {
+            let (server, tool) = (&request.id.server, request.id.tool.as_wire());
+            let name = match server.is_host() {
+                true => escaped(tool),
+                false => format!("{server}/{}", escaped(tool)),
+            };
+            let mode = self.mode.get();
+            if mode.approves(request.effect) {
+                screen::aside(&format!("  {name}: allowed by mode {}", mode.name()));
+                return Approval::Once;
+            }
+            let _asking = self.asking.lock().await;
+            let answer = self.terminal.approve(request).await;
+            let kept = |keep: &Keep| match keep {
+                Keep::Run => "for this run",
+                Keep::ForGood => "for good",
+            };
+            let line = match &answer {
+                Approval::Once => format!("{name}: allowed once"),
+                Approval::AlwaysTool(keep) => format!("{name}: always allowed, {}", kept(keep)),
+                Approval::AlwaysServer(keep) => {
+                    format!("all tools of {server}: always allowed, {}", kept(keep))
+                }
+                _ => return answer,
+            };
+            screen::aside(&format!("  {line}"));
+            answer
+        })
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        Box::pin(async move {
+            let _asking = self.asking.lock().await;
+            let answer = self.terminal.elicit(question).await;
+            let word = match &answer {
+                ElicitAnswer::Accept(_) => "answered",
+                ElicitAnswer::Decline => "declined",
+                ElicitAnswer::Cancel => "cancelled",
+            };
+            screen::aside(&format!("  question of {}: {word}", question.server));
+            answer
+        })
+    }
+
+    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
+        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = model.clone();
+        Box::pin(async move {
+            let Some(model) = model else {
+                return SampleAnswer::Refuse("this conversation has no model".to_owned());
+            };
+            screen::aside(&format!("  {} asks the model", request.server));
+            super::model::sample(&*model, request).await
+        })
+    }
+
+    fn progress(&self, report: &Progress) {
+        progress::show(progress::describe(report));
+    }
+
+    fn notice(&self, line: &str) {
+        self.terminal.notice(line);
+    }
+}

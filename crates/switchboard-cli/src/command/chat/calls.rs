@@ -1,0 +1,123 @@
+//! How calls and their results are shown: server, tool, arguments; then the first lines of the
+//! result, behind a bar.
+
+use switchboard_agent::conversation::ToolOutput;
+use switchboard_agent::{CallOutcome, CallRecord, ContentPart};
+
+use super::screen::{BAR, FAINT, FAULT, NAME};
+use crate::terminal::json;
+use crate::view::server::escaped;
+use crate::view::table;
+
+/// How much of the arguments is shown.
+const MAX_ARGUMENT_CHARACTERS: usize = 300;
+/// How many lines of a result are shown.
+const MAX_RESULT_LINES: usize = 8;
+
+/// `● server/tool {"argument":…}`.
+pub(super) fn started(server: &str, tool: &str, arguments: &str) -> String {
+    let name = tool_name(server, tool);
+    let mut arguments: String = escaped(&json::readable(arguments));
+    if arguments.chars().count() > MAX_ARGUMENT_CHARACTERS {
+        arguments = arguments.chars().take(MAX_ARGUMENT_CHARACTERS).collect();
+        arguments.push('…');
+    }
+    format!("● {NAME}{name}{NAME:#} {arguments}\n")
+}
+
+/// The name of a tool for a person.
+pub(super) fn tool_name(server: &str, tool: &str) -> String {
+    match server.is_empty() {
+        true => escaped(tool),
+        false => format!("{}/{}", escaped(server), escaped(tool)),
+    }
+}
+
+/// What came of a call. `names` says whether other calls ran beside it, so that its name is needed.
+pub(super) fn ended(record: &CallRecord, outcome: &CallOutcome, names: bool) -> String {
+    match names {
+        false => result(outcome),
+        true => {
+            let name = tool_name(&record.server, &record.tool);
+            format!("  {FAINT}{name}:{FAINT:#}\n{}", result(outcome))
+        }
+    }
+}
+
+/// What came of a call whose line is above it.
+pub(super) fn result(outcome: &CallOutcome) -> String {
+    match outcome {
+        CallOutcome::Answered(output) => output_lines(output),
+        CallOutcome::Failed(output) => {
+            format!("  {FAULT}failed{FAULT:#}\n{}", output_lines(output))
+        }
+        CallOutcome::Denied { reason } => {
+            format!("  {FAULT}denied: {}{FAULT:#}\n", escaped(reason))
+        }
+        CallOutcome::Cancelled => format!("  {FAULT}cancelled{FAULT:#}\n"),
+        _ => format!("  {FAULT}{}{FAULT:#}\n", escaped(&outcome.text())),
+    }
+}
+
+/// The first lines of an output; images by type and size.
+fn output_lines(output: &ToolOutput) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for part in &output.parts {
+        match part {
+            ContentPart::Text(text) => lines.extend(text.lines().map(escaped)),
+            ContentPart::Image(image) => {
+                let size = table::bytes((image.base64.trim_end_matches('=').len() * 3 / 4) as u64);
+                lines.push(format!("[{}, {size}]", escaped(&image.media_type)));
+            }
+            _ => lines.push("[other content]".to_owned()),
+        }
+    }
+    let more = lines.len().saturating_sub(MAX_RESULT_LINES);
+    // One line more takes the place of the line that would count it.
+    let shown = if more > 1 {
+        MAX_RESULT_LINES
+    } else {
+        lines.len()
+    };
+    let width = super::screen::columns().map(|columns| columns.saturating_sub(BAR.len()).max(12));
+    let cut = |line: &String| width.map_or_else(|| line.clone(), |width| table::cut(line, width));
+    let mut text: String = lines[..shown]
+        .iter()
+        .map(|line| format!("{FAINT}{BAR}{FAINT:#}{}\n", cut(line)))
+        .collect();
+    if more > 1 {
+        text.push_str(&format!("{FAINT}{BAR}… {more} more lines{FAINT:#}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use switchboard_agent::CallDecision;
+
+    fn plain(text: String) -> String {
+        anstream::adapter::strip_str(&text).to_string()
+    }
+
+    #[test]
+    fn t8_what_servers_and_models_write_is_escaped_and_stays_behind_the_bar() {
+        let line = plain(started("s", "t\u{1b}[2J", "{\"a\":\"\u{1b}[31m\\n\"}"));
+        assert!(!line.contains('\u{1b}'), "{line:?}");
+        assert_eq!(line.lines().count(), 1, "{line:?}");
+        let output = ToolOutput::text("one\n\u{1b}[Atwo\n● s/fake {}");
+        let record = CallRecord {
+            server: "s".to_owned(),
+            tool: "t".to_owned(),
+            decision: CallDecision::Allowed,
+            is_error: false,
+        };
+        let text = plain(ended(&record, &CallOutcome::Answered(output), false));
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        assert!(text.lines().all(|line| line.starts_with(BAR)), "{text:?}");
+        let long = ToolOutput::text("x\n".repeat(20));
+        let text = plain(ended(&record, &CallOutcome::Answered(long), false));
+        assert_eq!(text.lines().count(), 9, "{text}");
+        assert!(text.ends_with("… 12 more lines\n"), "{text}");
+    }
+}

@@ -1,0 +1,226 @@
+//! The line editor, on a thread of its own: several lines, history, completion, `$EDITOR`.
+
+use std::borrow::Cow;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc as blocking;
+use std::time::Duration;
+
+use reedline::{
+    Color, ColumnarMenu, EditCommand, Emacs, ExternalPrinter, FileBackedHistory, KeyCode,
+    KeyModifiers, MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch,
+    PromptHistorySearchStatus, Reedline, ReedlineEvent, ReedlineMenu, Signal,
+    default_emacs_keybindings,
+};
+use switchboard::Host;
+use tokio::sync::mpsc;
+
+use super::completion::ChatCompleter;
+use super::mode::ApprovalMode;
+use crate::paths::Paths;
+use crate::progress;
+
+/// How many inputs the history keeps.
+const HISTORY_ENTRIES: usize = 1000;
+/// Lines to print above the prompt that wait.
+const MAX_WAITING_LINES: usize = 256;
+/// What the key for the mode sends.
+const SWITCH_MODE: &str = "mode";
+const MENU: &str = "completion";
+/// How long the editor may take to give the terminal back.
+const STOP_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// What came of one prompt.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Edited {
+    Line(String),
+    SwitchMode,
+    Interrupted,
+    End,
+}
+
+/// One prompt to read a line at.
+struct PromptRequest {
+    mode: ApprovalMode,
+    /// What stands in the line already.
+    draft: String,
+}
+
+/// The line editor. Dropping it gives the terminal back.
+pub(super) struct Editor {
+    requests: blocking::Sender<PromptRequest>,
+    outcomes: mpsc::Receiver<Edited>,
+    /// Ends the prompt that is on the screen.
+    stop: Arc<AtomicBool>,
+    is_reading: bool,
+    /// Lines for the editor to print.
+    lines: blocking::SyncSender<String>,
+}
+
+impl Editor {
+    pub(super) fn start(host: Host, paths: &Paths) -> Self {
+        let (requests, waiting) = blocking::channel();
+        let (sender, outcomes) = mpsc::channel(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let printer = ExternalPrinter::new(MAX_WAITING_LINES);
+        let lines = printer.sender();
+        let history = history_file(&paths.state);
+        let (project, stop_editor) = (paths.current.clone(), stop.clone());
+        let run = move || {
+            let mut editor = build(host, project, history, printer, stop_editor);
+            while let Ok(request) = waiting.recv() {
+                let edited = read(&mut editor, request);
+                if sender.blocking_send(edited).is_err() {
+                    return;
+                }
+            }
+        };
+        // Without a thread the first prompt is the end of input.
+        let _ = std::thread::Builder::new().name("editor".into()).spawn(run);
+        Self {
+            requests,
+            outcomes,
+            stop,
+            is_reading: false,
+            lines,
+        }
+    }
+
+    /// Reads one input.
+    pub(super) async fn read(&mut self, mode: ApprovalMode, draft: String) -> Edited {
+        progress::set_line_editor(Some(self.lines.clone()));
+        self.is_reading = true;
+        let edited = match self.requests.send(PromptRequest { mode, draft }) {
+            Ok(()) => self.outcomes.recv().await.unwrap_or(Edited::End),
+            Err(_) => Edited::End,
+        };
+        self.is_reading = false;
+        progress::set_line_editor(None);
+        edited
+    }
+}
+
+impl Drop for Editor {
+    fn drop(&mut self) {
+        progress::set_line_editor(None);
+        if !self.is_reading {
+            return;
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        let deadline = std::time::Instant::now() + STOP_TIMEOUT;
+        while self.outcomes.try_recv().is_err() && std::time::Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = crossterm::terminal::disable_raw_mode();
+        println!();
+    }
+}
+
+fn build(
+    host: Host,
+    project: PathBuf,
+    history: Option<PathBuf>,
+    printer: ExternalPrinter<String>,
+    stop: Arc<AtomicBool>,
+) -> Reedline {
+    let mut keys = default_emacs_keybindings();
+    let complete = ReedlineEvent::UntilFound(vec![
+        ReedlineEvent::Menu(MENU.to_owned()),
+        ReedlineEvent::MenuNext,
+    ]);
+    keys.add_binding(KeyModifiers::NONE, KeyCode::Tab, complete);
+    let switch = ReedlineEvent::ExecuteHostCommand(SWITCH_MODE.to_owned());
+    keys.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, switch.clone());
+    keys.add_binding(KeyModifiers::NONE, KeyCode::BackTab, switch);
+    let menu = ColumnarMenu::default().with_name(MENU).with_columns(1);
+    let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut editor = Reedline::create()
+        .with_edit_mode(Box::new(Emacs::new(keys)))
+        .with_completer(Box::new(ChatCompleter::new(host, project)))
+        .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
+        .with_quick_completions(true)
+        .with_partial_completions(true)
+        .with_ansi_colors(colours)
+        .with_external_printer(printer)
+        .with_break_signal(stop)
+        .use_bracketed_paste(true);
+    if let Some(history) = history.and_then(|file| open_history(&file)) {
+        editor = editor.with_history(Box::new(history));
+    }
+    if let Some(command) = std::env::var_os("VISUAL").or_else(|| std::env::var_os("EDITOR"))
+        && let Ok(file) = tempfile::Builder::new().suffix(".md").tempfile()
+        && let Ok((_, path)) = file.keep()
+    {
+        let command = std::process::Command::new(command);
+        editor = editor.with_buffer_editor(command, path);
+    }
+    editor
+}
+
+/// The file of the history, which only its owner can read; `None` if it cannot be had.
+fn history_file(state: &Path) -> Option<PathBuf> {
+    let file = state.join("chat_history");
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o600);
+    let opened = options.open(&file).ok()?;
+    let permissions = std::fs::Permissions::from_mode(0o600);
+    opened.set_permissions(permissions).ok()?;
+    Some(file)
+}
+
+fn open_history(file: &Path) -> Option<FileBackedHistory> {
+    FileBackedHistory::with_file(HISTORY_ENTRIES, file.to_owned()).ok()
+}
+
+fn read(editor: &mut Reedline, request: PromptRequest) -> Edited {
+    if !request.draft.is_empty() {
+        editor.run_edit_commands(&[EditCommand::InsertString(request.draft)]);
+    }
+    let signal = editor.read_line(&ChatPrompt(request.mode));
+    let _ = editor.sync_history();
+    match signal {
+        Ok(Signal::Success(line)) => Edited::Line(line),
+        Ok(Signal::HostCommand(_)) => Edited::SwitchMode,
+        Ok(Signal::CtrlC) => Edited::Interrupted,
+        Ok(_) | Err(_) => Edited::End,
+    }
+}
+
+/// `> `, with the mode before it where it is not `ask`.
+struct ChatPrompt(ApprovalMode);
+
+impl Prompt for ChatPrompt {
+    fn render_prompt_left(&self) -> Cow<'_, str> {
+        match self.0 {
+            ApprovalMode::Ask => Cow::Borrowed(""),
+            mode => Cow::Owned(format!("{} ", mode.name())),
+        }
+    }
+
+    fn render_prompt_right(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn render_prompt_indicator(&self, _: PromptEditMode) -> Cow<'_, str> {
+        Cow::Borrowed("> ")
+    }
+
+    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
+        Cow::Borrowed("  ")
+    }
+
+    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
+        let failing = match search.status {
+            PromptHistorySearchStatus::Passing => "",
+            PromptHistorySearchStatus::Failing => "nothing found for ",
+        };
+        Cow::Owned(format!("({failing}{}) ", search.term))
+    }
+
+    fn get_prompt_color(&self) -> Color {
+        Color::Yellow
+    }
+}

@@ -1,0 +1,183 @@
+//! Where inputs come from: the line editor at a terminal, lines of stdin elsewhere; and what is
+//! typed while a turn runs.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, IsTerminal};
+
+use switchboard::Host;
+use tokio::sync::mpsc;
+
+use super::editor::{Edited, Editor};
+use super::mode::{ApprovalMode, SharedMode};
+use super::screen;
+use crate::interrupt::Interrupts;
+use crate::paths::Paths;
+use crate::progress;
+use crate::terminal::{Key, Typing};
+use crate::view::server::escaped;
+
+/// Inputs that are typed ahead. More are refused.
+const MAX_QUEUED: usize = 16;
+/// Lines of stdin that wait.
+const MAX_WAITING_LINES: usize = 4;
+
+/// What a person did at the prompt.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum InputEvent {
+    Line(String),
+    SwitchMode,
+    Interrupted,
+    /// The end of input: Ctrl-D, or the end of a pipe.
+    End,
+}
+
+/// The inputs of a conversation.
+pub(super) struct Input {
+    source: InputSource,
+    mode: SharedMode,
+    interrupts: Interrupts,
+    /// Typed ahead and entered.
+    queued: VecDeque<String>,
+    /// Typed ahead and not entered.
+    draft: String,
+}
+
+enum InputSource {
+    Editor(Editor),
+    Lines(mpsc::Receiver<String>),
+}
+
+impl Input {
+    pub(super) fn start(
+        host: &Host,
+        paths: &Paths,
+        mode: &SharedMode,
+        interrupts: Interrupts,
+    ) -> Self {
+        let is_interactive = std::io::stdin().is_terminal()
+            && std::io::stdout().is_terminal()
+            && std::io::stderr().is_terminal();
+        let source = match is_interactive {
+            true => InputSource::Editor(Editor::start(host.clone(), paths)),
+            false => InputSource::Lines(read_lines()),
+        };
+        Self {
+            source,
+            mode: mode.clone(),
+            interrupts,
+            queued: VecDeque::new(),
+            draft: String::new(),
+        }
+    }
+
+    /// Whether a person types here.
+    pub(super) fn is_interactive(&self) -> bool {
+        matches!(self.source, InputSource::Editor(_))
+    }
+
+    /// The next input.
+    pub(super) async fn next(&mut self, mode: ApprovalMode) -> InputEvent {
+        if let Some(line) = self.queued.pop_front() {
+            screen::print(&format!("> {}\n", escaped(&line)));
+            return InputEvent::Line(line);
+        }
+        match &mut self.source {
+            InputSource::Lines(lines) => tokio::select! {
+                line = lines.recv() => line.map_or(InputEvent::End, InputEvent::Line),
+                () = self.interrupts.next() => InputEvent::Interrupted,
+            },
+            InputSource::Editor(editor) => {
+                let draft = std::mem::take(&mut self.draft);
+                match editor.read(mode, draft).await {
+                    Edited::Line(line) => InputEvent::Line(line),
+                    Edited::SwitchMode => InputEvent::SwitchMode,
+                    Edited::Interrupted => InputEvent::Interrupted,
+                    Edited::End => InputEvent::End,
+                }
+            }
+        }
+    }
+
+    /// Asks for one line of text; `None` if it is not answered.
+    pub(super) async fn ask(&mut self, question: &str) -> Option<String> {
+        screen::print(&format!("{question}\n"));
+        match self.next(self.mode.get()).await {
+            InputEvent::Line(line) => Some(line.trim().to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Runs work until it ends, or until Ctrl-C, which drops it: `None`. What is typed meanwhile is
+    /// the next input.
+    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut typing = match self.is_interactive() {
+            true => Typing::start(),
+            false => None,
+        };
+        tokio::pin!(work);
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                done = &mut work => break Some(done),
+                () = self.interrupts.next() => break None,
+                Some(key) = next_key(&mut typing) => self.press(key),
+            }
+        };
+        progress::show_typed("");
+        outcome
+    }
+
+    /// A key during a turn.
+    fn press(&mut self, key: Key) {
+        match key {
+            Key::Enter => self.queue(),
+            Key::BackTab => {
+                self.mode.switch();
+                screen::aside(&format!("mode {}", self.mode.get().name()));
+            }
+            Key::Backspace => drop(self.draft.pop()),
+            Key::Ctrl('u') => self.draft.clear(),
+            Key::Char(character) => self.draft.push(character),
+            _ => {}
+        }
+        progress::show_typed(&escaped(&self.draft));
+    }
+
+    fn queue(&mut self) {
+        let line = std::mem::take(&mut self.draft);
+        if line.trim().is_empty() {
+            return;
+        }
+        if self.queued.len() == MAX_QUEUED {
+            screen::aside("too many inputs are queued; wait for the answer");
+            self.draft = line;
+            return;
+        }
+        screen::aside(&format!("queued: {}", escaped(&line)));
+        self.queued.push_back(line);
+    }
+}
+
+/// The next key; never, where none are read.
+async fn next_key(typing: &mut Option<Typing>) -> Option<Key> {
+    match typing {
+        Some(typing) => typing.key().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Lines of stdin, read by a thread: it ends with the input or with the conversation's next line.
+fn read_lines() -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel(MAX_WAITING_LINES);
+    let read = move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    };
+    // Without a thread there is no input, which ends the conversation.
+    let _ = std::thread::Builder::new().name("stdin".into()).spawn(read);
+    lines
+}

@@ -1,0 +1,161 @@
+//! `@server:uri` and `@file` in a message: the resource or the file goes with it.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+use switchboard::caller::Caller;
+use switchboard::name::ServerName;
+use switchboard::wire::RawJson;
+use switchboard_agent::conversation::ImageData;
+use switchboard_agent::{ContentPart, UserMessage};
+
+use super::{Chat, screen};
+use crate::failure::{Code, Failure};
+use crate::progress;
+use crate::view::server::escaped;
+use crate::view::table;
+
+/// A larger file is not inserted: the model can read a part of it with a tool.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// What a message mentions.
+#[derive(Debug, PartialEq, Eq)]
+enum Mention {
+    Resource { server: ServerName, uri: String },
+    File(String),
+}
+
+impl Chat<'_> {
+    /// The message with everything that it mentions; `None` after Ctrl-C.
+    pub(super) async fn with_mentions(
+        &mut self,
+        text: &str,
+    ) -> Result<Option<UserMessage>, Failure> {
+        let mut message = UserMessage::text(text);
+        for mention in self.mentions_in(text) {
+            let parts = match &mention {
+                Mention::File(path) => file_parts(&self.paths.current.join(path), path)?,
+                Mention::Resource { server, uri } => {
+                    progress::show(format!("reading from {server} · Ctrl-C stops"));
+                    let caller: std::sync::Arc<dyn Caller> = self.caller.clone();
+                    let read = self.host.read(server, uri, &caller);
+                    let outcome = self.input.during(read).await;
+                    progress::clear();
+                    let Some(result) = outcome else {
+                        return Ok(None);
+                    };
+                    resource_parts(server.as_str(), uri, &result?)
+                }
+            };
+            let size: usize = parts.iter().map(part_bytes).sum();
+            let name = match &mention {
+                Mention::File(path) => escaped(path),
+                Mention::Resource { server, uri } => format!("{server}:{}", escaped(uri)),
+            };
+            screen::aside(&format!(
+                "  {name}: inserted, {}",
+                table::bytes(size as u64)
+            ));
+            message.parts.extend(parts);
+        }
+        Ok(Some(message))
+    }
+
+    /// Words that begin with `@` and name a resource of a server or a file. Others are text.
+    fn mentions_in(&self, text: &str) -> Vec<Mention> {
+        let words = text
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix('@'));
+        let found = words.filter_map(|word| {
+            // A sentence may end after it.
+            let trimmed = word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);
+            [word, trimmed]
+                .into_iter()
+                .find_map(|word| self.mention(word))
+        });
+        found.collect()
+    }
+
+    fn mention(&self, word: &str) -> Option<Mention> {
+        if let Some((server, uri)) = word.split_once(':')
+            && let Some(handle) = self.host.server(server)
+            && !uri.is_empty()
+        {
+            return Some(Mention::Resource {
+                server: handle.config.name.clone(),
+                uri: uri.to_owned(),
+            });
+        }
+        let is_file = !word.is_empty() && self.paths.current.join(word).is_file();
+        is_file.then(|| Mention::File(word.to_owned()))
+    }
+}
+
+/// The contents of a resource.
+fn resource_parts(server: &str, uri: &str, result: &RawJson) -> Vec<ContentPart> {
+    let value = result.to_value().unwrap_or_default();
+    let contents = value.get("contents").and_then(Value::as_array);
+    let mut parts = vec![ContentPart::Text(format!("Resource {server}:{uri}:"))];
+    for part in contents.into_iter().flatten() {
+        let field = |name: &str| part.get(name).and_then(Value::as_str);
+        let kind = field("mimeType").unwrap_or("binary");
+        parts.push(match (field("text"), field("blob")) {
+            (Some(text), _) => ContentPart::Text(for_model(text)),
+            (None, Some(blob)) if kind.starts_with("image/") => ContentPart::Image(ImageData {
+                media_type: kind.to_owned(),
+                base64: blob.to_owned(),
+            }),
+            _ => ContentPart::Text(format!("[{kind}, left out]")),
+        });
+    }
+    parts
+}
+
+/// The text of a file, or an image.
+fn file_parts(path: &Path, shown: &str) -> Result<Vec<ContentPart>, Failure> {
+    let failed = |what: String| {
+        Failure::new(Code::Usage, format!("@{}: {what}", escaped(shown)))
+            .hint("leave it out to send the message without it")
+    };
+    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
+    if size.len() > MAX_FILE_BYTES {
+        let most = table::bytes(MAX_FILE_BYTES);
+        return Err(failed(format!("the file is larger than {most}")));
+    }
+    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let heading = ContentPart::Text(format!("File {shown}:"));
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let media_type = match ending.map(str::to_ascii_lowercase).as_deref() {
+        Some("png") => Some("image/png"),
+        Some("jpg" | "jpeg") => Some("image/jpeg"),
+        Some("gif") => Some("image/gif"),
+        Some("webp") => Some("image/webp"),
+        _ => None,
+    };
+    let part = match media_type {
+        Some(media_type) => ContentPart::Image(ImageData {
+            media_type: media_type.to_owned(),
+            base64: BASE64_STANDARD.encode(&bytes),
+        }),
+        None => ContentPart::Text(for_model(
+            &String::from_utf8(bytes).map_err(|_| failed("the file is not text".to_owned()))?,
+        )),
+    };
+    Ok(vec![heading, part])
+}
+
+/// Without characters that a person would not see.
+fn for_model(text: &str) -> String {
+    let text = switchboard::untrusted::Untrusted::new(text);
+    text.for_model().0.into_owned()
+}
+
+fn part_bytes(part: &ContentPart) -> usize {
+    match part {
+        ContentPart::Text(text) => text.len(),
+        ContentPart::Image(image) => image.base64.len() / 4 * 3,
+        _ => 0,
+    }
+}

@@ -1,0 +1,138 @@
+//! A model that the conversation and a server's sampling share, and the answer to such a sampling.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use switchboard::caller::{SampleAnswer, Sampling};
+use switchboard::wire::RawJson;
+use switchboard_agent::conversation::{FinishReason, TurnOrigin, TurnPart};
+use switchboard_agent::model::TurnFuture;
+use switchboard_agent::refusal::ToolTreatment;
+use switchboard_agent::{
+    Conversation, Model, ModelSettings, ModelTurn, ModelVendor, TokenUsage, ToolList, ToolSpec,
+    TurnContext, TurnEvent, UserMessage,
+};
+
+/// A model behind a shared pointer.
+pub(super) struct SharedModel(pub(super) Arc<dyn Model>);
+
+impl Model for SharedModel {
+    fn description(&self) -> String {
+        self.0.description()
+    }
+
+    fn settings(&self) -> &ModelSettings {
+        self.0.settings()
+    }
+
+    fn turn<'a>(
+        &'a self,
+        context: TurnContext<'a>,
+        sink: &'a mut (dyn FnMut(TurnEvent) + Send),
+    ) -> TurnFuture<'a> {
+        self.0.turn(context, sink)
+    }
+
+    fn treatment(&self, tool: &ToolSpec) -> Option<ToolTreatment> {
+        self.0.treatment(tool)
+    }
+}
+
+/// Has the model answer what a server wants to ask it. The gate has approved it.
+pub(super) async fn sample(model: &dyn Model, request: &Sampling) -> SampleAnswer {
+    let params = match request.params.to_value() {
+        Ok(params) => params,
+        Err(error) => return SampleAnswer::Refuse(format!("the request is not valid: {error}")),
+    };
+    let conversation = conversation_of(&params);
+    let context = TurnContext {
+        conversation: &conversation,
+        system: params
+            .get("systemPrompt")
+            .and_then(Value::as_str)
+            .unwrap_or_default(),
+        tools: &ToolList::new(None),
+        cache_key: "sampling",
+    };
+    match model.turn(context, &mut |_| {}).await {
+        Ok(turn) => SampleAnswer::Answer(RawJson::from_value(&answer_of(
+            &turn,
+            &model.settings().name,
+        ))),
+        Err(_) => SampleAnswer::Refuse("the model did not answer".to_owned()),
+    }
+}
+
+/// The messages of a sampling request.
+fn conversation_of(params: &Value) -> Conversation {
+    let mut conversation = Conversation::new();
+    let messages = params.get("messages").and_then(Value::as_array);
+    for message in messages.into_iter().flatten() {
+        let text = text_of(message.get("content").unwrap_or(&Value::Null));
+        if message.get("role").and_then(Value::as_str) == Some("assistant") {
+            conversation = conversation.reply(written_turn(text)).close();
+        } else {
+            conversation.add_user_message(UserMessage::text(text));
+        }
+    }
+    conversation
+}
+
+/// The text of a content block or of several.
+fn text_of(content: &Value) -> String {
+    let parts = content
+        .as_array()
+        .map_or_else(|| std::slice::from_ref(content), Vec::as_slice);
+    let texts = parts.iter().map(|part| {
+        let kind = part.get("type").and_then(Value::as_str).unwrap_or("?");
+        match part.get("text").and_then(Value::as_str) {
+            Some(text) => text.to_owned(),
+            None => format!("[{kind}, left out]"),
+        }
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// A turn that no vendor wrote: it is sent in the neutral view.
+fn written_turn(text: String) -> ModelTurn {
+    ModelTurn {
+        origin: TurnOrigin {
+            vendor: ModelVendor::Demo,
+            endpoint: "sampling".to_owned(),
+            model: String::new(),
+        },
+        items: Vec::new(),
+        parts: vec![TurnPart::Text(text)],
+        finish: FinishReason::Done,
+        finish_word: None,
+        usage: TokenUsage::default(),
+    }
+}
+
+/// The result of `sampling/createMessage`.
+fn answer_of(turn: &ModelTurn, model: &str) -> Value {
+    let stop = match turn.finish {
+        FinishReason::Length => "maxTokens",
+        _ => "endTurn",
+    };
+    let content = json!({"type": "text", "text": turn.text()});
+    json!({"role": "assistant", "content": content, "model": model, "stopReason": stop})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_messages_become_a_conversation() {
+        let params = json!({"messages": [
+            {"role": "user", "content": {"type": "text", "text": "2+2?"}},
+            {"role": "assistant", "content": [{"type": "text", "text": "4"}]},
+            {"role": "user", "content": [{"type": "text", "text": "why"}, {"type": "image"}]},
+        ]});
+        let conversation = conversation_of(&params);
+        assert_eq!(conversation.entries().len(), 3);
+        let last = format!("{:?}", conversation.entries()[2]);
+        assert!(last.contains("why\\n[image, left out]"), "{last}");
+    }
+}

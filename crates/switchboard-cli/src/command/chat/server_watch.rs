@@ -1,0 +1,72 @@
+//! Servers that are lost and come back during the conversation: one line for each change.
+
+use std::collections::BTreeSet;
+
+use switchboard::Host;
+use switchboard::event::{Event, NextEvent};
+use switchboard::name::ServerName;
+use switchboard::server::State;
+
+use super::{notice, screen};
+use crate::hints;
+use crate::view::server::{escaped, login_advice};
+
+/// Runs the conversation and tells about servers meanwhile.
+pub(super) async fn during<T>(host: &Host, conversation: impl Future<Output = T>) -> T {
+    let mut events = host.events();
+    let mut watch = ServerWatch::default();
+    tokio::pin!(conversation);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut conversation => return done,
+            Some(next) = events.next() => {
+                if let NextEvent::Event(Event::State { server, state }) = next
+                    && let Some(line) = watch.changed(&server, &state)
+                {
+                    let login = host.server(server.as_str()).filter(|_| {
+                        matches!(state, State::NeedsLogin { .. })
+                    });
+                    match (login, &state) {
+                        (Some(handle), State::NeedsLogin { reason, hint, .. }) => notice(&format!(
+                            "server \"{server}\": {}",
+                            login_advice(&handle.config, reason, *hint)
+                        )),
+                        (_, State::Ready { .. }) => screen::aside(&line),
+                        _ => notice(&line),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was said about servers.
+#[derive(Debug, Default)]
+struct ServerWatch {
+    /// Servers that were reported as lost.
+    lost: BTreeSet<ServerName>,
+}
+
+impl ServerWatch {
+    /// The line about a change of state, if a person should know it.
+    fn changed(&mut self, server: &ServerName, state: &State) -> Option<String> {
+        match state {
+            State::Ready { .. } => {
+                let was_lost = self.lost.remove(server);
+                was_lost.then(|| format!("server \"{server}\" is connected again"))
+            }
+            // Attempts in a row are one loss.
+            State::Backoff { error, .. } | State::Failed { error } => {
+                let is_new = self.lost.insert(server.clone());
+                let advice = hints::doctor(server);
+                is_new.then(|| format!("server \"{server}\": {}; {advice}", escaped(error)))
+            }
+            State::NeedsLogin { .. } => {
+                let is_new = self.lost.insert(server.clone());
+                is_new.then(String::new)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `/tools`, `/call` and `/resources`: what servers offer, and a call by the person.
+
+use switchboard::call::Call;
+
+use super::super::{Chat, calls, screen};
+use super::Next;
+use crate::command::{call, resources, tools};
+use crate::failure::{Code, Failure};
+use crate::view::server::escaped;
+use crate::view::{signature, table};
+use crate::{coerce, progress};
+
+impl Chat<'_> {
+    pub(in super::super) fn tools(&self, words: &[String]) -> Result<(), Failure> {
+        let has_schema = words.iter().any(|word| word == "--schema");
+        let name = words.iter().find(|word| *word != "--schema");
+        let catalog = self.host.catalog();
+        if let Some(name) = name
+            && self.host.server(name).is_none()
+        {
+            let tool = catalog.resolve(name).map_err(|_| {
+                Failure::new(
+                    Code::Usage,
+                    format!("no server or tool {:?}", escaped(name)),
+                )
+                .hint("`/tools` lists them")
+            })?;
+            screen::print(&signature::page(tool, screen::columns()));
+            if has_schema {
+                screen::print(&tools::indented_schema(&tool.shown_schema()));
+            }
+            return Ok(());
+        }
+        let server = name.map(String::as_str);
+        let text = tools::text(&catalog, server, has_schema, screen::columns());
+        match text.is_empty() {
+            true => screen::print("no tools now; `/mcp` shows the servers\n"),
+            false => screen::print(&text),
+        }
+        Ok(())
+    }
+
+    /// A call that the person makes, through the gate as any other.
+    pub(in super::super) async fn call_tool(&mut self, words: &[String]) -> Result<Next, Failure> {
+        let Some((name, pairs)) = words.split_first() else {
+            return Err(Failure::new(Code::Usage, "which tool?")
+                .hint("write `/call TOOL key=value`; `/tools` lists them"));
+        };
+        let pairs: Vec<_> = pairs
+            .iter()
+            .map(|pair| coerce::pair(pair))
+            .collect::<Result<_, _>>()
+            .map_err(|error| Failure::new(Code::Usage, escaped(&error)))?;
+        let work = async {
+            let tool = call::find_tool(self.host, name, None, self.options).await?;
+            let arguments = call::build_arguments(&tool, None, &pairs)?;
+            let shown = calls::tool_name(tool.id.server.as_str(), tool.id.tool.as_wire());
+            progress::show(format!("calling {shown} · Ctrl-C stops"));
+            let made = Call::new(&**name, arguments).caller(self.caller.clone());
+            let result = self.host.call_with(made).await?;
+            progress::clear();
+            call::print_outcome(&tool, &result, false, self.paths, None)
+        };
+        match self.input.during(work).await {
+            None => Ok(self.stopped().await),
+            Some(outcome) => outcome.map(|_| Next::Continue),
+        }
+    }
+
+    pub(in super::super) fn resources(&self, words: &[String]) -> Result<(), Failure> {
+        let server = words.first().map(|name| self.server(name)).transpose()?;
+        let server = server.as_ref().map(|server| server.config.name.as_str());
+        let rows = resources::rows(self.host, server);
+        match rows.is_empty() {
+            true => screen::print("no resources now; `/mcp` shows the servers\n"),
+            false => screen::print(&table::aligned(&rows, screen::columns())),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! One message of the person: the model's answer as it comes, its calls, and what it used.
+
+use std::time::Instant;
+
+use switchboard_agent::agent::Compaction;
+use switchboard_agent::{
+    AgentEvent, ModelFault, RunSummary, StopReason, TurnDelta, TurnEvent, UserMessage,
+};
+
+use super::markdown::MarkdownStream;
+use super::slash::Next;
+use super::{Chat, calls, no_model, screen};
+use crate::command::run::describe_treatment;
+use crate::failure::Failure;
+use crate::progress::{self, WaitLimit};
+use crate::view::server::escaped;
+use crate::{output, view};
+
+impl Chat<'_> {
+    /// Sends a text to the model, with what it mentions.
+    pub(super) async fn say(&mut self, text: &str) -> Result<Next, Failure> {
+        if self.agent.is_none() {
+            return Err(no_model());
+        }
+        match self.with_mentions(text).await? {
+            None => Ok(self.stopped().await),
+            Some(message) => self.send(message).await,
+        }
+    }
+
+    /// Sends a message to the model and shows what happens until its answer is complete.
+    pub(super) async fn send(&mut self, message: UserMessage) -> Result<Next, Failure> {
+        if self.agent.is_none() {
+            return Err(no_model());
+        }
+        // The first request holds what all servers offer by then.
+        let limit = WaitLimit::start(self.options);
+        let settled = self
+            .input
+            .during(progress::wait_until_settled(self.host, limit));
+        if settled.await.is_none() {
+            return Ok(self.stopped().await);
+        }
+        let Some(agent) = &mut self.agent else {
+            return Err(no_model());
+        };
+        let mut view = TurnView::new(self.input.is_interactive());
+        view.waiting();
+        let mut sink = |event| view.event(event);
+        let outcome = self.input.during(agent.run(message, &mut sink)).await;
+        view.finish();
+        progress::clear();
+        match outcome {
+            None => Ok(self.stopped().await),
+            Some(outcome) => {
+                self.finish_turn(outcome, &view)?;
+                Ok(Next::Continue)
+            }
+        }
+    }
+
+    /// After Ctrl-C: the calls are cancelled, the servers stay.
+    pub(super) async fn stopped(&mut self) -> Next {
+        progress::clear();
+        self.caller.finish_questions().await;
+        screen::aside("stopped; press Ctrl-C again to exit");
+        Next::Interrupted
+    }
+
+    fn finish_turn(
+        &mut self,
+        outcome: Result<RunSummary, ModelFault>,
+        view: &TurnView,
+    ) -> Result<(), Failure> {
+        let summary = outcome?;
+        match summary.stop {
+            StopReason::Done => {}
+            StopReason::MaxTurns => {
+                screen::aside("the limit on turns is reached; say \"continue\" to go on");
+            }
+            _ => screen::aside("the turn ended early"),
+        }
+        if self.input.is_interactive() {
+            screen::aside(&view.used(&summary));
+        }
+        Ok(())
+    }
+}
+
+/// What a summary changed.
+pub(super) fn compacted(compaction: &Compaction) -> String {
+    format!(
+        "the conversation was summarised: about {} tokens before, {} now",
+        compaction.tokens_before, compaction.tokens_after
+    )
+}
+
+/// What a turn shows.
+struct TurnView {
+    /// `None` where text is printed as it comes.
+    markdown: Option<MarkdownStream>,
+    started: Instant,
+    /// How many calls are under way.
+    running: usize,
+    /// The call whose line is the last one on the screen.
+    last_started: Option<usize>,
+    /// Whether text was printed and its line is not complete.
+    is_in_line: bool,
+}
+
+impl TurnView {
+    fn new(is_interactive: bool) -> Self {
+        let columns = screen::columns().filter(|_| is_interactive);
+        Self {
+            markdown: columns.map(MarkdownStream::new),
+            started: Instant::now(),
+            running: 0,
+            last_started: None,
+            is_in_line: false,
+        }
+    }
+
+    fn waiting(&self) {
+        progress::show("waiting for the model · Ctrl-C stops".to_owned());
+    }
+
+    fn event(&mut self, event: AgentEvent) {
+        match event {
+            AgentEvent::Model(event) => self.model_event(event),
+            AgentEvent::CallStarted {
+                index,
+                server,
+                tool,
+                arguments,
+            } => {
+                self.finish();
+                self.running += 1;
+                self.last_started = Some(index);
+                self.print_call(&calls::started(&server, &tool, &arguments));
+                let name = calls::tool_name(&server, &tool);
+                progress::show(format!("calling {name} · Ctrl-C stops"));
+            }
+            AgentEvent::CallEnded {
+                index,
+                record,
+                outcome,
+            } => {
+                self.finish();
+                let is_named = self.last_started.take() == Some(index);
+                self.running = self.running.saturating_sub(1);
+                self.print_call(&calls::ended(&record, &outcome, !is_named));
+                if self.running == 0 {
+                    self.waiting();
+                }
+            }
+            AgentEvent::CompactionStarted => {
+                progress::show("the context is nearly full: summarising · Ctrl-C stops".to_owned());
+            }
+            AgentEvent::Compacted(compaction) => screen::aside(&compacted(&compaction)),
+            AgentEvent::NotSaved { message } => {
+                super::notice(&format!("the session is not saved: {}", escaped(&message)));
+            }
+            _ => {}
+        }
+    }
+
+    fn model_event(&mut self, event: TurnEvent) {
+        match event {
+            TurnEvent::Delta(TurnDelta::Text(text)) => {
+                progress::show("the model answers · Ctrl-C stops".to_owned());
+                self.text(&text);
+            }
+            TurnEvent::Delta(TurnDelta::Thought(_)) => {
+                progress::show("the model thinks · Ctrl-C stops".to_owned());
+            }
+            TurnEvent::Delta(TurnDelta::CallStarted { name }) => {
+                let name = escaped(&name);
+                progress::show(format!("the model writes a call of {name} · Ctrl-C stops"));
+            }
+            TurnEvent::Retrying {
+                wait,
+                attempt,
+                fault,
+            } => {
+                self.finish();
+                super::notice(&format!(
+                    "{}; attempt {attempt} in {:.1} s, what was shown of this answer is void",
+                    escaped(&fault.to_string()),
+                    wait.as_secs_f64()
+                ));
+            }
+            TurnEvent::ToolRefused { name, treatment } => super::notice(&format!(
+                "the vendor refused the tool {}, so {}",
+                escaped(&name),
+                escaped(&describe_treatment(&treatment))
+            )),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        match &mut self.markdown {
+            Some(markdown) => {
+                let lines = markdown.push(text);
+                if !lines.is_empty() {
+                    screen::print(&lines);
+                }
+            }
+            None => {
+                self.is_in_line = !text.ends_with('\n');
+                progress::with_spinner_hidden(|| output::print_piece(text));
+            }
+        }
+    }
+
+    /// Ends the text so far: what follows begins on a line of its own.
+    fn finish(&mut self) {
+        if let Some(markdown) = &mut self.markdown {
+            let lines = markdown.finish();
+            if !lines.is_empty() {
+                screen::print(&lines);
+            }
+        }
+        if std::mem::take(&mut self.is_in_line) {
+            screen::print("\n");
+        }
+    }
+
+    /// Calls are part of the conversation at a terminal, and beside it in a pipe.
+    fn print_call(&self, text: &str) {
+        match self.markdown.is_some() {
+            true => screen::print(text),
+            false => screen::aside_text(text),
+        }
+    }
+
+    /// The line under an answer.
+    fn used(&self, summary: &RunSummary) -> String {
+        let mut parts = vec![view::table::duration(self.started.elapsed())];
+        if summary.turns > 1 {
+            parts.push(view::counted(summary.turns as usize, "turn"));
+        }
+        if let (Some(input), Some(output)) = (summary.usage.total_input(), summary.usage.output) {
+            parts.push(format!("{input} tokens in, {output} out"));
+        }
+        match summary.cost.total_usd() {
+            Some(cost) if cost > 0.0 => parts.push(format!("${cost:.4}")),
+            Some(_) => {}
+            None => parts.push("cost unknown".to_owned()),
+        }
+        parts.join(" · ")
+    }
+}

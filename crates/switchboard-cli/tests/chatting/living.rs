@@ -1,0 +1,99 @@
+//! A conversation over time: remembered answers, servers that die, sessions that go on.
+
+use switchboard_testkit::{Chaos, Step};
+
+use crate::support::Home;
+use crate::{CTRL_D, chat, leave};
+
+/// S2-40, S2-41: in a Gemini file an answer counts for the run, and no second question is asked.
+#[test]
+fn s2_40_always_allow_this_server_lasts_for_the_run() {
+    let home = Home::new();
+    let settings = serde_json::json!({"mcpServers": {"demo": {
+        "command": crate::support::PROGRAM, "args": ["__demo-server"]
+    }}});
+    std::fs::write(home.path("project/s.json"), settings.to_string()).unwrap();
+    let words = ["-c", "s.json", "--dialect", "gemini", "--model", "demo"];
+    let mut terminal = chat(&home, &words);
+    terminal.send("call echo {\"message\":\"first\"}\r");
+    terminal.wait_for("[s] Always allow this server");
+    terminal.send("s");
+    terminal.wait_for("all tools of demo: always allowed, for this run");
+    terminal.wait_for("echo answered: first");
+    // S2-39: another tool of the same server is not asked about.
+    terminal.send("call add {\"a\":1,\"b\":2}\r");
+    terminal.wait_for("add answered: {\"sum\":3}");
+    terminal.send("/permissions demo/add\r");
+    terminal.wait_for("demo/add  allowed");
+    leave(terminal);
+    // It is gone with the run.
+    let mut terminal = chat(&home, &words);
+    terminal.send("call add {\"a\":1,\"b\":2}\r");
+    terminal.wait_for("[s] Always allow this server");
+    terminal.send("n");
+    terminal.wait_for("denied: the answer was no");
+    leave(terminal);
+}
+
+#[test]
+fn an_answer_for_good_has_a_date_and_can_be_revoked() {
+    let home = Home::with_demo("");
+    let mut terminal = chat(&home, &["--model", "demo"]);
+    terminal.send("call mcp__demo__echo {\"message\":\"x\"}\r");
+    terminal.wait_for("[t] always this tool");
+    terminal.send("t");
+    terminal.wait_for("[g] for good");
+    terminal.send("g");
+    terminal.wait_for("demo/echo: always allowed, for good");
+    terminal.wait_for("answered: x");
+    terminal.send("/permissions demo/echo\r");
+    terminal.wait_for("demo/echo  allowed  your answer of");
+    terminal.send("/permissions revoke demo/echo\r");
+    terminal.wait_for("the next call is asked about again");
+    terminal.send("call mcp__demo__echo {\"message\":\"y\"}\r");
+    terminal.wait_for("[t] always this tool");
+    terminal.send("n");
+    terminal.wait_for("denied: the answer was no");
+    leave(terminal);
+}
+
+/// S2-34: the connection is kept between messages. A server that dies is told, and comes back.
+#[test]
+fn s2_34_a_server_that_dies_comes_back_during_the_conversation() {
+    let home = Home::new();
+    let server = Chaos::new()
+        .tool("die", Step::Exit(7))
+        .tool("greet", Step::text("hello"));
+    let entry = server.entry("s").render();
+    home.user_file(&format!("[permissions]\nallow = ['s']\n{entry}"));
+    let mut terminal = chat(&home, &["--model", "demo"]);
+    terminal.send("call mcp__s__die {}\r");
+    terminal.wait_for("server \"s\" is connected again");
+    terminal.send("call mcp__s__greet {}\r");
+    terminal.wait_for("mcp__s__greet answered: hello");
+    leave(terminal);
+}
+
+#[test]
+fn a_conversation_is_continued_forked_and_listed() {
+    let home = Home::with_demo("[permissions]\nallow = ['demo/echo']\n");
+    let mut terminal = chat(&home, &["--model", "demo"]);
+    terminal.send("call mcp__demo__echo {\"message\":\"remember me\"}\r");
+    terminal.wait_for("answered: remember me");
+    leave(terminal);
+    let mut terminal = home.sit_at(&["chat", "--model", "demo", "--continue"]);
+    let screen = terminal.wait_for("goes on");
+    terminal.wait_for("mcp__demo__echo answered: remember me");
+    assert!(screen.contains("conversation "), "{screen}");
+    terminal.send("/fork\r");
+    terminal.wait_for("from here on this is conversation");
+    terminal.send("/resume\r");
+    terminal.wait_for(" ago  call mcp__demo__echo");
+    terminal.send("/context\r");
+    terminal.wait_for("server demo");
+    terminal.send("/clear\r");
+    terminal.wait_for("a new conversation begins");
+    terminal.send(CTRL_D);
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (0, true), "{ended:?}");
+}

@@ -1,0 +1,45 @@
+//! What the gate says about tools before they are called, and taking remembered answers back.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Host;
+use crate::caller::CallerId;
+use crate::catalog::Tool;
+use crate::gate::Decision;
+use crate::name::ToolId;
+use crate::store::{StoreError, StoreTable};
+use crate::sync;
+
+impl Host {
+    /// What the gate would decide on a call of this tool now.
+    pub fn decision(&self, tool: &Tool, caller: &CallerId) -> Decision {
+        self.0.decide(tool, caller, false)
+    }
+
+    /// When the remembered answer that covers this tool was given; `None` if there is none, or it
+    /// is older than such dates.
+    pub fn granted_at(&self, tool: &Tool) -> Option<SystemTime> {
+        let since = sync::read(&self.0.grants).since(tool)?;
+        Some(UNIX_EPOCH + Duration::from_secs(since))
+    }
+
+    /// Forgets remembered answers about these tools, in this run and in the store. Returns how many
+    /// tools had one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] where the store cannot be changed: then they count again in the next run.
+    pub async fn revoke(&self, tools: &[ToolId]) -> Result<usize, StoreError> {
+        let (count, keys) = sync::write(&self.0.grants).revoke(tools);
+        let store = self.0.store.clone();
+        let remove = tokio::task::spawn_blocking(move || {
+            keys.iter()
+                .try_for_each(|key| store.remove(StoreTable::Grants, key))
+        });
+        match remove.await {
+            Ok(outcome) => outcome.map(|()| count),
+            // The thread was cancelled: the runtime ends.
+            Err(_) => Ok(count),
+        }
+    }
+}
