@@ -306,7 +306,7 @@ impl Conversion<'_> {
 
 fn duration_text(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
-    if milliseconds % 1000 == 0 {
+    if milliseconds.is_multiple_of(1000) {
         format!("{}s", milliseconds / 1000)
     } else {
         format!("{milliseconds}ms")

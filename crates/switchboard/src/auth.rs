@@ -9,9 +9,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use crate::caller::BoxFuture;
+#[cfg(feature = "http")]
 use crate::config::{Environment, HttpAuth, ResolvedUrl, ServerConfig};
 use crate::hint::Hint;
 use crate::secret::{LiveSecrets, Secret};
@@ -58,6 +58,7 @@ mod vault;
 
 /// The credentials for a server: its own `Authorization` header, its bearer token, or the token of
 /// a login.
+#[cfg(feature = "http")]
 pub(crate) fn for_server(
     config: &ServerConfig,
     resolved: &ResolvedUrl,
@@ -99,13 +100,15 @@ pub struct AuthContext {
     /// `NeedsLogin`.
     pub logins: Option<Arc<dyn Opener>>,
     /// Decides when a token has expired.
+    #[cfg(feature = "oauth")]
     pub(crate) clock: WallClock,
     /// The token refreshes in flight.
     pub(crate) refreshes: TokenRefreshes,
 }
 
 /// The wall clock: tokens expire at a date.
-pub(crate) type WallClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+#[cfg(feature = "oauth")]
+pub(crate) type WallClock = Arc<dyn Fn() -> std::time::SystemTime + Send + Sync>;
 
 impl Default for AuthContext {
     /// Tokens are kept in memory, and no login page is shown.
@@ -120,7 +123,8 @@ impl AuthContext {
         Self {
             vault,
             logins: None,
-            clock: Arc::new(SystemTime::now),
+            #[cfg(feature = "oauth")]
+            clock: Arc::new(std::time::SystemTime::now),
             refreshes: TokenRefreshes::default(),
         }
     }
@@ -205,9 +209,11 @@ impl Credentials for NoCredentials {
 }
 
 /// The configured bearer token.
+#[cfg(feature = "http")]
 #[derive(Debug)]
 struct BearerToken(Secret);
 
+#[cfg(feature = "http")]
 impl Credentials for BearerToken {
     fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>> {
         Box::pin(async { Ok(Some(self.0.clone())) })

@@ -126,7 +126,6 @@ impl HttpStack {
     }
 }
 
-#[cfg(feature = "oauth")]
 /// The proxies of the environment, in the order in which they are tried.
 pub(crate) fn proxies(environment: &Environment) -> Result<Vec<Proxy>, ConnectFault> {
     Ok(configured_proxies(environment)?
