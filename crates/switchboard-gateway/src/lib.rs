@@ -86,6 +86,9 @@ mod metrics;
 /// What an operator sees and decides.
 mod operations;
 
+/// The operator's page.
+mod page;
+
 /// Which clients want to hear of changes of which resources.
 mod subscriptions;
 
@@ -115,6 +118,7 @@ pub use listing::{ListingSettings, ToolListing, ToolRepair, repairs};
 pub use metrics::{GatewayMetrics, Latency};
 pub use operations::Operations;
 pub use outbound::{Outbound, OutboundQueue};
+pub use page::OperatorPage;
 pub use principal::Principal;
 pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};

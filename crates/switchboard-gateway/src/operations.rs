@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use switchboard::config::Disclosure;
 use switchboard::{Approval, BoxFuture, Host};
 
 use crate::approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
@@ -19,7 +20,6 @@ use crate::{Principal, Refusal};
 
 /// The operator's side of one gateway.
 #[derive(Debug)]
-#[allow(dead_code, reason = "the status page reads the rest")]
 pub struct Operations {
     pub(crate) host: Host,
     pub(crate) approvals: Arc<ApprovalQueue>,
@@ -117,6 +117,44 @@ impl Operations {
         is_running
     }
 
+    /// An operator restarts a server; false if there is none of this name.
+    pub async fn restart(&self, server: &str, by: &str) -> bool {
+        let Some(handle) = self.host.server(server) else {
+            return false;
+        };
+        self.audit.add(&AuditLine {
+            event: "restart",
+            server,
+            rule: by,
+            ..AuditLine::default()
+        });
+        handle.restart().await;
+        true
+    }
+
+    /// An operator accepts what a changed entry would start, as it was shown; false if it is another
+    /// now.
+    pub async fn accept(&self, server: &str, shown: &str, by: &str) -> bool {
+        let pending = self.host.pending_changes();
+        let names = pending.into_iter().filter_map(|change| change.server);
+        let disclosure = names
+            .into_iter()
+            .find(|name| name.as_str() == server)
+            .and_then(|name| self.host.disclose(&name));
+        let Some(disclosure) = disclosure.filter(|now| disclosure_digest(now) == shown) else {
+            return false;
+        };
+        let is_accepted = self.host.accept(&disclosure).await.is_ok();
+        self.audit.add(&AuditLine {
+            event: "accept",
+            server,
+            rule: by,
+            outcome: if is_accepted { "accepted" } else { "failed" },
+            ..AuditLine::default()
+        });
+        is_accepted
+    }
+
     /// A command of the socket: `approvals`, `approvals allow ID`, `approvals deny ID`. The answer is
     /// one line of JSON; `None` for another command.
     pub fn command(&self, command: &str) -> Option<String> {
@@ -204,6 +242,13 @@ impl Recorder for Operations {
         };
         self.audit.add(&line);
     }
+}
+
+/// Identifies what a person was shown of an entry.
+pub(crate) fn disclosure_digest(disclosure: &Disclosure) -> String {
+    blake3::hash(disclosure.stored_lines.join("\n").as_bytes())
+        .to_hex()
+        .to_string()
 }
 
 fn waiting_json(call: &WaitingCall) -> Value {

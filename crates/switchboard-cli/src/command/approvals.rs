@@ -19,6 +19,9 @@ Examples:
   switchboard approvals allow 7       let call 7 run
   switchboard approvals deny 7        deny it")]
 pub(crate) struct ApprovalsArgs {
+    /// Print a link to the status page that logs one browser in, once
+    #[arg(long)]
+    page: bool,
     #[command(subcommand)]
     answer: Option<ApprovalAnswer>,
 }
@@ -39,6 +42,7 @@ enum ApprovalAnswer {
 
 pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure> {
     let command = match args.answer {
+        None if args.page => "page".to_owned(),
         None => "approvals".to_owned(),
         Some(ApprovalAnswer::Allow { id }) => format!("approvals allow {id}"),
         Some(ApprovalAnswer::Deny { id }) => format!("approvals deny {id}"),
@@ -52,6 +56,10 @@ pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure
     }
     if options.json {
         output::print_json(&answer)?;
+        return Ok(0);
+    }
+    if let Some(url) = read["url"].as_str() {
+        output::print(&format!("{}\n", line(url)))?;
         return Ok(0);
     }
     output::print(&match read["effect"].as_str() {

@@ -44,6 +44,9 @@ pub(crate) struct ServeArgs {
     /// Origin of web pages that may use the gateway, such as https://example.com (repeatable)
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub(crate) allow_origin: Vec<String>,
+    /// Let anybody who reaches the address read /metrics, without a token
+    #[arg(long, requires = "http")]
+    pub(crate) metrics_open: bool,
     /// Serve `switchboard attach` alone, and end when no client is left for five minutes
     #[arg(long, hide = true, conflicts_with = "http")]
     pub(crate) detached: bool,

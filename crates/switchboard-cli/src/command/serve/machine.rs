@@ -10,12 +10,10 @@ use switchboard::reload::ReloadReport;
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
-use switchboard_gateway::edge::http::{
-    HttpEdge, HttpEdgeSettings, HttpLimits, NoRoutes, RESERVED_NAMES,
-};
+use switchboard_gateway::edge::http::{HttpEdge, HttpEdgeSettings, HttpLimits, RESERVED_NAMES};
 use switchboard_gateway::edge::socket::{BoundSocket, SocketCommands, SocketEdge};
 use switchboard_gateway::tokens::ClientTokens;
-use switchboard_gateway::{Gateway, GatewaySettings, Operations, ServerSelection};
+use switchboard_gateway::{Gateway, GatewaySettings, Operations, OperatorPage, ServerSelection};
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
@@ -60,7 +58,14 @@ pub(super) fn run(
         };
         let gateway = Gateway::new(host.clone(), settings);
         watch::watch_config(host, paths, options);
+        let page = OperatorPage::new(operations.clone()).map_err(|error| {
+            Failure::new(Code::Usage, format!("the status page cannot be served: {error}"))
+        })?;
+        let page = Arc::new(page.with_open_metrics(args.metrics_open));
+        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let commands = Arc::new(GatewayCommands {
+            page: page.clone(),
+            address,
             operations: operations.clone(),
             host: host.clone(),
             reload,
@@ -84,7 +89,7 @@ pub(super) fn run(
             SocketEdge::serve(gateway.clone(), selection.clone(), socket, commands.clone())
         });
         let http = listener
-            .map(|listener| serve_http(&gateway, listener, selection, args, paths))
+            .map(|listener| serve_http(&gateway, listener, selection, args, paths, page))
             .transpose()?;
         let clients = socket.as_ref().map(SocketEdge::clients);
         let is_idle = until_idle(clients.filter(|_| args.detached));
@@ -136,6 +141,7 @@ fn serve_http(
     selection: ServerSelection,
     args: &ServeArgs,
     paths: &Paths,
+    page: Arc<OperatorPage>,
 ) -> Result<HttpEdge, Failure> {
     let tokens = ClientTokens::new(&paths.state);
     let serve = || {
@@ -143,7 +149,7 @@ fn serve_http(
         let settings = HttpEdgeSettings {
             tokens,
             selection,
-            routes: Arc::new(NoRoutes),
+            routes: page.clone(),
             hosts: args.allow_host.clone(),
             origins: args.allow_origin.clone(),
             limits: HttpLimits::default(),
@@ -161,6 +167,12 @@ fn serve_http(
     let edge = serve()
         .map_err(|error| Failure::new(Code::Usage, format!("HTTP cannot be served: {error}")))?;
     output::line_on_stderr(&format!("listening on http://{}/mcp", edge.address()));
+    if let Ok(path) = page.login_path() {
+        let address = edge.address();
+        output::notice(&format!(
+            "status page (this link logs one browser in, once): http://{address}{path}"
+        ));
+    }
     Ok(edge)
 }
 
@@ -217,6 +229,9 @@ impl Reload {
 
 /// The commands that the socket takes.
 struct GatewayCommands {
+    page: Arc<OperatorPage>,
+    /// Where the page is, if it is served.
+    address: Option<SocketAddr>,
     operations: Arc<Operations>,
     host: Host,
     reload: Reload,
@@ -236,6 +251,15 @@ impl SocketCommands for GatewayCommands {
                 return answer;
             }
             let answer = match command {
+                "page" => match (self.address, self.page.login_path()) {
+                    (Some(address), Ok(path)) => {
+                        json!({ "url": format!("http://{address}{path}") })
+                    }
+                    (None, _) => {
+                        json!({ "error": "the gateway does not serve HTTP, so it has no status page" })
+                    }
+                    (_, Err(error)) => json!({ "error": error.to_string() }),
+                },
                 "reload" => match self.reload().await {
                     Ok(report) => json!({ "summary": summary(&report) }),
                     Err(error) => json!({ "error": error.to_string() }),
