@@ -24,7 +24,7 @@ const SLOW_READER: Duration = Duration::from_secs(30);
 /// queue; it ends when all of them are gone.
 #[derive(Debug, Clone)]
 pub struct Outbound {
-    sender: mpsc::Sender<QueuedMessage>,
+    sender: mpsc::Sender<OutboundMessage>,
     room: Arc<Semaphore>,
     reader: Arc<SlowReader>,
 }
@@ -32,12 +32,12 @@ pub struct Outbound {
 /// The receiving end, which an edge writes to its client.
 #[derive(Debug)]
 pub struct OutboundQueue {
-    receiver: mpsc::Receiver<QueuedMessage>,
+    receiver: mpsc::Receiver<OutboundMessage>,
     reader: Arc<SlowReader>,
 }
 
 #[derive(Debug)]
-struct QueuedMessage {
+struct OutboundMessage {
     bytes: Bytes,
     /// Given back when the message is taken from the queue.
     _room: OwnedSemaphorePermit,
@@ -74,7 +74,7 @@ impl Outbound {
             let (Ok(room), Ok(place)) = (room, self.sender.reserve().await) else {
                 return;
             };
-            place.send(QueuedMessage {
+            place.send(OutboundMessage {
                 bytes: message,
                 _room: room,
             });
@@ -105,7 +105,7 @@ impl Outbound {
         let Ok(room) = self.room.clone().try_acquire_many_owned(cost(&message)) else {
             return Err(message);
         };
-        let queued = QueuedMessage {
+        let queued = OutboundMessage {
             bytes: message,
             _room: room,
         };

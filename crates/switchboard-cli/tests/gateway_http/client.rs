@@ -39,25 +39,7 @@ impl Gateway {
         let made = home.run(&["token", "new", "tester"]);
         assert_eq!((made.code, made.stderr.as_str()), (Some(0), ""));
         let token = made.stdout.trim_end().to_owned();
-        let mut command = home.command(&["serve", "--http", "127.0.0.1:0"]);
-        let mut child = command.args(words).stdout(Stdio::null()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap());
-        let mut printed = String::new();
-        let address = loop {
-            let mut line = String::new();
-            assert_ne!(
-                lines.read_line(&mut line).unwrap(),
-                0,
-                "it ended: {printed}"
-            );
-            printed.push_str(&line);
-            let address = line.split_once("http://").map(|(_, rest)| rest);
-            if let Some(address) = address.and_then(|rest| rest.split('/').next()) {
-                break address.trim().parse().unwrap();
-            }
-        };
-        // Whatever else it prints must not fill the pipe.
-        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let (child, address, printed) = serve(&home, words);
         Self {
             home,
             address,
@@ -66,6 +48,13 @@ impl Gateway {
             printed,
             record,
         }
+    }
+
+    /// Kills it, as a crash would, and starts another.
+    pub(crate) fn restart_after_kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        (self.child, self.address, self.printed) = serve(&self.home, &[]);
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -85,6 +74,27 @@ impl Gateway {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(self.calls(), expected);
+    }
+
+    /// Waits until the audit log has a refusal for this reason.
+    #[track_caller]
+    pub(crate) fn assert_audited(&self, reason: &str) {
+        let file = self.home.path("state/switchboard/audit/audit.jsonl");
+        let is_audited = || {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            let mut lines = text
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok());
+            lines.any(|line: Value| line["event"] == "refused" && line["rule"] == reason)
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !is_audited() {
+            assert!(
+                Instant::now() < deadline,
+                "{reason} is not in the audit log"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -187,6 +197,30 @@ impl Drop for Gateway {
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.child.wait();
     }
+}
+
+/// Starts the program; returns once it listens, with what it printed until then.
+fn serve(home: &Home, words: &[&str]) -> (Child, SocketAddr, String) {
+    let mut command = home.command(&["serve", "--http", "127.0.0.1:0"]);
+    let mut child = command.args(words).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut printed = String::new();
+    let address = loop {
+        let mut line = String::new();
+        assert_ne!(
+            lines.read_line(&mut line).unwrap(),
+            0,
+            "it ended: {printed}"
+        );
+        printed.push_str(&line);
+        let address = line.split_once("http://").map(|(_, rest)| rest);
+        if let Some(address) = address.and_then(|rest| rest.split('/').next()) {
+            break address.trim().parse().unwrap();
+        }
+    };
+    // Whatever else it prints must not fill the pipe.
+    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    (child, address, printed)
 }
 
 /// A whole response.

@@ -216,3 +216,34 @@ fn sigterm_drains() {
     Answer::read(&mut listening);
     assert_eq!(gateway.wait(), Some(143));
 }
+
+/// A modern client hears of changes on the stream of `subscriptions/listen`, which ends with the
+/// gateway.
+#[test]
+fn a_modern_client_listens_on_the_stream_of_its_request() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp/demo");
+    let toggle = gateway.tool("/mcp/demo", &session, "toggle_tool");
+    let params = modern(json!({"notifications": {"toolsListChanged": true}}));
+    let mut headers = gateway.headers();
+    headers.push(("MCP-Protocol-Version".into(), "2026-07-28".into()));
+    headers.push(("Mcp-Method".into(), "subscriptions/listen".into()));
+    let listen = request(5, "subscriptions/listen", params);
+    let stream = gateway.open("POST", "/mcp/demo", &headers, &listen);
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let mut next = |method: &str| {
+        let line = lines.find(|line| line.starts_with("data: ") && line.contains(method));
+        let line = line.unwrap();
+        serde_json::from_str::<Value>(line.strip_prefix("data: ").unwrap()).unwrap()
+    };
+    next("notifications/subscriptions/acknowledged");
+    let call = request(6, "tools/call", json!({"name": toggle, "arguments": {}}));
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    assert_eq!(
+        gateway.send("POST", "/mcp/demo", &headers, &call).status,
+        200
+    );
+    let changed = next("notifications/tools/list_changed");
+    let subscription = &changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(subscription, &json!(5), "{changed}");
+}

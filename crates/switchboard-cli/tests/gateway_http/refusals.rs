@@ -48,6 +48,8 @@ fn t19_a_wrong_token_is_refused_and_runs_nothing() {
             assert!(message.contains("switchboard token new"), "{message}");
         }
     }
+    gateway.assert_audited("missing_token");
+    gateway.assert_audited("wrong_token");
     let revoked = gateway.home.run(&["token", "revoke", "tester"]);
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
     let headers = [("Mcp-Session-Id", session.as_str())];
@@ -124,6 +126,8 @@ fn t20_foreign_hosts_and_origins_are_refused_on_every_path() {
             }
         }
     }
+    gateway.assert_audited("foreign_host");
+    gateway.assert_audited("foreign_origin");
     gateway.assert_calls(0);
 }
 
@@ -170,6 +174,7 @@ fn t21_t36_a_foreign_or_tampered_session_is_unknown() {
         let answer = gateway.send("POST", "/mcp", &headers, &call);
         assert_eq!(answer.status, 404, "{tampered}");
     }
+    gateway.assert_audited("unknown_session");
     gateway.assert_calls(0);
     let headers = [("Mcp-Session-Id", session.as_str())];
     assert_eq!(gateway.send("POST", "/mcp", &headers, &call).status, 200);
@@ -223,5 +228,67 @@ fn t20_oversized_and_slow_requests_are_refused() {
 
     let answer = gateway.send("POST", "/mcp", &[], &initialize("2025-11-25"));
     assert_eq!(answer.status, 200);
+    for reason in ["oversized_body", "oversized_headers", "too_slow"] {
+        gateway.assert_audited(reason);
+    }
     gateway.assert_calls(0);
+}
+
+/// F35: a client that does not read is disconnected; the others do not notice.
+#[test]
+fn f35_a_client_that_does_not_read_is_disconnected_and_others_are_served() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let big = gateway.tool("/mcp", &session, "big");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let sockets = || {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", gateway.pid())).unwrap();
+        let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        links
+            .filter(|link| link.to_string_lossy().starts_with("socket:"))
+            .count()
+    };
+    let before = sockets();
+    let mut headers = gateway.headers();
+    headers.push(("Mcp-Session-Id".into(), session.clone()));
+    let size = 16 << 20;
+    let call = request(
+        1,
+        "tools/call",
+        json!({"name": big, "arguments": {"bytes": size}}),
+    );
+    let mut stalled = gateway.open("POST", "/mcp", &headers, &call);
+    let mut first = [0; 1];
+    stalled.read_exact(&mut first).unwrap();
+    assert!(sockets() > before);
+    let deadline = Instant::now() + PATIENCE;
+    while sockets() > before {
+        assert!(Instant::now() < deadline, "it is still connected");
+        let call = request(
+            2,
+            "tools/call",
+            json!({"name": echo, "arguments": {"message": "x"}}),
+        );
+        let session = [("Mcp-Session-Id", session.as_str())];
+        assert_eq!(gateway.send("POST", "/mcp", &session, &call).status, 200);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let mut rest = Vec::new();
+    let _ = stalled.read_to_end(&mut rest);
+    assert!(rest.len() < size, "{} bytes came", rest.len());
+}
+
+/// F34 on one machine: after the gateway was killed and started again, an old session is unknown
+/// (404), and the client begins a new one.
+#[test]
+fn f34_a_session_of_a_gateway_that_was_killed_is_unknown_to_the_next() {
+    let mut gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    gateway.restart_after_kill();
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    let ping = request(2, "ping", json!({}));
+    assert_eq!(gateway.send("POST", "/mcp", &headers, &ping).status, 404);
+    let session = gateway.initialize("/mcp");
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    assert_eq!(gateway.send("POST", "/mcp", &headers, &ping).status, 200);
 }

@@ -90,6 +90,7 @@ fn t36_a_tampered_replayed_or_foreign_state_is_refused() {
         call.send_state(&gateway, &bearer, &session),
         "a session's id",
     );
+    gateway.assert_audited("invalid_state");
     gateway.assert_calls(1);
 
     let answer = call.answer(&gateway, &bearer, &asked);

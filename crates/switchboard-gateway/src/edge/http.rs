@@ -44,7 +44,7 @@ mod stall;
 
 pub use body::HttpBody;
 pub use connection::RESERVED_NAMES;
-pub use routes::{HttpRequest, HttpRoutes, NoRoutes};
+pub use routes::{HttpRoutes, NoRoutes, RouteRequest, RouteRequest as HttpRequest};
 
 use admission::Admission;
 use sessions::HttpSessions;

@@ -17,11 +17,11 @@ pub async fn serve(gateway: &Gateway, selection: ServerSelection) -> io::Result<
     lines::serve(gateway, Principal::local(), selection, reader, writer).await
 }
 
-type Reader = Box<dyn AsyncRead + Unpin + Send>;
-type Writer = Box<dyn AsyncWrite + Unpin + Send>;
+type StandardInput = Box<dyn AsyncRead + Unpin + Send>;
+type StandardOutput = Box<dyn AsyncWrite + Unpin + Send>;
 
 /// Pipes and sockets are read without a thread between, which every message would cross.
-fn standard_input() -> io::Result<Reader> {
+fn standard_input() -> io::Result<StandardInput> {
     let fd = io::stdin().as_fd().try_clone_to_owned()?;
     Ok(match kind(&fd)? {
         SFlag::S_IFIFO => Box::new(pipe::Receiver::from_owned_fd(fd)?),
@@ -30,7 +30,7 @@ fn standard_input() -> io::Result<Reader> {
     })
 }
 
-fn standard_output() -> io::Result<Writer> {
+fn standard_output() -> io::Result<StandardOutput> {
     let fd = io::stdout().as_fd().try_clone_to_owned()?;
     Ok(match kind(&fd)? {
         SFlag::S_IFIFO => Box::new(pipe::Sender::from_owned_fd(fd)?),

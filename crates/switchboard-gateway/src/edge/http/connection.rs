@@ -17,7 +17,7 @@ use switchboard::ServerName;
 use tokio::net::TcpStream;
 
 use super::stall::WriteDeadline;
-use super::{HttpBody, HttpRequest, HttpState, closed, post, response, sessions, sse};
+use super::{HttpBody, HttpState, RouteRequest, closed, post, response, sessions, sse};
 use crate::gateway::ServerSelection;
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
@@ -227,7 +227,7 @@ async fn mounted(state: &HttpState, mut request: Request<Incoming>) -> Response<
     };
     let principal = state.admission.authenticate(request.headers()).ok();
     let (parts, _) = request.into_parts();
-    let request = HttpRequest {
+    let request = RouteRequest {
         method: parts.method,
         uri: parts.uri,
         headers: parts.headers,

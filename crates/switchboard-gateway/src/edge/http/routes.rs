@@ -11,7 +11,7 @@ use crate::principal::Principal;
 /// A request for a path that is not of the protocol. `Host` and `Origin` were checked; whether its
 /// sender may have what it asks for is the route's decision.
 #[derive(Debug)]
-pub struct HttpRequest {
+pub struct RouteRequest {
     /// The method.
     pub method: Method,
     /// Path and query.
@@ -29,7 +29,7 @@ pub struct HttpRequest {
 /// Responds to requests for other paths.
 pub trait HttpRoutes: Send + Sync {
     /// The response, or `None` where nothing is at this path.
-    fn respond(&self, request: HttpRequest) -> BoxFuture<'_, Option<Response<HttpBody>>>;
+    fn respond(&self, request: RouteRequest) -> BoxFuture<'_, Option<Response<HttpBody>>>;
 }
 
 /// No further routes.
@@ -37,7 +37,7 @@ pub trait HttpRoutes: Send + Sync {
 pub struct NoRoutes;
 
 impl HttpRoutes for NoRoutes {
-    fn respond(&self, _: HttpRequest) -> BoxFuture<'_, Option<Response<HttpBody>>> {
+    fn respond(&self, _: RouteRequest) -> BoxFuture<'_, Option<Response<HttpBody>>> {
         Box::pin(std::future::ready(None))
     }
 }
