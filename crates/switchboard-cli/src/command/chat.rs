@@ -189,7 +189,7 @@ impl Chat<'_> {
             None => "no model".to_owned(),
         };
         let keys = "/help lists commands, Shift-Tab switches the mode, Ctrl-D exits";
-        screen::print(&format!("switchboard chat: {model}, {servers}. {keys}\n"));
+        screen::print(&format!("switchboard chat: {model}, {servers}\n{keys}\n"));
         if self.models.entry.is_none() && model == "no model" {
             screen::print(&format!("{NO_MODEL}\n"));
         }

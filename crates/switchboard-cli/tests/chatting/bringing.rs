@@ -73,9 +73,9 @@ fn an_edit_is_asked_about_with_its_diff() {
     leave(terminal);
 }
 
-/// T26: a server's request to the model is asked about, and answered by the conversation's model.
+/// A server's request to the model is asked about, and answered by the conversation's model.
 #[test]
-fn t26_sampling_is_approved_and_answered_by_the_model_of_the_conversation() {
+fn sampling_is_approved_and_answered_by_the_model_of_the_conversation() {
     let home = Home::with_demo("[permissions]\nallow = ['demo/ask_model']\n");
     let mut terminal = chat(&home, &["--model", "demo"]);
     terminal.send("call mcp__demo__ask_model {\"prompt\":\"hello model\"}\r");

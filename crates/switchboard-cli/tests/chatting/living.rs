@@ -3,7 +3,7 @@
 use switchboard_testkit::{Chaos, Step};
 
 use crate::support::Home;
-use crate::{CTRL_D, chat, leave};
+use crate::{chat, leave};
 
 /// S2-40, S2-41: in a Gemini file an answer counts for the run, and no second question is asked.
 #[test]
@@ -32,6 +32,21 @@ fn s2_40_always_allow_this_server_lasts_for_the_run() {
     terminal.wait_for("[s] Always allow this server");
     terminal.send("n");
     terminal.wait_for("denied: the answer was no");
+    leave(terminal);
+}
+
+/// S2-15, S2-38: a server with `trust` is never asked about.
+#[test]
+fn s2_38_a_trusted_server_of_a_gemini_file_runs_without_asking() {
+    let home = Home::new();
+    let settings = serde_json::json!({"mcpServers": {"demo": {
+        "command": crate::support::PROGRAM, "args": ["__demo-server"], "trust": true
+    }}});
+    std::fs::write(home.path("project/s.json"), settings.to_string()).unwrap();
+    let words = ["-c", "s.json", "--dialect", "gemini", "--model", "demo"];
+    let mut terminal = chat(&home, &words);
+    terminal.send("call echo {\"message\":\"unasked\"}\r");
+    terminal.wait_for("echo answered: unasked");
     leave(terminal);
 }
 
@@ -93,7 +108,5 @@ fn a_conversation_is_continued_forked_and_listed() {
     terminal.wait_for("server demo");
     terminal.send("/clear\r");
     terminal.wait_for("a new conversation begins");
-    terminal.send(CTRL_D);
-    let ended = terminal.end();
-    assert_eq!((ended.code, ended.restored), (0, true), "{ended:?}");
+    leave(terminal);
 }

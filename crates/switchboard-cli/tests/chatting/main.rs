@@ -6,6 +6,7 @@ mod support;
 
 mod bringing;
 mod living;
+mod picture;
 mod talking;
 
 use support::{Home, Terminal};

@@ -67,10 +67,13 @@ impl Editor {
         let stop = Arc::new(AtomicBool::new(false));
         let printer = ExternalPrinter::new(MAX_WAITING_LINES);
         let lines = printer.sender();
-        let history = history_file(&paths.state);
+        let files = EditorFiles {
+            history: private_file(&paths.state.join("chat_history")),
+            draft: private_file(&paths.state.join("chat_draft.md")),
+        };
         let (project, stop_editor) = (paths.current.clone(), stop.clone());
         let run = move || {
-            let mut editor = build(host, project, history, printer, stop_editor);
+            let mut editor = build(host, project, files, printer, stop_editor);
             while let Ok(request) = waiting.recv() {
                 let edited = read(&mut editor, request);
                 if sender.blocking_send(edited).is_err() {
@@ -122,7 +125,7 @@ impl Drop for Editor {
 fn build(
     host: Host,
     project: PathBuf,
-    history: Option<PathBuf>,
+    files: EditorFiles,
     printer: ExternalPrinter<String>,
     stop: Arc<AtomicBool>,
 ) -> Reedline {
@@ -147,28 +150,32 @@ fn build(
         .with_external_printer(printer)
         .with_break_signal(stop)
         .use_bracketed_paste(true);
-    if let Some(history) = history.and_then(|file| open_history(&file)) {
+    if let Some(history) = files.history.and_then(|file| open_history(&file)) {
         editor = editor.with_history(Box::new(history));
     }
     if let Some(command) = std::env::var_os("VISUAL").or_else(|| std::env::var_os("EDITOR"))
-        && let Ok(file) = tempfile::Builder::new().suffix(".md").tempfile()
-        && let Ok((_, path)) = file.keep()
+        && let Some(draft) = files.draft
     {
-        let command = std::process::Command::new(command);
-        editor = editor.with_buffer_editor(command, path);
+        editor = editor.with_buffer_editor(std::process::Command::new(command), draft);
     }
     editor
 }
 
-/// The file of the history, which only its owner can read; `None` if it cannot be had.
-fn history_file(state: &Path) -> Option<PathBuf> {
-    let file = state.join("chat_history");
+/// Files of the state folder; `None` for one that cannot be had.
+struct EditorFiles {
+    history: Option<PathBuf>,
+    /// What `$EDITOR` edits.
+    draft: Option<PathBuf>,
+}
+
+/// A file that only its owner can read.
+fn private_file(file: &Path) -> Option<PathBuf> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).mode(0o600);
-    let opened = options.open(&file).ok()?;
+    let opened = options.open(file).ok()?;
     let permissions = std::fs::Permissions::from_mode(0o600);
     opened.set_permissions(permissions).ok()?;
-    Some(file)
+    Some(file.to_owned())
 }
 
 fn open_history(file: &Path) -> Option<FileBackedHistory> {
