@@ -19,7 +19,7 @@ use switchboard::BoxFuture;
 use tokio::sync::mpsc;
 
 use crate::Operations;
-use crate::edge::http::{HttpBody, HttpRequest, HttpRoutes};
+use crate::edge::http::{HttpBody, HttpRoutes, RouteRequest};
 use login::Login;
 
 mod login;
@@ -71,7 +71,7 @@ impl OperatorPage {
         Ok(format!("/login?k={}", self.login.new_code()?))
     }
 
-    async fn answer(&self, request: HttpRequest) -> Option<Response<HttpBody>> {
+    async fn answer(&self, request: RouteRequest) -> Option<Response<HttpBody>> {
         let path = request.uri.path().to_owned();
         let is_read = matches!(request.method, Method::GET | Method::HEAD);
         let open = match path.as_str() {
@@ -91,7 +91,7 @@ impl OperatorPage {
         &self,
         path: &str,
         is_read: bool,
-        request: HttpRequest,
+        request: RouteRequest,
     ) -> Option<Response<HttpBody>> {
         let is_known = path == "/"
             || path == "/events"
@@ -158,7 +158,7 @@ impl OperatorPage {
         see_other("/")
     }
 
-    fn log_in(&self, request: &HttpRequest) -> Response<HttpBody> {
+    fn log_in(&self, request: &RouteRequest) -> Response<HttpBody> {
         let code = request.uri.query().and_then(|query| {
             let mut pairs = url::form_urlencoded::parse(query.as_bytes());
             pairs
@@ -188,7 +188,7 @@ impl OperatorPage {
         plain(StatusCode::OK, text)
     }
 
-    fn metrics(&self, request: &HttpRequest) -> Response<HttpBody> {
+    fn metrics(&self, request: &RouteRequest) -> Response<HttpBody> {
         if !self.is_metrics_open && request.principal.is_none() {
             let message = "metrics need a client's token (switchboard token new NAME)\n";
             return plain(StatusCode::UNAUTHORIZED, message.to_owned());
@@ -202,7 +202,7 @@ impl OperatorPage {
     }
 
     /// An event whenever something on the page changed. The task ends with its reader.
-    fn events(&self, request: HttpRequest) -> Response<HttpBody> {
+    fn events(&self, request: RouteRequest) -> Response<HttpBody> {
         let (sender, receiver) = mpsc::channel(4);
         let mut closing = request.closing;
         let mut approvals = self.operations.approvals.changes();
@@ -233,7 +233,7 @@ impl OperatorPage {
 }
 
 impl HttpRoutes for OperatorPage {
-    fn respond(&self, request: HttpRequest) -> BoxFuture<'_, Option<Response<HttpBody>>> {
+    fn respond(&self, request: RouteRequest) -> BoxFuture<'_, Option<Response<HttpBody>>> {
         Box::pin(self.answer(request))
     }
 }

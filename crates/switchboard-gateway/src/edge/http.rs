@@ -5,6 +5,10 @@
 //! `post` handles the messages of `/mcp`, `mirror` compares the headers of modern ones, `sessions`
 //! holds the sessions of legacy clients, `events` their streams; `sse` is the older transport.
 //! `routes` is where other pages are mounted.
+#![allow(
+    clippy::result_large_err,
+    reason = "a refusal is a whole response, and refusals are rare"
+)]
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,7 +48,7 @@ mod stall;
 
 pub use body::HttpBody;
 pub use connection::RESERVED_NAMES;
-pub use routes::{HttpRoutes, NoRoutes, RouteRequest, RouteRequest as HttpRequest};
+pub use routes::{HttpRoutes, NoRoutes, RouteRequest};
 
 use admission::Admission;
 use sessions::HttpSessions;
