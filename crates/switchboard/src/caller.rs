@@ -308,7 +308,7 @@ pub enum Approval {
         /// Why, for the model: the error of the call says it.
         reason: Option<String>,
     },
-    /// Nobody is there to ask.
+    /// No person can be asked.
     Unavailable,
 }
 
@@ -452,7 +452,7 @@ pub struct Progress {
     pub params: Option<RawJson>,
 }
 
-/// A caller that nobody sits behind: every approval is unavailable, every elicitation declined.
+/// A caller without a person: every approval is unavailable, every elicitation declined.
 #[derive(Debug, Clone)]
 pub struct Headless(pub CallerId);
 

@@ -1,5 +1,5 @@
-//! The immutable picture of every tool, prompt and resource on offer. Replaced whole; readers keep
-//! theirs for the whole call.
+//! An immutable snapshot of the tools, prompts and resources of all servers. It is replaced as a
+//! whole; a call uses one snapshot throughout.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -38,7 +38,7 @@ mod resource;
 /// Search in a list of tools.
 pub mod search;
 
-/// A tool on offer.
+/// A tool that can be called.
 #[derive(Debug)]
 pub struct Tool {
     /// The identity.
@@ -47,19 +47,19 @@ pub struct Tool {
     pub exposed: ExposedName,
     /// As the server defined it.
     pub definition: Arc<ToolDefinition>,
-    /// The entry that brought it.
+    /// The configuration entry of its server.
     pub server: Arc<ServerConfig>,
     /// The launch that its grants are bound to.
     pub launch: Fingerprint,
-    /// The tool may be sent again after a lost answer.
+    /// The call may be sent again after a lost response.
     pub idempotent: bool,
-    /// Where it stands in its catalog.
+    /// Its index in the catalog.
     pub(crate) place: usize,
-    /// Where its server stands among those that the catalog was built from.
+    /// The index of its server among the catalog's sources.
     pub(crate) server_place: usize,
-    /// Which rules hold for it. The gate's own.
+    /// The rules that match it, cached by the gate.
     pub(crate) rule_matches: RuleMatchCache,
-    /// Who does it, where it is no server's.
+    /// Its implementation, for a host tool.
     pub(crate) host_tool: Option<ToolImpl>,
 }
 
@@ -70,12 +70,12 @@ impl Tool {
     }
 }
 
-/// A tool that is not on offer, and why.
+/// A tool that cannot be called, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Withheld {
     /// Its server.
     pub server: ServerName,
-    /// Its name, as far as it has one.
+    /// Its name, if it has one.
     pub tool: ToolName,
     /// Why, in one line safe to show.
     pub reason: String,
@@ -86,7 +86,7 @@ pub struct Withheld {
 pub struct Offerings {
     /// Tools, in the server's order.
     pub tools: Vec<Arc<ToolDefinition>>,
-    /// Tools that came and cannot be used.
+    /// Listed tools that cannot be used.
     pub withheld: Vec<(ToolName, String)>,
     /// Prompts.
     pub prompts: Vec<Arc<PromptDefinition>>,
@@ -99,8 +99,8 @@ pub struct Offerings {
 }
 
 impl Offerings {
-    /// Takes the place of `before`: tools whose definition is the same stay offered, the others are
-    /// withdrawn, so that no call that was approved by them is sent.
+    /// Replaces `before`: definitions that did not change stay offered, the others are withdrawn, so
+    /// that no call that was approved by an old definition is sent.
     pub(crate) fn replace(mut self, before: &Self) -> Self {
         let key = |tool: &ToolDefinition| (tool.name.clone(), tool.hash);
         let known: HashMap<_, _> = (before.tools.iter().rev())
@@ -124,7 +124,7 @@ impl Offerings {
     }
 }
 
-/// One server, as far as a catalog is built from it.
+/// One server as a source of [`Catalog::build`].
 #[derive(Debug, Clone)]
 pub struct CatalogSource {
     /// Its entry.
@@ -133,38 +133,38 @@ pub struct CatalogSource {
     pub launch: Fingerprint,
     /// What it offers.
     pub offerings: Arc<Offerings>,
-    /// It is ready, has failed, or is not awaited: what it has not offered by now comes late.
+    /// It is ready, has failed, or is not awaited: names no longer wait for it.
     pub settled: bool,
 }
 
-/// All that is on offer.
+/// Everything that can be used, of all servers.
 #[derive(Debug, Default)]
 pub struct Catalog {
     /// Grows by one with each replacement.
     pub generation: u64,
     /// Which of the host's rosters it was built from.
     pub(crate) roster: u64,
-    /// Config order, then the server's.
+    /// In config order, then in the server's.
     tools: Vec<Arc<Tool>>,
     /// Index into `tools`.
     by_exposed: HashMap<ExposedName, usize, RandomState>,
-    /// Index into `tools`, or into `withheld`. Two steps, so that a look-up needs no pair of its
-    /// own.
+    /// Index into `tools`, or into `withheld`. By server, then by tool, so that a lookup allocates no
+    /// pair.
     by_pair: HashMap<ServerName, HashMap<ToolName, ToolIndex>>,
     /// Index into `tools`, by the names that vendors' APIs take where they do not take the exposed
     /// one.
     by_projection: HashMap<String, usize>,
     /// Index into `withheld`, by the name that it would have had.
     withheld_names: HashMap<String, usize>,
-    /// On offer by their pairs alone: their names are not known yet.
+    /// Callable as `server/tool` only: their exposed names are not known yet.
     nameless: Vec<Arc<Tool>>,
-    /// Places of the servers that those wait for.
+    /// Indices of the servers that those wait for.
     awaited: Vec<usize>,
-    /// Names that were given in this run, by this catalog and those before.
+    /// Names that were assigned in this run, by this catalog and earlier ones.
     published: Arc<AssignedNames>,
-    /// Not on offer, with reasons.
+    /// Withheld tools, with reasons.
     withheld: Vec<Withheld>,
-    /// What each server offers beside tools.
+    /// What each server offers.
     offerings: Vec<(ServerName, Arc<Offerings>)>,
 }
 
@@ -176,7 +176,7 @@ enum ToolIndex {
     Withheld(usize),
 }
 
-/// Why a name leads to no tool.
+/// Why a name is not resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unresolved {
     /// No such name. The nearest names are given.
@@ -204,9 +204,9 @@ impl fmt::Display for Unresolved {
 }
 
 impl Catalog {
-    /// Builds the picture that follows `before`: the host's own tools, then what each server
-    /// offers, in config order. A name that was given before leads to the same tool as then, or
-    /// to none. `naming` is for servers whose dialect says nothing of names.
+    /// Builds the catalog that replaces `before`: the host tools, then what each server offers, in
+    /// config order. A name that was assigned before belongs to the same tool as then, or to none.
+    /// `naming` applies to servers whose dialect has no naming style of its own.
     pub fn build(
         before: &Self,
         naming: Style,
@@ -233,7 +233,7 @@ impl Catalog {
         catalog
     }
 
-    /// Keeps what one server may offer; the rest is withheld, one by one, with its reason.
+    /// Selects the tools that a server may offer; each of the others is withheld with a reason.
     fn sift(&mut self, part: &CatalogSource, offered: &mut Vec<UnnamedTool>) {
         let CatalogSource {
             config,
@@ -416,12 +416,12 @@ impl Catalog {
         }
     }
 
-    /// Every tool on offer.
+    /// Every tool that can be called.
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
     }
 
-    /// What is not on offer, with reasons.
+    /// The withheld tools, with reasons.
     pub fn withheld(&self) -> &[Withheld] {
         &self.withheld
     }
@@ -463,7 +463,7 @@ impl Catalog {
         }
     }
 
-    /// Tools that came, went or were defined anew since `old`, as `server/tool`, safe to show.
+    /// Tools that were added, removed or redefined since `old`, as `server/tool`, safe to show.
     pub(crate) fn changed_since(&self, old: &Self) -> Vec<String> {
         let came_or_changed = self.tools.iter().filter(|tool| {
             old.by_id(&tool.id)
@@ -523,8 +523,8 @@ impl Catalog {
         }
     }
 
-    /// Which servers offer a resource: those that list the address; else those of whose templates
-    /// one begins like it.
+    /// The servers that offer a resource: those that list it; otherwise those with a template whose
+    /// beginning matches.
     pub fn servers_of_resource(&self, uri: &str) -> Vec<ServerName> {
         let offering = |offers: &dyn Fn(&Offerings) -> bool| {
             let found = self.offerings.iter().filter(|(_, offered)| offers(offered));
@@ -561,7 +561,7 @@ fn style_of(server: &ServerConfig, naming: Style) -> Style {
     server.dialect.profile().naming.unwrap_or(naming)
 }
 
-/// Whether the entry of a server lets any of these tools through.
+/// Whether the entry's filter includes any of these tools.
 pub(crate) fn is_let_through(config: &ServerConfig, tools: &[Arc<ToolDefinition>]) -> bool {
     let filter = Filter::new(config);
     tools
@@ -569,10 +569,10 @@ pub(crate) fn is_let_through(config: &ServerConfig, tools: &[Arc<ToolDefinition>
         .any(|tool| filter.refuses(tool.name.as_wire()).is_none())
 }
 
-/// A tool that only lacks its name.
+/// A tool before its name is assigned.
 struct UnnamedTool {
     id: ToolId,
-    /// Where the server stands among those given.
+    /// The index of its server among the sources.
     server_place: usize,
     server: Arc<ServerConfig>,
     launch: Fingerprint,

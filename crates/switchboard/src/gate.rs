@@ -11,7 +11,8 @@ use crate::config::{Config, ConfigErrors, Diagnostic, Mode, ProjectPermissions, 
 use crate::name::ServerName;
 
 pub use grants::{Grant, Grants};
-pub(crate) use permit::{NotAllowed, Permit};
+pub(crate) use permit::NotAllowed;
+pub use permit::Permit;
 use rules::Rule;
 
 mod grants;
@@ -22,19 +23,19 @@ mod spelling;
 /// Compiled rules and mode.
 pub struct Gate {
     mode: Mode,
-    /// Some file speaks of permissions.
+    /// Some file has permissions.
     configured: bool,
-    /// Allow rules and trust hold only for the definition that was pinned.
+    /// Allow rules and trust apply only to the pinned definition.
     locked: bool,
     allow: Vec<Rule>,
     ask: Vec<Rule>,
     deny: Vec<Rule>,
     /// Some rule names a client.
     names_clients: bool,
-    /// What a person lets project files have run without asking.
+    /// The permissions of project files that a person has accepted.
     accepted: Vec<ProjectPermissions>,
     warnings: Vec<Diagnostic>,
-    /// Tells this gate's rulings from those of another.
+    /// Identifies this gate in [`RuleMatchCache`].
     number: u64,
 }
 
@@ -43,10 +44,10 @@ pub struct Gate {
 #[derive(Debug, Default)]
 pub(crate) struct RuleMatchCache(OnceLock<(u64, MatchedRules)>);
 
-/// Counts gates.
+/// The number of the next gate.
 static GATES: AtomicU64 = AtomicU64::new(0);
 
-/// The first rule of each kind that holds for a pair, as an index.
+/// The first rule of each kind that matches a tool, as an index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct MatchedRules {
     allow: Option<usize>,
@@ -54,7 +55,7 @@ struct MatchedRules {
     deny: Option<usize>,
 }
 
-/// What the gate says of one call.
+/// The gate's decision on one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
@@ -89,7 +90,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// What is asked of the gate.
+/// The call to decide on.
 #[derive(Debug, Clone, Copy)]
 pub struct DecisionRequest<'a> {
     /// The tool, with its launch and definition.
@@ -250,14 +251,13 @@ impl Gate {
         }
     }
 
-    /// Whether a tool should be pinned when it is first seen ([`Grants::pin`]), so that a later
-    /// change is noticed: to be asked about, where locked, and to be shown, where its server is
-    /// trusted.
+    /// Whether a tool is pinned when it is first seen ([`Grants::pin`]). A later change is then
+    /// asked about if the gate is locked, and shown if the server is trusted.
     pub(crate) fn wants_pin(&self, tool: &Tool) -> bool {
         self.locked || self.trusts(tool)
     }
 
-    /// Whether a changed definition is shown and not asked about (C19).
+    /// Whether a changed definition is only shown, not asked about.
     pub(crate) fn only_shows_changes(&self, tool: &Tool) -> bool {
         !self.locked && self.trusts(tool)
     }
@@ -279,14 +279,14 @@ impl Gate {
             .map(|(list, rule)| (list, &rule.text))
     }
 
-    /// Whether `yolo` of its own file skips this deny rule for servers' tools (S0-26).
+    /// Whether `yolo` of its own file skips this deny rule for servers' tools.
     pub fn skips(&self, rule: &RuleText) -> bool {
         self.deny
             .iter()
             .any(|deny| deny.skipped && deny.text == *rule)
     }
 
-    /// What a person lets project files have run without asking.
+    /// The accepted permissions of project files.
     pub(crate) fn accepted(&self) -> &[ProjectPermissions] {
         &self.accepted
     }
@@ -300,9 +300,8 @@ impl Gate {
                 .any(|project| project.trusts(&tool.server))
     }
 
-    /// S0-27: where nothing speaks of permissions, and the document of the server's file calls the
-    /// gate optional. A project's file does not lift questions by silence either, unless that
-    /// was accepted.
+    /// Whether calls are allowed because no file has permissions and the dialect of the server's
+    /// file makes the gate optional. For a project's file this too must have been accepted.
     fn is_optional_for(&self, tool: &Tool) -> bool {
         let server = &tool.server;
         !self.configured

@@ -64,8 +64,7 @@ mod tests;
 pub(crate) use self::cache::Cache;
 pub use self::fault::{OpenFault, RequestFault, TaskFault};
 pub use self::operations::CompletionTarget;
-pub(crate) use self::options::CallOptions;
-pub use self::options::{Hello, Oddities, OddityLog, OpenOptions};
+pub use self::options::{CallOptions, Hello, Oddities, OddityLog, OpenOptions};
 pub use self::roots::Roots;
 pub(crate) use self::sampling::Overseer;
 pub(crate) use self::subscriptions::Subscriptions;
@@ -165,7 +164,7 @@ impl Session {
 
     /// Makes the call that the permit is for, and consumes it; there is no other way to send a
     /// `tools/call`.
-    pub(crate) async fn call(
+    pub async fn call(
         &self,
         permit: Permit,
         options: CallOptions,

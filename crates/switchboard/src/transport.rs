@@ -168,12 +168,12 @@ pub enum WireFault {
     #[error("{0}")]
     Lost(String),
     /// An HTTP status instead of a response.
-    #[error("HTTP {status}{said}")]
+    #[error("HTTP {status}{detail}")]
     Status {
         /// The status.
         status: u16,
         /// The start of the body, for people: empty, or `: …`, safe to show.
-        said: String,
+        detail: String,
         /// `Retry-After`, if the server sent it.
         retry_after: Option<Duration>,
         /// The JSON-RPC error object in the body, if there was one.
@@ -192,14 +192,14 @@ impl WireFault {
             Self::Lost(fact) => Self::Lost(redact(&fact)),
             Self::Status {
                 status,
-                said,
+                detail,
                 retry_after,
                 error,
             } => {
                 let error = error.filter(|error| redact(error.as_str()) == error.as_str());
                 Self::Status {
                     status,
-                    said: redact(&said),
+                    detail: redact(&detail),
                     retry_after,
                     error,
                 }
@@ -224,7 +224,7 @@ pub trait Inbound: Send + Sync {
 
     /// How many responses have come that a request waited for. Everything else is read at a limited
     /// rate.
-    fn answers(&self) -> u64 {
+    fn awaited_responses(&self) -> u64 {
         0
     }
 
@@ -232,13 +232,13 @@ pub trait Inbound: Send + Sync {
     fn failed(&self, id: u64, fault: WireFault);
 
     /// The server had lost the session and a new one was begun: subscriptions must be made again.
-    fn renewed(&self);
+    fn session_renewed(&self);
 
     /// No stream was open for a while: notifications may have been missed.
-    fn missed(&self) {}
+    fn notifications_missed(&self) {}
 
     /// Something arrived that is not a message; `sample` is the start of it.
-    fn junk(&self, sample: &[u8]);
+    fn not_a_message(&self, sample: &[u8]);
 
     /// A message that exceeds the bound was dropped; its id, if one was found.
     fn oversized(&self, id: Option<RequestId>);

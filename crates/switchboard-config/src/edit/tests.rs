@@ -141,7 +141,7 @@ fn json_entries_come_and_go_in_the_files_own_hand() {
         Dialect::Gemini,
         "{}",
         &Change::Enable("a".to_owned(), false),
-        "try `switchboard remove a`",
+        "has no field for a server that is disabled",
     );
     check(
         "x.json",

@@ -129,7 +129,7 @@ impl HostState {
                 // A yes beforehand is one for the call, not for what it leads to.
                 let beforehand = request.id.tool.as_wire() != SAMPLING;
                 (
-                    DenialReason::NobodyToAsk,
+                    DenialReason::ApprovalUnavailable,
                     Some(Hint::AllowTool { beforehand }),
                 )
             }

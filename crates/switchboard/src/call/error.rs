@@ -103,8 +103,8 @@ pub enum DenialReason {
         /// How long it had.
         after: Duration,
     },
-    /// It needs approval, and nobody is there to ask.
-    NobodyToAsk,
+    /// It needs approval, and the caller cannot ask a person.
+    ApprovalUnavailable,
 }
 
 impl fmt::Display for DenialReason {
@@ -118,7 +118,9 @@ impl fmt::Display for DenialReason {
             Self::NoAnswer { after } => {
                 write!(f, "nobody answered within {} s", after.as_secs())
             }
-            Self::NobodyToAsk => f.write_str("it needs approval, and there is nobody to ask"),
+            Self::ApprovalUnavailable => {
+                f.write_str("it needs approval, and no person can be asked")
+            }
         }
     }
 }

@@ -19,8 +19,8 @@ pub struct Icon {
     pub sizes: Vec<String>,
 }
 
-/// The icons of a definition. Those with an address that could do something (`javascript:`,
-/// `file:`, `http:`) are left out (T15).
+/// The icons of a definition. Addresses that could run code or be requested (`javascript:`,
+/// `file:`, `http:`) are left out.
 pub(super) fn usable(definition: &RawJson) -> Vec<Icon> {
     #[derive(Deserialize)]
     struct Fields {

@@ -150,26 +150,23 @@ impl ByTool {
     }
 }
 
-/// All remembered answers of this run. The store's are loaded into it at start.
+/// All approvals and pins of this run. Those in the store are loaded at start.
 #[derive(Debug, Default)]
 pub struct Grants {
     granted: ByTool,
-    /// Definitions that were seen, whether or not a person was asked; consulted where `[security]
-    /// locked` is set.
+    /// Definitions as first seen, whether or not a person was asked. Used with `[security] locked`.
     pinned: ByTool,
-    /// S2-39: servers of which every tool is allowed in this run, each with the launch that it was
-    /// said of.
+    /// Servers whose tools are all allowed in this run, each with the launch that was approved.
     servers: HashMap<ServerName, Fingerprint>,
 }
 
 impl Grants {
-    /// Takes what the store remembers of grants: keys and values of its shelf. Gives back the keys
-    /// that are not usable.
+    /// Adds the grants of the store, given as keys and values. Returns the keys that cannot be used.
     pub fn load(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
         self.granted.fill(items)
     }
 
-    /// Takes what the store remembers of pins, likewise.
+    /// Adds the pins of the store, likewise.
     pub(crate) fn load_pins(
         &mut self,
         items: impl IntoIterator<Item = (String, String)>,
@@ -177,7 +174,7 @@ impl Grants {
         self.pinned.fill(items)
     }
 
-    /// Remembers a yes for a tool as it is now.
+    /// Adds a grant for a tool as it is now.
     pub fn add(&mut self, tool: &Tool) -> Grant {
         let grant = Grant::of(tool);
         self.granted.insert(grant.clone());
@@ -185,8 +182,7 @@ impl Grants {
         grant
     }
 
-    /// Remembers a yes for every tool that a server offers today, and for none that it may offer
-    /// tomorrow.
+    /// Adds a grant for every tool that a server offers now, and for none that it offers later.
     pub fn add_server<'a>(
         &mut self,
         server: &ServerName,
@@ -199,9 +195,8 @@ impl Grants {
             .collect()
     }
 
-    /// Remembers a yes for all of a server's tools until this run ends, those that it offers later
-    /// too (S2-39). Where one of them was seen before and has changed since, that one is asked
-    /// about again.
+    /// Allows all tools of a server until this run ends, also those that it offers later. A tool
+    /// that was seen before and has changed since is asked about again.
     pub(crate) fn add_whole_server<'a>(
         &mut self,
         tool: &Tool,
@@ -211,8 +206,8 @@ impl Grants {
         self.servers.insert(tool.id.server.clone(), tool.launch);
     }
 
-    /// What a person's answers allow, as keys (S2-39): `server` where all of it is, else
-    /// `server.tool` with the server's own name for the tool. Sorted, safe to show.
+    /// What is granted, as keys: `server` where all its tools are, else `server.tool` with the
+    /// server's own name for the tool. Sorted, safe to show.
     pub fn keys(&self) -> Vec<String> {
         let of_tool =
             |id: &ToolId| format!("{}.{}", id.server, id.tool.untrusted().for_terminal_line());
@@ -232,7 +227,7 @@ impl Grants {
         keys
     }
 
-    /// Forgets a yes, whichever file it was given for. True if there was one.
+    /// Removes the grants of a tool, of every launch. True if there was one.
     pub fn remove(&mut self, id: &ToolId) -> bool {
         self.granted.0.remove(id).is_some()
     }
@@ -262,7 +257,7 @@ impl Grants {
             .since
     }
 
-    /// Remembers the definition of a tool that is seen for the first time; `None` if it is known.
+    /// Pins a tool that is seen for the first time; `None` if it is pinned already.
     pub fn pin(&mut self, tool: &Tool) -> Option<Grant> {
         if self.pinned.get(tool).is_some() {
             return None;
@@ -272,8 +267,7 @@ impl Grants {
         Some(pin)
     }
 
-    /// What was pinned of a tool and what is, as [`change_of`](Self::change_of) tells it; from now
-    /// on it is known as it is.
+    /// Pins a changed tool again. Returns the change, as [`change_of`](Self::change_of) does.
     pub(crate) fn pin_anew(&mut self, tool: &Tool) -> Option<(Vec<String>, Grant)> {
         let lines = self
             .pinned
@@ -285,16 +279,16 @@ impl Grants {
         Some((lines, pin))
     }
 
-    /// Every remembered yes, in no order.
+    /// Every grant, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Grant> {
         self.granted.0.values().flatten()
     }
 
-    /// Whether a yes was given for the tool as it is now.
+    /// Whether the tool as it is now was granted.
     pub(super) fn covers(&self, tool: &Tool) -> bool {
         match self.granted.get(tool) {
             Some(grant) => grant.is_of(tool),
-            // That a server may ask the person's model is no tool of it.
+            // Sampling is not one of the server's tools.
             None => {
                 tool.id.tool.as_wire() != SAMPLING
                     && self.servers.get(&tool.id.server) == Some(&tool.launch)
@@ -302,13 +296,13 @@ impl Grants {
         }
     }
 
-    /// Whether the tool was seen before, and otherwise.
+    /// Whether the tool differs from its pin.
     pub(crate) fn is_unlike_its_pin(&self, tool: &Tool) -> bool {
         self.pinned.get(tool).is_some_and(|pin| !pin.is_of(tool))
     }
 
-    /// What was approved or pinned, and what is, line by line, safe to show; `None` if nothing
-    /// changed or nothing is known.
+    /// The difference between what was granted or pinned and the tool as it is, line by line, safe
+    /// to show; `None` if there is none.
     pub(crate) fn change_of(&self, tool: &Tool) -> Option<Vec<String>> {
         let before = self
             .granted

@@ -48,7 +48,7 @@ use crate::wire::RawJson;
 /// # }
 /// ```
 #[must_use = "a permit is for one call"]
-pub(crate) struct Permit {
+pub struct Permit {
     tool: Arc<Tool>,
     arguments: RawJson,
     caller: Arc<dyn Caller>,
@@ -56,17 +56,17 @@ pub(crate) struct Permit {
 
 impl Permit {
     /// The tool it is for, as it was defined when the decision fell.
-    pub(crate) fn tool(&self) -> &Arc<Tool> {
+    pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
 
     /// The arguments it is for.
-    pub(crate) fn arguments(&self) -> &RawJson {
+    pub fn arguments(&self) -> &RawJson {
         &self.arguments
     }
 
     /// Who may use it.
-    pub(crate) fn caller(&self) -> &Arc<dyn Caller> {
+    pub fn caller(&self) -> &Arc<dyn Caller> {
         &self.caller
     }
 

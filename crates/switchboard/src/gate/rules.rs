@@ -1,10 +1,9 @@
 //! Rules as people spell them, compiled against the configured servers into pairs of globs.
 //!
 //! The kind of file that a rule stands in says which spellings count ([`RuleSyntax`]); what each can
-//! mean stands in `spelling.rs`. A spelling whose reading depends on where a server's name ends is
-//! read against the names that there are; if several readings remain, `deny` and `ask` hold for all
-//! of them, and `allow` is refused. A name copied from a list of tools works too, also where
-//! it ends in a hash.
+//! mean stands in `spelling.rs`. If it is unclear where the server's name ends, the configured names
+//! decide. If several readings remain, `deny` and `ask` apply to all of them, and `allow` is an
+//! error. The exposed name of a tool is a rule too, also where it ends in a hash.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +15,8 @@ use crate::config::{Diagnostic, Location, RuleSyntax, RuleText};
 use crate::name::{Glob, ServerName, Style, ToolId, ToolName, as_word};
 use crate::untrusted::{escaped_line, quoted};
 
-/// The longest rule, and the most ways to cut it into a server and a tool: each way is compiled,
-/// whoever wrote the file (T27).
+/// The longest rule, and the most ways to cut it into a server and a tool. Each way is compiled, so
+/// a malicious file must not be able to ask for many.
 const MAX_RULE_BYTES: usize = 1024;
 const MAX_CUTS: usize = 64;
 
@@ -28,7 +27,7 @@ const MAX_PATTERN_CUTS: usize = 10_000;
 /// How a rule begins that denies commands of `Bash`: `bash:git push*`. The tool itself applies it.
 const COMMAND_RULE: &str = "bash:";
 
-/// How many readings of an ambiguous rule are told.
+/// How many readings of an ambiguous rule an error lists.
 const MAX_READINGS_TOLD: usize = 8;
 
 /// One rule, compiled.
@@ -36,15 +35,14 @@ const MAX_READINGS_TOLD: usize = 8;
 pub(super) struct Rule {
     readings: Vec<RulePattern>,
     exposed: Option<Exposed>,
-    /// Read as the name of a tool that is no server's.
+    /// The rule as the name of a host tool.
     own: Option<Glob>,
-    /// Spelled in the namespace of servers' tools: `mcp__*` is all of those, and none of this
-    /// program's own.
+    /// Spelled as a name of servers' tools: `mcp__*` matches all of those and no host tool.
     of_servers: bool,
-    /// S0-26: `yolo` of its own file skips it for servers' tools.
+    /// `yolo` of the same file skips it for servers' tools.
     pub(super) skipped: bool,
     pub(super) text: RuleText,
-    /// The rule and its place, in one line.
+    /// The rule with its file and line.
     pub(super) shown: Arc<str>,
 }
 
@@ -85,8 +83,8 @@ impl Rule {
     }
 }
 
-/// S0-26: where a document says that `yolo` skips the gate for servers' tools, the deny rules of
-/// the same file, or of the one beside it, hold for none of them. One line tells which.
+/// In a dialect whose `yolo` skips the gate for servers' tools, marks the deny rules of the same
+/// folder as skipped for them. Returns a warning that lists the rules.
 pub(super) fn skip_denies(deny: &mut [Rule], yolo: &Location) -> Option<Diagnostic> {
     let mut skipped = Vec::new();
     for rule in deny

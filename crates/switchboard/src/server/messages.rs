@@ -50,9 +50,9 @@ pub(super) fn handshake_fault(fault: &WireFault) -> String {
         // A successful status with an unusable body: the body's error says it all.
         WireFault::Status {
             status: 200..=299,
-            said,
+            detail,
             ..
-        } if !said.is_empty() => said.trim_start_matches(": ").to_owned(),
+        } if !detail.is_empty() => detail.trim_start_matches(": ").to_owned(),
         WireFault::Status { .. } => format!("answered the handshake with {fault}"),
         WireFault::NeedsLogin(_) => "needs a login".to_owned(),
     }
@@ -258,7 +258,7 @@ mod tests {
     fn f24_a_handshake_that_http_did_not_answer_is_told_apart() {
         let status = |status, said: &str| WireFault::Status {
             status,
-            said: said.to_owned(),
+            detail: said.to_owned(),
             retry_after: None,
             error: None,
         };

@@ -111,7 +111,7 @@ impl OpenOptions {
 
 /// How one tool call is made.
 #[derive(Debug, Clone)]
-pub(crate) struct CallOptions {
+pub struct CallOptions {
     /// The deadlines.
     pub timeouts: Timeouts,
     /// When the call began, if that was before now; `timeouts.call_max` is counted from then.

@@ -303,11 +303,11 @@ impl Inbound for Receiver {
         }
     }
 
-    fn answers(&self) -> u64 {
+    fn awaited_responses(&self) -> u64 {
         self.responses.load(Ordering::Relaxed)
     }
 
-    fn junk(&self, sample: &[u8]) {
+    fn not_a_message(&self, sample: &[u8]) {
         {
             let mut oddities = self.oddities();
             oddities.junk_lines += 1;
@@ -350,13 +350,13 @@ impl Inbound for Receiver {
         self.response(Some(RequestId::Number(id)), Err(fault));
     }
 
-    fn renewed(&self) {
+    fn session_renewed(&self) {
         self.subscription_status.reset();
         // A new session may offer other things.
         self.lists_changed(&ALL_LISTS);
     }
 
-    fn missed(&self) {
+    fn notifications_missed(&self) {
         self.lists_changed(&ALL_LISTS);
     }
 

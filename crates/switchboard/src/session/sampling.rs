@@ -62,7 +62,7 @@ impl InFlightCall {
                 .map_err(SamplingRefusal::rejected)?,
             None => {
                 return Err(SamplingRefusal::rejected(
-                    "it needs approval, and there is nobody to ask".to_owned(),
+                    "it needs approval, and no person can be asked".to_owned(),
                 ));
             }
         }

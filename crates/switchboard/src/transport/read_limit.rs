@@ -90,9 +90,9 @@ impl ReadUsage {
     /// Delivers and counts a message of this length: as a response if `inbound` then reports one
     /// more.
     pub(super) fn message(&mut self, bytes: usize, inbound: &dyn Inbound, deliver: impl FnOnce()) {
-        let answers = inbound.answers();
+        let answers = inbound.awaited_responses();
         deliver();
-        if inbound.answers() > answers {
+        if inbound.awaited_responses() > answers {
             self.answers += 1;
             self.answer_bytes += bytes + FRAMING_BYTES;
         } else {

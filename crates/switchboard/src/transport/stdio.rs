@@ -281,7 +281,7 @@ fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut ReadUsage) {
 
 fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) {
     if read_line(line, keep, inbound).is_err() && !line.trim_ascii().is_empty() {
-        inbound.junk(line);
+        inbound.not_a_message(line);
     }
 }
 
@@ -306,8 +306,8 @@ mod tests {
     impl Inbound for Ignore {
         fn message(&self, _: Incoming, _: MessageOrigin) {}
         fn failed(&self, _: u64, _: WireFault) {}
-        fn renewed(&self) {}
-        fn junk(&self, _: &[u8]) {}
+        fn session_renewed(&self) {}
+        fn not_a_message(&self, _: &[u8]) {}
         fn oversized(&self, _: Option<RequestId>) {}
         fn closed(&self, _: String) {}
     }

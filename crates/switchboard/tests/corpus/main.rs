@@ -51,11 +51,11 @@ impl Inbound for Listener {
         self.trouble(format!("no answer to {id}: {fault}"));
     }
 
-    fn renewed(&self) {
+    fn session_renewed(&self) {
         self.trouble("renewed".into());
     }
 
-    fn junk(&self, sample: &[u8]) {
+    fn not_a_message(&self, sample: &[u8]) {
         self.trouble(format!("junk: {}", String::from_utf8_lossy(sample)));
     }
 

@@ -11,7 +11,7 @@ use crate::support::*;
 fn status(status: u16, said: &str, retry_after: Option<Duration>) -> Result<Value, RequestFault> {
     Err(RequestFault::Wire(WireFault::Status {
         status,
-        said: said.to_owned(),
+        detail: said.to_owned(),
         retry_after,
         error: None,
     }))

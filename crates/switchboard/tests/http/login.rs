@@ -111,7 +111,7 @@ async fn a_person_is_asked_to_log_in_where_nothing_else_helps() {
 async fn a_server_that_refuses_without_end_is_given_up() {
     let refused = OpenFault::Wire(WireFault::Status {
         status: 401,
-        said: String::new(),
+        detail: String::new(),
         retry_after: None,
         error: None,
     });
@@ -123,7 +123,7 @@ async fn a_server_that_refuses_without_end_is_given_up() {
 async fn a_refusal_that_no_login_changes_is_told_as_it_is() {
     let refused = OpenFault::Wire(WireFault::Status {
         status: 403,
-        said: String::new(),
+        detail: String::new(),
         retry_after: None,
         error: None,
     });

@@ -14,7 +14,7 @@ use crate::support::*;
 fn status(status: u16, said: &str) -> Result<Value, RequestFault> {
     Err(RequestFault::Wire(WireFault::Status {
         status,
-        said: said.to_owned(),
+        detail: said.to_owned(),
         retry_after: None,
         error: None,
     }))
@@ -55,7 +55,7 @@ async fn t22_a_redirect_that_keeps_the_message_is_followed_within_the_origin() {
     let said = ": it redirects to \"/login\"; configure that URL".to_owned();
     let fault = WireFault::Status {
         status: 302,
-        said,
+        detail: said,
         retry_after: None,
         error: None,
     };
@@ -134,9 +134,9 @@ impl Inbound for Heard {
         self.0.lock().unwrap().push((id, fault));
     }
 
-    fn renewed(&self) {}
+    fn session_renewed(&self) {}
 
-    fn junk(&self, _: &[u8]) {}
+    fn not_a_message(&self, _: &[u8]) {}
 
     fn oversized(&self, _: Option<RequestId>) {}
 

@@ -133,7 +133,7 @@ async fn f20_a_request_is_sent_once_more_and_not_again() {
     }
     let gone = WireFault::Status {
         status: 404,
-        said: String::new(),
+        detail: String::new(),
         retry_after: None,
         error: None,
     };
@@ -162,7 +162,7 @@ async fn f20_without_a_session_nothing_is_begun_anew() {
     peer.expect("resources/read").await.status(404, "");
     let gone = WireFault::Status {
         status: 404,
-        said: String::new(),
+        detail: String::new(),
         retry_after: None,
         error: None,
     };

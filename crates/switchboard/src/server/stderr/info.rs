@@ -1,5 +1,4 @@
-//! Whether a line of stderr is one that a logger marked as INFO (S2-51): such lines tell of
-//! ordinary work.
+//! Whether a logger marked a line of stderr as INFO: such lines report no fault.
 
 /// A level stands within so many bytes of the line's beginning: after a date, a process id, a
 /// logger's name.

@@ -51,7 +51,7 @@ async fn f25_a_server_that_says_anything_at_all_is_there() {
             2 => {
                 let busy = WireFault::Status {
                     status: 503,
-                    said: String::new(),
+                    detail: String::new(),
                     retry_after: None,
                     error: None,
                 };

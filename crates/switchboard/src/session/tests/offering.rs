@@ -157,7 +157,7 @@ async fn a_legacy_server_is_told_of_each_subscription_and_again_when_it_forgot()
 
     // A renewed session knows nothing: what was agreed to is asked for again, what was refused is
     // not.
-    peer.inbound.renewed();
+    peer.inbound.session_renewed();
     let request = peer.expect("resources/subscribe").await;
     assert_eq!(request["params"], json!({"uri": "a:b"}));
     peer.answer(&request, json!({}));
@@ -798,7 +798,7 @@ async fn f14_only_the_list_that_changed_is_listed_again() {
     );
     peer.quiet();
 
-    peer.inbound.renewed();
+    peer.inbound.session_renewed();
     session.list_changed().await;
     let _listing = list(&session);
     peer.expect("tools/list").await;

@@ -243,11 +243,11 @@ async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
     let reading = read(&session, "a:b", "me");
     peer.expect("resources/read").await;
     for _ in 0..999 {
-        peer.inbound.junk(b"npm warn");
+        peer.inbound.not_a_message(b"npm warn");
     }
     peer.say(&json!({"method": "notifications/x"}));
     for _ in 0..1000 {
-        peer.inbound.junk(b"npm warn");
+        peer.inbound.not_a_message(b"npm warn");
     }
     assert!(session.closed().await.contains("non-JSON"));
     assert!(matches!(

@@ -10,7 +10,7 @@ use crate::transport::WireFault;
 fn busy(status: u16, seconds: Option<u64>) -> WireFault {
     WireFault::Status {
         status,
-        said: String::new(),
+        detail: String::new(),
         retry_after: seconds.map(Duration::from_secs),
         error: None,
     }

@@ -231,7 +231,7 @@ fn redirect_target(from: &Url, response: &HttpResponse) -> Result<Url, WireFault
 fn redirect_fault(status: StatusCode, fact: &str) -> WireFault {
     WireFault::Status {
         status: status.as_u16(),
-        said: format!(": {fact}"),
+        detail: format!(": {fact}"),
         retry_after: None,
         error: None,
     }

@@ -9,7 +9,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use tokio::time::timeout;
 
-use super::channel::{Channel, MessageKey, SendBlock};
+use super::channel::{Channel, MessageKey};
 use super::headers::{self, SESSION_ID};
 use super::request::HttpRequest;
 use super::response::HttpResponse;
@@ -79,6 +79,8 @@ fn prepare(
         body: Bytes::copy_from_slice(body),
         mcp_headers,
     };
+    // Other messages wait while `notifications/initialized` is in flight.
+    let mut block = None;
     let role = match (method, id) {
         (None, None) => MessageRole::Response,
         (Some("initialize"), Some(id)) => {
@@ -87,13 +89,14 @@ fn prepare(
         }
         (Some("notifications/initialized"), None) => {
             channel.set_legacy(|legacy| legacy.initialized = Some(message.body.clone()));
-            MessageRole::Initialized(channel.block_sends())
+            block = Some(channel.block_sends());
+            MessageRole::Initialized
         }
         _ => MessageRole::Other,
     };
     let channel = channel.clone();
     let work = Box::pin(async move {
-        let _reservation = reservation;
+        let _until_sent = (reservation, block);
         if matches!(role, MessageRole::Other | MessageRole::Response) {
             channel.wait_for_sends().await;
         }
@@ -113,8 +116,7 @@ fn prepare(
 /// The role of a message in the session.
 enum MessageRole {
     Initialize,
-    /// Other messages wait while it is in flight.
-    Initialized(#[allow(dead_code)] SendBlock),
+    Initialized,
     /// A response to a request of the server.
     Response,
     Other,
@@ -148,7 +150,7 @@ async fn send_and_read(
             channel.set_legacy(|legacy| legacy.id = given);
             ResponsePurpose::Initialize
         }
-        MessageRole::Initialized(_) | MessageRole::Response | MessageRole::Other => {
+        MessageRole::Initialized | MessageRole::Response | MessageRole::Other => {
             ResponsePurpose::Deliver
         }
     };

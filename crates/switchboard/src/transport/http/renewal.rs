@@ -57,7 +57,7 @@ async fn renew_once(channel: &Arc<Channel>, forgotten: &HeaderValue) -> Result<(
     };
     match outcome {
         Ok(()) => {
-            channel.inbound.renewed();
+            channel.inbound.session_renewed();
             standalone_stream::start(channel);
             Ok(())
         }

@@ -332,7 +332,7 @@ impl<'a> ResponseReader<'a> {
             EventData::Long(bytes) => Some(bytes),
         };
         if self.handle_messages(data.as_ref(), shared).is_err() {
-            self.channel.inbound.junk(data.as_ref());
+            self.channel.inbound.not_a_message(data.as_ref());
         }
     }
 
@@ -456,10 +456,10 @@ pub(super) fn media_type(content_type: Option<&[u8]>) -> MediaType {
 }
 
 fn missing_response(response: &HttpResponse) -> WireFault {
-    let said = ": the server accepted the request and sent no response".to_owned();
+    let detail = ": the server accepted the request and sent no response".to_owned();
     WireFault::Status {
         status: response.status().as_u16(),
-        said,
+        detail,
         retry_after: None,
         error: None,
     }

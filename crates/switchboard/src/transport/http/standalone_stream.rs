@@ -96,7 +96,7 @@ async fn listen(channel: Arc<Channel>) {
                 has_opened = true;
                 frames.restart();
                 if !is_first && last_id.is_none() {
-                    channel.inbound.missed();
+                    channel.inbound.notifications_missed();
                 }
                 let was_useful = read(&channel, response, &mut frames).await;
                 failures = if was_useful { 0 } else { failures + 1 };
@@ -176,7 +176,7 @@ pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inboun
         .ok()
     });
     if read.is_none() {
-        inbound.junk(data.as_ref());
+        inbound.not_a_message(data.as_ref());
     }
 }
 

@@ -45,12 +45,12 @@ pub(in crate::transport) async fn wrong_content_type(
         "" => "no content type".to_owned(),
         kind => Untrusted::new(kind).for_terminal_line().to_string(),
     };
-    let said = format!(
+    let detail = format!(
         ": answered with {kind} instead of JSON or events{excerpt} (is this the URL of an MCP endpoint?)"
     );
     WireFault::Status {
         status,
-        said,
+        detail,
         retry_after: None,
         error: None,
     }
@@ -58,16 +58,16 @@ pub(in crate::transport) async fn wrong_content_type(
 
 fn fault(status: u16, retry_after: Option<Duration>, body: &[u8], id: Option<u64>) -> WireFault {
     let error = error_object(body, id);
-    let mut said = match &error {
+    let mut detail = match &error {
         Some(error) => message(error),
         None => excerpt(body),
     };
     if let Some(wait) = retry_after {
-        said.push_str(&format!("; retry after {} s", wait.as_secs()));
+        detail.push_str(&format!("; retry after {} s", wait.as_secs()));
     }
     WireFault::Status {
         status,
-        said,
+        detail,
         retry_after,
         error,
     }
@@ -256,7 +256,7 @@ mod tests {
     fn check(body: &str, expected: &str, error: Option<&str>) {
         let expected = WireFault::Status {
             status: 500,
-            said: expected.to_owned(),
+            detail: expected.to_owned(),
             retry_after: None,
             error: error.map(|text| text.parse().unwrap()),
         };

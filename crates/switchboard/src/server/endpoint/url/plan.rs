@@ -158,7 +158,7 @@ mod tests {
     fn faults() -> Vec<(&'static str, OpenFault)> {
         let status = |status| WireFault::Status {
             status,
-            said: String::new(),
+            detail: String::new(),
             retry_after: None,
             error: None,
         };
