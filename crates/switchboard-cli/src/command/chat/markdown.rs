@@ -81,7 +81,9 @@ impl MarkdownStream {
 
     /// All blocks but the last one, which may grow. A fence at the end begins to show its code.
     fn show_blocks(&mut self, shown: &mut String) {
-        let blocks = top_level_blocks(&self.pending);
+        // The beginning of a line can look like another block than the whole line.
+        let complete = self.pending.rfind('\n').map_or(0, |end| end + 1);
+        let blocks = top_level_blocks(&self.pending[..complete]);
         let Some(&(last, is_code)) = blocks.last() else {
             return;
         };
