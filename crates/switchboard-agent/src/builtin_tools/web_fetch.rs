@@ -244,6 +244,7 @@ mod tests {
         check("https://a.example/x", "http://a.example/x", false);
         check("https://a.example/x", "https://b.example/x", false);
         check("https://a.example/x", "https://www.a.example/x", false);
+        check("http://a.example/x", "https://b.example/x", false);
         check("https://a.example/x", "https://a.example:8443/x", false);
         check("http://a.example:80/x", "https://a.example:8443/x", false);
     }

@@ -89,3 +89,24 @@ async fn a_change_that_was_stopped_is_not_made() {
     assert_eq!(applied.unwrap_err(), "stopped before the file was changed");
     assert_eq!(text(&scratch, "a.txt"), "old");
 }
+
+/// The folder of a new file is swapped for a link that leads out of the workspace.
+#[tokio::test]
+async fn t33_a_folder_that_is_swapped_meanwhile_leads_nowhere() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (folder, out) = (scratch.path().join("w"), scratch.path().join("out"));
+    std::fs::create_dir_all(folder.join("sub")).unwrap();
+    std::fs::create_dir(&out).unwrap();
+    let target = out.clone();
+    let work = move |stop: &StopSignal| {
+        let workspace = Workspace::open([&folder]).unwrap();
+        let place = workspace.locate(Some("sub/deep/a.txt")).unwrap();
+        let plan = FileChange::plan(place, None, |_| Ok("new".to_owned()))?;
+        std::fs::remove_dir(folder.join("sub")).unwrap();
+        symlink(&target, folder.join("sub")).unwrap();
+        plan.apply(stop).map(drop)
+    };
+    let applied = run_blocking(LONG, work).await;
+    assert!(applied.is_err());
+    assert_eq!(std::fs::read_dir(out).unwrap().count(), 0);
+}

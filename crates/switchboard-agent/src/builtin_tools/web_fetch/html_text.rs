@@ -145,11 +145,7 @@ impl PageText {
             }
             "plaintext" => return TokenSinkResult::Plaintext,
             "br" | "tr" => self.new_line(false),
-            "td" | "th" => {
-                if !self.text.ends_with('\n') {
-                    self.has_space = true;
-                }
-            }
+            "td" | "th" => self.has_space |= !self.text.ends_with('\n'),
             "li" => {
                 self.new_line(false);
                 self.text.push_str("- ");
@@ -204,12 +200,11 @@ impl PageText {
         self.close_link();
         let target = attribute(tag, "href").and_then(|target| self.base.join(target).ok());
         let is_page = |url: &Url| matches!(url.scheme(), "http" | "https");
-        if let Some(url) = target.filter(is_page) {
-            if url.as_str().len() <= MAX_LINK_BYTES {
-                self.add_space();
-                self.link = Some((url.into(), self.text.len()));
-                self.text.push('[');
-            }
+        let is_short = |url: &Url| url.as_str().len() <= MAX_LINK_BYTES;
+        if let Some(url) = target.filter(is_page).filter(is_short) {
+            self.add_space();
+            self.link = Some((url.into(), self.text.len()));
+            self.text.push('[');
         }
     }
 
