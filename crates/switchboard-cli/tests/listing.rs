@@ -128,6 +128,14 @@ fn a_schema_that_strict_clients_reject_is_repaired_in_the_list_and_calls_use_the
     let refused = served.call("mcp__s__t", json!({}));
     assert_eq!(refused["result"]["isError"], true, "{refused}");
 
+    let examined = home.run(&["doctor"]);
+    for told in [
+        "t: /inputSchema/oneOf in what `serve` lists: its properties are listed side by side",
+        "t: /inputSchema/properties/any in what `serve` lists: `true` is listed as {}",
+    ] {
+        assert!(examined.stdout.contains(told), "{examined:?}");
+    }
+
     let mut served = Served::start(&home, &["--schemas", "as-is"], "test");
     let tools = served.tools_with("mcp__s__t");
     assert_eq!(

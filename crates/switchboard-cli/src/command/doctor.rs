@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use switchboard::Host;
 use switchboard::config::{Endpoint, Scope, ServerConfig, Sharing, StdioEndpoint};
 use switchboard::server::{ConnectStep, ServerHandle, State};
+use switchboard_gateway::ToolRepair;
 use tokio::task::JoinSet;
 
 use crate::arguments::{Options, server_names};
@@ -269,7 +270,8 @@ fn examine_server(
     }
 }
 
-/// The number of tools, prompts and resources, the withheld tools, and the lists that failed.
+/// The number of tools, prompts and resources, the withheld tools, the definitions that `serve`
+/// lists in another form, and the lists that failed.
 fn push_offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, host: &Host) {
     let snapshot = handle.snapshot();
     if !matches!(snapshot.state, State::Ready { .. }) {
@@ -304,6 +306,18 @@ fn push_offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, h
                 "{}: {}",
                 withheld.tool.untrusted().for_terminal_line(),
                 escaped(&withheld.reason)
+            ),
+        ));
+    }
+    let repairs = switchboard_gateway::repairs(&catalog);
+    for ToolRepair { tool, repair } in repairs.iter().filter(|found| found.tool.server == *name) {
+        facts.push((
+            "Repaired",
+            format!(
+                "{}: {} in what `serve` lists: {}",
+                tool.tool.untrusted().for_terminal_line(),
+                escaped(&repair.pointer),
+                repair.change
             ),
         ));
     }
