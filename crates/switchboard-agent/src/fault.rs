@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
+use switchboard::Untrusted;
 
 use crate::refusal::ToolRefusal;
 
@@ -181,28 +181,13 @@ impl fmt::Display for ModelFault {
 
 impl std::error::Error for ModelFault {}
 
-/// A vendor's text as one bounded line without control and format characters: it reaches a
+/// A vendor's text as one bounded line without characters that a person would not see: it reaches a
 /// terminal.
 pub(crate) fn plain_line(text: &str) -> String {
-    let is_hidden =
-        |character: &char| character.general_category_group() == GeneralCategoryGroup::Other;
-    let visible = text
-        .chars()
-        .map(|character| {
-            if is_hidden(&character) || character.is_whitespace() {
-                ' '
-            } else {
-                character
-            }
-        })
-        .collect::<String>();
-    let mut line = String::new();
-    for word in visible.split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
+    let text = Untrusted::new(text);
+    let visible = text.for_model().0;
+    let words: Vec<&str> = visible.split_whitespace().collect();
+    let mut line = words.join(" ");
     if line.chars().count() > MAX_MESSAGE_CHARS {
         line = line.chars().take(MAX_MESSAGE_CHARS).collect();
         line.push('…');
@@ -222,7 +207,7 @@ mod tests {
         assert_eq!(
             fault.to_string(),
             "model claude-x at api.anthropic.com: the vendor cannot answer now (HTTP 529): \
-             Over [31mloaded now; try again in a few minutes, or use another model"
+             Over[31mloaded now; try again in a few minutes, or use another model"
         );
         assert_eq!(fault.exit_status(), 75);
         let key = ModelFault::new(FaultKind::Authentication, "");

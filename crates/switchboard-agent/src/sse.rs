@@ -1,16 +1,12 @@
-//! Server-sent events with a bound: bytes in, events out.
+//! Server-sent events of an answer: bytes in, whole events out. An event past the bound, or one that
+//! is not text, is an error, since the turn cannot be read without it.
+
+use switchboard::wire::events::{EventFrames, ServerEvent};
 
 /// Cuts a stream of bytes into events.
 #[derive(Debug)]
 pub struct SseFrames {
-    /// The bytes of the line that has not ended yet.
-    line: Vec<u8>,
-    /// The last byte ended a line with CR: a LF right after it belongs to that end.
-    after_return: bool,
-    name: String,
-    data: String,
-    has_data: bool,
-    is_first_line: bool,
+    frames: EventFrames,
     max_bytes: usize,
 }
 
@@ -39,73 +35,29 @@ impl SseFrames {
     /// Frames with a bound on one event.
     pub fn new(max_bytes: usize) -> Self {
         Self {
-            line: Vec::new(),
-            after_return: false,
-            name: String::new(),
-            data: String::new(),
-            has_data: false,
-            is_first_line: true,
+            frames: EventFrames::new(max_bytes),
             max_bytes,
         }
     }
 
     /// Reads bytes and appends the events that they complete.
     pub fn read(&mut self, bytes: &[u8], events: &mut Vec<SseEvent>) -> Result<(), SseError> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            if std::mem::take(&mut self.after_return) && rest[0] == b'\n' {
-                rest = &rest[1..];
-                continue;
-            }
-            let end = rest.iter().position(|&byte| matches!(byte, b'\n' | b'\r'));
-            let piece = &rest[..end.unwrap_or(rest.len())];
-            if self.line.len() + self.data.len() + piece.len() > self.max_bytes {
-                return Err(SseError::TooLarge(self.max_bytes));
-            }
-            self.line.extend_from_slice(piece);
-            let Some(end) = end else { break };
-            self.after_return = rest[end] == b'\r';
-            rest = &rest[end + 1..];
-            self.end_line(events)?;
+        let mut read = Ok(());
+        let max_bytes = self.max_bytes;
+        self.frames.push(bytes, &mut |found| match found {
+            ServerEvent::Event { name, data, .. } => match std::str::from_utf8(data.as_ref()) {
+                Ok(data) => events.push(SseEvent {
+                    name: name.to_owned(),
+                    data: data.to_owned(),
+                }),
+                Err(_) => read = Err(SseError::NotText),
+            },
+            ServerEvent::Oversized(_) => read = Err(SseError::TooLarge(max_bytes)),
+        });
+        match self.frames.is_oversized() {
+            true => Err(SseError::TooLarge(max_bytes)),
+            false => read,
         }
-        Ok(())
-    }
-
-    /// Whether the bytes so far end inside an event.
-    pub fn is_inside_event(&self) -> bool {
-        self.has_data || !self.line.is_empty()
-    }
-
-    fn end_line(&mut self, events: &mut Vec<SseEvent>) -> Result<(), SseError> {
-        let line = std::mem::take(&mut self.line);
-        let mut line = std::str::from_utf8(&line).map_err(|_| SseError::NotText)?;
-        if std::mem::take(&mut self.is_first_line) {
-            line = line.strip_prefix('\u{feff}').unwrap_or(line);
-        }
-        if line.is_empty() {
-            let event = SseEvent {
-                name: std::mem::take(&mut self.name),
-                data: std::mem::take(&mut self.data),
-            };
-            if std::mem::take(&mut self.has_data) {
-                events.push(event);
-            }
-            return Ok(());
-        }
-        let (field, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "data" => {
-                if std::mem::replace(&mut self.has_data, true) {
-                    self.data.push('\n');
-                }
-                self.data.push_str(value);
-            }
-            "event" => value.clone_into(&mut self.name),
-            // Comments, ids and pauses are of no use here: a broken answer is asked for anew.
-            _ => {}
-        }
-        Ok(())
     }
 }
 
@@ -143,10 +95,10 @@ mod tests {
         let mut frames = SseFrames::new(16);
         let mut events = Vec::new();
         frames.read(b"data: 12", &mut events).expect("short");
-        assert!(events.is_empty() && frames.is_inside_event());
+        assert!(events.is_empty());
         let long = frames.read(b"345678901234567890", &mut events);
         assert_eq!(long, Err(SseError::TooLarge(16)));
-        let binary = SseFrames::new(16).read(b"data: \xff\n", &mut events);
+        let binary = SseFrames::new(16).read(b"data: \xff\n\n", &mut events);
         assert_eq!(binary, Err(SseError::NotText));
     }
 }

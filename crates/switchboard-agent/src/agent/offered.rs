@@ -171,13 +171,11 @@ impl OfferedTools {
     }
 
     fn specs(&self) -> Vec<ToolSpec> {
-        let specs = self.toolset.tools().iter().filter_map(|adapted| {
-            Some(ToolSpec {
-                name: adapted.name.clone(),
-                server: adapted.tool.id.server.to_string(),
-                description: adapted.description(),
-                schema: JsonText::parse(adapted.schema().as_str()).ok()?,
-            })
+        let specs = self.toolset.tools().iter().map(|adapted| ToolSpec {
+            name: adapted.name.clone(),
+            server: adapted.tool.id.server.to_string(),
+            description: adapted.description(),
+            schema: JsonText::from_written(adapted.schema().as_str().to_owned()),
         });
         specs.collect()
     }

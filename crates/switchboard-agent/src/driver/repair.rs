@@ -1,5 +1,6 @@
 //! A turn that goes on although the vendor refuses some of its tools.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::HttpModel;
@@ -85,9 +86,14 @@ impl HttpModel {
     }
 
     /// The tools, with what is remembered about them applied.
-    fn known_tools(&self, tools: &ToolList) -> ToolList {
+    fn known_tools<'a>(&self, tools: &'a ToolList) -> Cow<'a, ToolList> {
         let memory = self.lock_refusals();
-        tools.with_treatments(|spec| memory.get(&self.settings, spec).cloned())
+        match memory.is_empty() {
+            true => Cow::Borrowed(tools),
+            false => {
+                Cow::Owned(tools.with_treatments(|spec| memory.get(&self.settings, spec).cloned()))
+            }
+        }
     }
 
     fn remember(

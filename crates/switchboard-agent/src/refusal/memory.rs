@@ -59,7 +59,16 @@ impl RefusalMemory {
 
     /// What is known about this definition.
     pub fn get(&self, model: &ModelSettings, tool: &ToolSpec) -> Option<&ToolTreatment> {
+        // Usually nothing was refused: then no definition needs to be hashed.
+        if self.treatments.is_empty() {
+            return None;
+        }
         self.treatments.get(&key(model, tool))
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.treatments.is_empty()
     }
 
     /// Forgets everything, so that every tool is tried again.

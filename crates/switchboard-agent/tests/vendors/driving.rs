@@ -229,7 +229,7 @@ async fn what_does_not_help_is_sent_once_and_said_in_a_sentence() {
                 "{fault}"
             );
             assert!(
-                events.is_empty() && server.requests().len() == 1,
+                retries(&events).is_empty() && server.requests().len() == 1,
                 "{vendor:?} {words}"
             );
             let sentence = fault.to_string();

@@ -65,7 +65,7 @@ fn what_is_no_json_is_shown_bounded_and_plain() {
     assert_eq!(check(503, "", FaultKind::Overloaded).message, "no message");
     assert_eq!(
         check(400, "a\u{1b}b", FaultKind::InvalidRequest).message,
-        "a b"
+        "ab"
     );
     assert_eq!(
         check(400, "null", FaultKind::InvalidRequest).message,
