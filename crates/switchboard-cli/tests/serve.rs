@@ -150,9 +150,9 @@ fn first_requests_are_not_kept_by_a_server_that_hangs() {
     assert_eq!(served.end(), Some(0));
 }
 
-/// F27: a server that dies does not take others down; a call to it is an error result that says so.
+/// A server that dies does not take others down; a call to it is an error result that says so.
 #[test]
-fn f27_a_call_to_a_dead_server_is_an_error_result_that_says_so() {
+fn a_call_to_a_dead_server_is_an_error_result_that_says_so() {
     let dying = Chaos::new().tool("die", Step::Exit(7));
     let working = Chaos::new().tool("greet", Step::text("hello"));
     let home = home(&[("dying", dying), ("working", working)]);

@@ -191,6 +191,11 @@ impl Caller for RequestCaller {
         self.era == Era::Modern && !self.was_asked.load(Ordering::Relaxed)
     }
 
+    /// As directly: a legacy client does not ask which call a log belongs to.
+    fn takes_unattributed_logs(&self) -> bool {
+        self.era == Era::Legacy
+    }
+
     fn log(&self, line: &LogLine) {
         let is_wanted = match (self.log_level, line.level) {
             (Some(wanted), Some(level)) => level >= wanted,

@@ -317,13 +317,20 @@ pub(crate) struct Responder {
 impl Responder {
     /// The result, which is JSON text.
     pub(crate) async fn result(self, result: &[u8]) {
-        self.outbound.respond(reply::result(&self.id, result)).await;
+        let message = reply::result(&self.id, result);
+        self.respond(message).await;
     }
 
     pub(crate) async fn error(self, error: &ErrorReply) {
-        self.outbound
-            .respond(reply::error(Some(&self.id), error))
-            .await;
+        let message = reply::error(Some(&self.id), error);
+        self.respond(message).await;
+    }
+
+    /// The id is free before the client can have the response: it may use it again at once.
+    async fn respond(self, message: Bytes) {
+        let outbound = self.outbound.clone();
+        drop(self);
+        outbound.respond(message).await;
     }
 }
 

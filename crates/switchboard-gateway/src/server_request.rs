@@ -48,11 +48,14 @@ pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Ar
         Ok(asked) => asked,
         Err(error) => return responder.error(&error).await,
     };
-    // The states of modern servers stay between them and the host: a client has none but ours.
     let state = request.params.get("requestState");
     if let Some(state) = state.filter(|_| request.era == Era::Modern) {
         let state: String = state.decode().unwrap_or_default();
-        return resume(&request, &asked, &state, responder).await;
+        // A modern server's own state goes back to it unread; a legacy server gives none, and a
+        // call must not run again because of a state that was changed.
+        if suspended::is_ours(&state) || !asked.is_for_modern_server(&request.client) {
+            return resume(&request, &asked, &state, responder).await;
+        }
     }
     let caller = caller(&request, &asked, &responder);
     let work = asked.start(&request, &caller);
@@ -251,7 +254,13 @@ async fn respond(request: &ClientRequest, responder: Responder, answer: Answer) 
             };
             responder.result(&reply::completed(&result, extra)).await;
         }
-        (Err(error), _) => responder.error(&error).await,
+        (Err(mut error), era) => {
+            // The modern era retired the legacy code for it.
+            if era == Era::Modern && error.code == reply::RESOURCE_NOT_FOUND {
+                error.code = reply::INVALID_PARAMS;
+            }
+            responder.error(&error).await;
+        }
     }
 }
 
@@ -316,6 +325,17 @@ pub(crate) fn server_of_resource(client: &ClientState, uri: &str) -> Option<Serv
 }
 
 impl ServerRequest {
+    /// Whether the server is connected and speaks the modern era.
+    fn is_for_modern_server(&self, client: &ClientState) -> bool {
+        let host = &client.gateway.host;
+        let catalog = host.catalog();
+        let of_tool = || catalog.resolve(&self.name).ok().map(|tool| &tool.id.server);
+        let server = self.server.as_ref().or_else(of_tool);
+        let handle = server.and_then(|server| host.server(server.as_str()));
+        let session = handle.and_then(|handle| handle.snapshot().session.clone());
+        session.is_some_and(|session| session.hello().era() == Era::Modern)
+    }
+
     /// Reads what is asked, and finds the server. The error is for the client.
     fn read(request: &ClientRequest) -> Result<Self, ErrorReply> {
         match request.method.as_str() {

@@ -22,6 +22,14 @@ pub(crate) const RESUME_WITHIN: Duration = Duration::from_secs(300);
 /// How many calls may wait.
 const MAX_SUSPENDED: usize = 4096;
 
+/// How our states begin; a modern server's own states are passed on unread.
+const PREFIX: &str = "switchboard.";
+
+/// Whether a state is one of ours.
+pub(crate) fn is_ours(state: &str) -> bool {
+    state.starts_with(PREFIX)
+}
+
 /// The calls that wait, by the number in their sealed states.
 #[derive(Debug)]
 pub(crate) struct SuspendedCalls {
@@ -97,7 +105,8 @@ impl SuspendedCalls {
             payload: number.to_le_bytes().to_vec(),
         };
         let principal = principal.as_str();
-        Some(self.cluster.seal(SealKind::State, principal, &content))
+        let sealed = self.cluster.seal(SealKind::State, principal, &content);
+        Some(format!("{PREFIX}{sealed}"))
     }
 
     /// The call of a state, once: for the same client and the same request. `None` for a state that
@@ -108,9 +117,10 @@ impl SuspendedCalls {
         principal: &Principal,
         digest: &RequestDigest,
     ) -> Option<SuspendedCall> {
+        let sealed = state.strip_prefix(PREFIX)?;
         let opened = self
             .cluster
-            .open_sealed(SealKind::State, principal.as_str(), state)
+            .open_sealed(SealKind::State, principal.as_str(), sealed)
             .and_then(|opened| opened.for_request(digest))
             .ok()?;
         if self.cluster.claim_once(&opened).await != Claim::Claimed {

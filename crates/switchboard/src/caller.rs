@@ -156,6 +156,12 @@ pub trait Caller: Send + Sync {
         false
     }
 
+    /// Whether this caller gets what a legacy server logs while it alone has calls in flight, though
+    /// the wire does not say which call a log belongs to.
+    fn takes_unattributed_logs(&self) -> bool {
+        false
+    }
+
     /// A server logs during a call of this caller.
     fn log(&self, line: &LogLine) {
         let _ = line;
@@ -222,6 +228,10 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
 
     fn takes_input_required(&self) -> bool {
         (**self).takes_input_required()
+    }
+
+    fn takes_unattributed_logs(&self) -> bool {
+        (**self).takes_unattributed_logs()
     }
 
     fn log(&self, line: &LogLine) {
@@ -432,7 +442,7 @@ pub struct LogLine {
     pub logger: Option<Redacted>,
     /// Its words, or the JSON it sent instead.
     pub text: Redacted,
-    /// The params of `notifications/message`, as they came.
+    /// The params of `notifications/message`, as they came but for secrets of the entry.
     pub params: RawJson,
 }
 
@@ -448,7 +458,8 @@ pub struct Progress {
     pub total: Option<f64>,
     /// The server's words.
     pub message: Option<Redacted>,
-    /// The params of `notifications/progress`, as they came; `None` where a task reports progress.
+    /// The params of `notifications/progress`, as they came but for secrets of the entry; `None`
+    /// where a task reports progress.
     pub params: Option<RawJson>,
 }
 

@@ -85,7 +85,7 @@ pub enum Event {
         level: String,
         /// Its words.
         text: Redacted,
-        /// The params of `notifications/message`, as they came.
+        /// The params of `notifications/message`, as they came but for secrets of the entry.
         params: crate::wire::RawJson,
     },
     /// A resource that was subscribed to changed.

@@ -116,6 +116,18 @@ impl TestClient {
         self.writer.write_all(line.as_bytes()).await.unwrap();
     }
 
+    /// Sends, unless the connection is closed.
+    pub async fn try_send(&mut self, message: &Value) -> std::io::Result<()> {
+        self.writer
+            .write_all(format!("{message}\n").as_bytes())
+            .await
+    }
+
+    /// Reads until the gateway closes the connection.
+    pub async fn until_closed(&mut self) {
+        while let Ok(Some(_)) = self.lines.next_line().await {}
+    }
+
     /// Sends a line as it is.
     pub async fn send_raw(&mut self, line: &str) {
         self.writer

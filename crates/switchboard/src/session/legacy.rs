@@ -78,15 +78,15 @@ impl EraInbound for LegacyInbound {
         true
     }
 
-    /// A legacy server may log whenever it likes; during calls of one caller alone, that caller gets
-    /// it if it wants logs.
+    /// A legacy server may log whenever it likes: only a caller that wants such logs gets them, and
+    /// only while no other caller has calls in flight.
     fn call_that_logs(&self, receiver: &Receiver) -> Option<(Arc<InFlightCall>, bool)> {
         let calls = receiver.candidate_calls().in_flight;
         let (_, first) = calls.first()?;
         let is_one_callers = calls
             .iter()
             .all(|(_, other)| other.caller_id == first.caller_id);
-        let is_wanted = is_one_callers && first.caller.log_level().is_some();
+        let is_wanted = is_one_callers && first.caller.takes_unattributed_logs();
         is_wanted.then(|| (first.clone(), calls.len() == 1))
     }
 }

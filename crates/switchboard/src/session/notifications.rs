@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::in_flight::InFlightCall;
 use super::receiver::Receiver;
 use super::subscriptions::ListenAcknowledgement;
 use crate::event::{Event, LogLevel};
+use crate::secret::Redactor;
 use crate::store::LogStream;
 use crate::transport::MessageOrigin;
 use crate::wire::RawJson;
@@ -74,7 +76,9 @@ impl Receiver {
                 progress
                     .message
                     .map(|words| self.options.redactor.words(&words)),
-                params,
+                params
+                    .map(|params| redacted(params, &self.options.redactor))
+                    .as_ref(),
             );
         }
     }
@@ -139,13 +143,14 @@ impl Receiver {
         if let Some(file) = &self.options.log {
             file.write(LogStream::Message, &format!("{}: {text}", log.level));
         }
+        let params = redacted(params, redactor);
         if let Some((call, is_certain)) = self.call_that_logs(origin) {
             let logger = log.logger.map(|logger| redactor.words(&logger));
             return call.log(
                 LogLevel::read(&log.level),
                 logger,
                 redactor.words(&text),
-                params,
+                &params,
                 is_certain,
             );
         }
@@ -158,8 +163,40 @@ impl Receiver {
             server: self.options.server.clone(),
             level,
             text: redactor.words(&text),
-            params: params.clone(),
+            params,
         });
+    }
+}
+
+/// Params without the secrets of the entry; the same bytes where there are none in them.
+fn redacted(params: &RawJson, redactor: &Redactor) -> RawJson {
+    fn replace(value: &mut Value, redactor: &Redactor) -> bool {
+        match value {
+            Value::String(text) => {
+                let words = redactor.words(text);
+                let differs = words.raw() != *text;
+                if differs {
+                    *text = words.raw().to_owned();
+                }
+                differs
+            }
+            Value::Array(items) => {
+                let replaced = items.iter_mut().map(|item| replace(item, redactor));
+                replaced.fold(false, |any, one| any | one)
+            }
+            Value::Object(members) => {
+                let replaced = members.values_mut().map(|member| replace(member, redactor));
+                replaced.fold(false, |any, one| any | one)
+            }
+            _ => false,
+        }
+    }
+    let Ok(mut value) = params.to_value() else {
+        return params.clone();
+    };
+    match replace(&mut value, redactor) {
+        true => RawJson::from_value(&value),
+        false => params.clone(),
     }
 }
 
