@@ -11,7 +11,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use serde_json::{Value, json};
 
-use crate::call::SAMPLING;
 use crate::caller::{BoxFuture, Caller};
 use crate::catalog::{Tool, ToolDefinition};
 use crate::config::{
@@ -27,6 +26,9 @@ use crate::wire::RawJson;
 pub(crate) use resources::{LIST_RESOURCES, READ_RESOURCE};
 
 mod resources;
+
+/// The tool that stands for sampling in rules and grants. No server can offer one of this name.
+pub(crate) const SAMPLING: &str = "@sampling";
 
 /// Names of common agents' own tools. A server's tool with such a name could be mistaken for one of
 /// them.
@@ -46,7 +48,6 @@ pub const NAMES: [&str; 16] = [
     "WebSearch",
     LIST_RESOURCES,
     READ_RESOURCE,
-    // The name that rules and grants use for sampling.
     SAMPLING,
 ];
 

@@ -22,7 +22,7 @@ use crate::wire::RawJson;
 use deadline::CallDeadline;
 pub(crate) use era::refusal_in;
 pub use error::{CallError, DenialReason};
-pub(crate) use sampling::{SAMPLING, SamplingOverseer};
+pub(crate) use sampling::SamplingOverseer;
 pub use trace::CallReport;
 use trace::{CallPhase, CallTrace};
 

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::builtin::{self, RegisteredTools, ToolEffect, ToolImpl};
-use crate::call::SAMPLING;
+use crate::builtin::{self, RegisteredTools, SAMPLING, ToolEffect, ToolImpl};
 use crate::config::{Fingerprint, ServerConfig};
 use crate::gate::RuleMatchCache;
 use crate::name::{

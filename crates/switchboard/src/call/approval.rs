@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::trace::CallPhase;
-use super::{CallContext, CallError, DenialReason, SAMPLING, moved, shown};
+use super::{CallContext, CallError, DenialReason, moved, shown};
+use crate::builtin::SAMPLING;
 use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Keep};
 use crate::catalog::Tool;
 use crate::config::ApprovalChoices;

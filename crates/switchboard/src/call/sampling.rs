@@ -4,15 +4,13 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use serde_json::json;
 
+use crate::builtin::SAMPLING;
 use crate::caller::{ApprovalRequest, BoxFuture, Caller, Sampling};
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::host::HostState;
 use crate::name::ServerName;
 use crate::session::Overseer;
-
-/// What rules and remembered answers call it. No server can offer a tool of this name.
-pub(crate) const SAMPLING: &str = "@sampling";
 
 /// Sees to it that no server has an answer of a model without the gate. The sessions hold it, so it
 /// holds the host only weakly.
