@@ -10,6 +10,9 @@ mod attach;
 /// A client that speaks HTTP by hand.
 #[path = "gateway_http/client.rs"]
 mod client;
+/// The operator's side.
+#[path = "gateway_http/operator.rs"]
+mod operator;
 /// Sessions, streams, both eras.
 #[path = "gateway_http/protocol.rs"]
 mod protocol;

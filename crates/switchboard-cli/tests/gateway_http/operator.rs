@@ -1,0 +1,266 @@
+//! The operator's side of the gateway: the page without script, approvals by form and by command,
+//! the audit log, health and metrics.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::client::{Gateway, PATIENCE, request};
+
+/// A browser that is logged in.
+pub(crate) struct Operator {
+    cookie: String,
+}
+
+impl Operator {
+    pub(crate) fn log_in(gateway: &Gateway) -> Self {
+        let answer = gateway.send("GET", &login_path(gateway), &[("Authorization", "")], "");
+        assert_eq!((answer.status, answer.header("location")), (303, Some("/")));
+        let cookie = answer.header("set-cookie").unwrap();
+        assert!(
+            cookie.contains("; HttpOnly; SameSite=Strict; Path=/;"),
+            "{cookie}"
+        );
+        Self {
+            cookie: cookie.split(';').next().unwrap().to_owned(),
+        }
+    }
+
+    fn page(&self, gateway: &Gateway, path: &str) -> String {
+        let answer = gateway.send(
+            "GET",
+            path,
+            &[("Authorization", ""), ("Cookie", &self.cookie)],
+            "",
+        );
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.contains("default-src 'none'"), "{policy}");
+        assert!(
+            policy.contains("require-trusted-types-for 'script'"),
+            "{policy}"
+        );
+        answer.body
+    }
+
+    /// The token of the page's forms.
+    fn token(page: &str) -> &str {
+        let (_, rest) = page.split_once("name=\"token\" value=\"").unwrap();
+        rest.split('"').next().unwrap()
+    }
+
+    fn post(&self, gateway: &Gateway, path: &str, origin: &str, body: &str) -> u16 {
+        let headers = [
+            ("Authorization", ""),
+            ("Cookie", self.cookie.as_str()),
+            ("Origin", origin),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        ];
+        gateway.send("POST", path, &headers, body).status
+    }
+}
+
+/// A new link, without its origin.
+pub(crate) fn login_path(gateway: &Gateway) -> String {
+    let link = gateway.home.run(&["approvals", "--page"]);
+    let (_, path) = link.stdout.trim_end().split_once("/login").unwrap();
+    format!("/login{path}")
+}
+
+/// A call of the demo server's `echo` by a client that cannot be asked.
+fn call(gateway: &Gateway, session: &str, tool: &str, message: &str) -> Value {
+    let call = request(
+        7,
+        "tools/call",
+        json!({"name": tool, "arguments": {"message": message}}),
+    );
+    let answer = gateway.send("POST", "/mcp", &[("Mcp-Session-Id", session)], &call);
+    let message = match answer.body.starts_with('{') {
+        true => answer.json(),
+        false => answer.events().pop().unwrap(),
+    };
+    message["result"].clone()
+}
+
+fn waiting(gateway: &Gateway) -> Vec<Value> {
+    let listed = gateway.home.run(&["--json", "approvals"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    listed["waiting"].as_array().unwrap().clone()
+}
+
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline);
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn audit(gateway: &Gateway, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let path = gateway.home.path("state/switchboard/audit/audit.jsonl");
+    until(|| {
+        let text = std::fs::read_to_string(&path).ok()?;
+        let mut lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        lines.find(&is_wanted)
+    })
+}
+
+#[test]
+fn a_call_is_approved_by_a_form_and_another_by_command_and_both_are_audited() {
+    let gateway = Gateway::start_with("", &[]);
+    let session = gateway.initialize("/mcp");
+    let tool = gateway.tool("/mcp", &session, "echo");
+    let operator = Operator::log_in(&gateway);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| call(&gateway, &session, &tool, "by form <b>"));
+        let page = until(|| {
+            let page = operator.page(&gateway, "/");
+            page.contains("1 call waits for you.").then_some(page)
+        });
+        assert!(
+            page.contains("by form &lt;b&gt;") && page.contains("no rule applies"),
+            "{page}"
+        );
+        let body = format!("token={}&decision=allow", Operator::token(&page));
+        let origin = format!("http://{}", gateway.address);
+        assert_eq!(operator.post(&gateway, "/approvals/1", &origin, &body), 303);
+        assert_eq!(first.join().unwrap()["content"][0]["text"], "by form <b>");
+        assert_eq!(operator.post(&gateway, "/approvals/1", &origin, &body), 409);
+
+        let second = scope.spawn(|| call(&gateway, &session, &tool, "by command"));
+        let shown = until(|| waiting(&gateway).pop());
+        assert_eq!(
+            (&shown["id"], &shown["client"]),
+            (&json!(2), &json!("tester"))
+        );
+        let allowed = gateway.home.run(&["approvals", "allow", "2"]);
+        assert_eq!(
+            (allowed.code, allowed.stdout.as_str()),
+            (Some(0), "allowed: the call runs\n")
+        );
+        assert_eq!(second.join().unwrap()["content"][0]["text"], "by command");
+
+        let third = scope.spawn(|| call(&gateway, &session, &tool, "denied"));
+        until(|| waiting(&gateway).pop());
+        assert_eq!(
+            gateway.home.run(&["approvals", "deny", "3"]).stdout,
+            "denied\n"
+        );
+        let denied = third.join().unwrap();
+        assert_eq!(denied["isError"], true);
+        let text = denied["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("an operator denied it"), "{text}");
+    });
+    gateway.assert_calls(2);
+    let line = audit(&gateway, |line| {
+        line["event"] == "request" && line["approval"] == "yes"
+    });
+    for (key, expected) in [
+        ("client", json!("tester")),
+        ("server", json!("demo")),
+        ("name", json!("echo")),
+        ("decision", json!("ask")),
+        ("rule", json!("no rule applies")),
+        ("outcome", json!("answered")),
+        ("arguments", json!({"message": "string"})),
+    ] {
+        assert_eq!(line[key], expected, "{line}");
+    }
+    audit(&gateway, |line| line["rule"] == "the status page");
+    audit(&gateway, |line| line["rule"] == "switchboard approvals");
+    audit(&gateway, |line| line["outcome"] == "denied");
+    let unknown = gateway.home.run(&["approvals", "allow", "9"]);
+    assert_eq!(unknown.code, Some(2));
+}
+
+/// T19, T20: a client's token opens no page, the cookie opens no `/mcp`, and a form needs its page.
+#[test]
+fn t19_t20_the_page_needs_its_own_login_and_forms_of_its_own() {
+    let gateway = Gateway::start_with("", &[]);
+    let status =
+        |path: &str, headers: &[(&str, &str)]| gateway.send("GET", path, headers, "").status;
+    for path in ["/", "/events", "/servers/demo"] {
+        assert_eq!(status(path, &[]), 401, "{path} with a bearer token");
+        assert_eq!(status(path, &[("Authorization", "")]), 401, "{path}");
+    }
+    let link = login_path(&gateway);
+    assert_eq!(status("/login?k=CANARY", &[]), 401);
+    assert_eq!(status(&link, &[("Authorization", "")]), 303);
+    assert_eq!(
+        status(&link, &[("Authorization", "")]),
+        401,
+        "a link works once"
+    );
+    let operator = Operator::log_in(&gateway);
+    let cookie = [("Authorization", ""), ("Cookie", operator.cookie.as_str())];
+    let list = request(1, "tools/list", json!({}));
+    assert_eq!(gateway.send("POST", "/mcp", &cookie, &list).status, 401);
+
+    let session = gateway.initialize("/mcp");
+    let tool = gateway.tool("/mcp", &session, "echo");
+    thread::scope(|scope| {
+        let held = scope.spawn(|| call(&gateway, &session, &tool, "x"));
+        until(|| waiting(&gateway).pop());
+        let page = operator.page(&gateway, "/");
+        let token = Operator::token(&page);
+        let good = format!("token={token}&decision=allow");
+        let origin = format!("http://{}", gateway.address);
+        let other_port = "http://127.0.0.1:1";
+        for (origin, body) in [
+            (other_port, good.as_str()),
+            ("", good.as_str()),
+            (&origin, "decision=allow"),
+            (&origin, "token=0000&decision=allow"),
+        ] {
+            let status = operator.post(&gateway, "/approvals/1", origin, body);
+            assert_eq!(status, 403, "{origin} {body}");
+        }
+        assert_eq!(gateway.calls(), 0);
+        let no = format!("token={token}&decision=deny");
+        assert_eq!(operator.post(&gateway, "/approvals/1", &origin, &no), 303);
+        held.join().unwrap();
+    });
+    gateway.assert_calls(0);
+}
+
+#[test]
+fn health_is_open_and_metrics_need_a_token() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let tool = gateway.tool("/mcp", &session, "echo");
+    call(&gateway, &session, &tool, "x");
+    let without = [("Authorization", "")];
+    let health = gateway.send("GET", "/healthz", &without, "");
+    assert_eq!((health.status, health.body.as_str()), (200, "ok\n"));
+    assert_eq!(gateway.send("GET", "/readyz", &without, "").status, 200);
+    assert_eq!(gateway.send("GET", "/metrics", &without, "").status, 401);
+    let metrics = gateway.send("GET", "/metrics", &[], "").body;
+    for line in [
+        "mcp_server_operation_duration_seconds_count{gen_ai_tool_name=\"echo\",server=\"demo\",mcp_method_name=\"tools/call\"} 1",
+        "switchboard_gate_decisions_total{decision=\"allow\"} 1",
+        "switchboard_server_up{server=\"demo\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+}
+
+/// Rules that name a client hold for the token's name; what the client calls itself changes nothing.
+#[test]
+fn a_rule_for_a_client_holds_for_its_token() {
+    let rules = "[permissions]\nallow = [\"*\"]\ndeny = [{ tool = \"demo/echo\", client = \"tester\" }, { tool = \"*\", client = \"by hand\" }]\n";
+    let gateway = Gateway::start_with(rules, &[]);
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let denied = call(&gateway, &session, &echo, "x");
+    let text = denied["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("for client \"tester\""), "{text}");
+    gateway.assert_calls(0);
+    let line = audit(&gateway, |line| line["decision"] == "deny");
+    assert_eq!(line["client_info"]["name"], "by hand");
+}
