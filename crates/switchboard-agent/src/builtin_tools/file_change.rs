@@ -14,7 +14,7 @@ use switchboard::line_diff;
 
 use super::blocking::StopSignal;
 use super::text_file::{MAX_FILE_BYTES, TextFile};
-use super::workspace::Location;
+use super::workspace::WorkspacePath;
 
 /// How many lines around a change are shown.
 const CONTEXT_LINES: usize = 3;
@@ -22,7 +22,7 @@ const CONTEXT_LINES: usize = 3;
 /// What a file is to become.
 #[derive(Debug)]
 pub(super) struct FileChange<'w> {
-    place: Location<'w>,
+    place: WorkspacePath<'w>,
     /// `None` where it is created.
     before: Option<TextFile>,
     after: String,
@@ -32,7 +32,7 @@ impl<'w> FileChange<'w> {
     /// Plans the change of a file: `change` gets its text, or `None` where there is no file, and
     /// returns the new text. `known` is the content that the conversation has read.
     pub(super) fn plan(
-        place: Location<'w>,
+        place: WorkspacePath<'w>,
         known: Option<blake3::Hash>,
         change: impl FnOnce(Option<&str>) -> Result<String, String>,
     ) -> Result<Self, String> {

@@ -18,7 +18,7 @@ use super::glob::path_pattern;
 use super::parse_args;
 use super::text_file::open_regular;
 use super::walk::{shown_path, visit_files};
-use super::workspace::{FollowLinks, Location, Workspace};
+use super::workspace::{FollowLinks, Workspace, WorkspacePath};
 use search::FileSearch;
 
 mod search;
@@ -114,7 +114,7 @@ fn search_all(workspace: &Workspace, args: &GrepArgs, stop: &StopSignal) -> Resu
     let base = workspace.locate(args.path.as_deref())?;
     let glob: Option<GlobMatcher> = args.glob.as_deref().map(path_pattern).transpose()?;
     let mut search = FileSearch::new(expression(args)?, args.output, args.context, stop.clone());
-    let mut one = |place: &Location<'_>| {
+    let mut one = |place: &WorkspacePath<'_>| {
         let opened = open_regular(place);
         if let Ok((file, _)) = opened {
             search.file(file, &shown_path(place, workspace.first()));

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, SFlag, fstat};
 
-use super::workspace::{FollowLinks, Location};
+use super::workspace::{FollowLinks, WorkspacePath};
 
 /// The largest file that Read, Write and Edit take.
 pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -36,12 +36,12 @@ struct TextLayout {
 
 impl TextFile {
     /// Opens and reads a file.
-    pub(super) fn open(place: &Location<'_>) -> Result<Self, String> {
+    pub(super) fn open(place: &WorkspacePath<'_>) -> Result<Self, String> {
         Self::read(open_regular(place)?, place)
     }
 
     /// Reads a file that is to be replaced; `None` where there is none. No link is followed.
-    pub(super) fn open_to_replace(place: &Location<'_>) -> Result<Option<Self>, String> {
+    pub(super) fn open_to_replace(place: &WorkspacePath<'_>) -> Result<Option<Self>, String> {
         let access = OFlag::O_RDWR | OFlag::O_NONBLOCK;
         match place.try_open(access, FollowLinks::No) {
             Err(Errno::ENOENT) => Ok(None),
@@ -50,7 +50,7 @@ impl TextFile {
         }
     }
 
-    fn read((file, stat): (OwnedFd, FileStat), place: &Location<'_>) -> Result<Self, String> {
+    fn read((file, stat): (OwnedFd, FileStat), place: &WorkspacePath<'_>) -> Result<Self, String> {
         let wrong = |fact: String| Err(format!("path {}: {fact}", place.shown()));
         let mut bytes = Vec::new();
         // A file can be longer than it says: it grows, or it is no stored file (/proc).
@@ -130,12 +130,12 @@ impl TextLayout {
 }
 
 /// Opens a regular file and nothing else. A FIFO does not make it wait.
-pub(super) fn open_regular(place: &Location<'_>) -> Result<(OwnedFd, FileStat), String> {
+pub(super) fn open_regular(place: &WorkspacePath<'_>) -> Result<(OwnedFd, FileStat), String> {
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
     check_regular(place.open(flags, FollowLinks::Inside)?, place)
 }
 
-fn check_regular(file: OwnedFd, place: &Location<'_>) -> Result<(OwnedFd, FileStat), String> {
+fn check_regular(file: OwnedFd, place: &WorkspacePath<'_>) -> Result<(OwnedFd, FileStat), String> {
     let stat = fstat(&file).map_err(|error| place.explain(error))?;
     let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
     let fact = match kind {

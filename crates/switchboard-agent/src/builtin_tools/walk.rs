@@ -6,12 +6,12 @@ use ignore::WalkBuilder;
 use nix::fcntl::OFlag;
 
 use super::blocking::StopSignal;
-use super::workspace::{FollowLinks, Location};
+use super::workspace::{FollowLinks, WorkspacePath};
 
 /// Calls `visit` with each file's path below `base`, until it returns false or the signal is set.
 /// Directories are listed by path, so a file counts only after it was opened below the workspace.
 pub(super) fn visit_files(
-    base: &Location<'_>,
+    base: &WorkspacePath<'_>,
     stop: &StopSignal,
     mut visit: impl FnMut(&Path) -> bool,
 ) -> Result<(), String> {
@@ -41,7 +41,7 @@ pub(super) fn visit_files(
 }
 
 /// A path as it is shown: from the first folder where it is in that, else whole.
-pub(super) fn shown_path(place: &Location<'_>, first: &Path) -> String {
+pub(super) fn shown_path(place: &WorkspacePath<'_>, first: &Path) -> String {
     let path: PathBuf = place.path();
     let shown = path.strip_prefix(first).unwrap_or(&path);
     shown.display().to_string()

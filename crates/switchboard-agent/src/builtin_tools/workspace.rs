@@ -30,7 +30,7 @@ struct WorkspaceFolder {
 
 /// A path inside a workspace.
 #[derive(Debug, Clone)]
-pub(super) struct Location<'w> {
+pub(super) struct WorkspacePath<'w> {
     folder: &'w WorkspaceFolder,
     /// Below the folder: plain names only.
     pub(super) relative: PathBuf,
@@ -70,7 +70,7 @@ impl Workspace {
     }
 
     /// The place that a path means; `None` is the first folder.
-    pub(super) fn locate(&self, path: Option<&str>) -> Result<Location<'_>, String> {
+    pub(super) fn locate(&self, path: Option<&str>) -> Result<WorkspacePath<'_>, String> {
         let text = path.unwrap_or(".");
         let wrong = |fact: &str| Err(format!("path {}: {fact}", quoted(text)));
         if text.is_empty() {
@@ -94,7 +94,7 @@ impl Workspace {
             return wrong(&format!("it is outside the workspace ({self})"));
         };
         let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_));
-        Ok(Location {
+        Ok(WorkspacePath {
             folder,
             relative: relative.components().filter(is_name).collect(),
         })
@@ -125,7 +125,7 @@ impl WorkspaceFolder {
     }
 }
 
-impl Location<'_> {
+impl WorkspacePath<'_> {
     /// The whole path.
     pub(super) fn path(&self) -> PathBuf {
         self.folder.path.join(&self.relative)

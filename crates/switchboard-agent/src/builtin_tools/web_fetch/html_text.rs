@@ -20,7 +20,7 @@ const MAX_LINK_BYTES: usize = 500;
 
 /// The text of a page; addresses of links are completed with `base`.
 pub(super) fn to_text(html: &str, base: &Url, stop: &StopSignal) -> String {
-    let sink = TextSink(RefCell::new(PageText {
+    let sink = TextSink(RefCell::new(HtmlText {
         base: base.clone(),
         text: String::new(),
         has_space: false,
@@ -53,9 +53,9 @@ pub(super) fn to_text(html: &str, base: &Url, stop: &StopSignal) -> String {
     text
 }
 
-struct TextSink(RefCell<PageText>);
+struct TextSink(RefCell<HtmlText>);
 
-struct PageText {
+struct HtmlText {
     base: Url,
     text: String,
     /// White space came after the last word.
@@ -83,7 +83,7 @@ impl TokenSink for TextSink {
     }
 }
 
-impl PageText {
+impl HtmlText {
     fn add_text(&mut self, text: &str) {
         if self.dropped.is_some() {
             return;

@@ -20,7 +20,7 @@ fn workspace() -> (tempfile::TempDir, Workspace) {
     (scratch, workspace)
 }
 
-fn read(place: &Location<'_>, links: FollowLinks) -> Result<String, String> {
+fn read(place: &WorkspacePath<'_>, links: FollowLinks) -> Result<String, String> {
     let file = place.open(OFlag::O_RDONLY, links)?;
     Ok(io::read_to_string(std::fs::File::from(file)).unwrap())
 }
