@@ -204,7 +204,7 @@ impl HostTool for CountWords {
         _: &'a RawJson,
         _: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<CallResult, String>> {
-        Box::pin(async { Ok(CallResult::success("6".to_owned())) })
+        Box::pin(async { Ok(CallResult::success("6")) })
     }
 }
 
