@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::Operations;
 use crate::edge::http::{HttpBody, HttpRoutes, RouteRequest};
-use login::Login;
+use login::BrowserLogins;
 
 mod login;
 mod overview;
@@ -45,7 +45,7 @@ const EVENT_IDLE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct OperatorPage {
     operations: Arc<Operations>,
-    login: Login,
+    login: BrowserLogins,
     /// Anybody who reaches the address may read `/metrics`.
     is_metrics_open: bool,
 }
@@ -55,7 +55,7 @@ impl OperatorPage {
     pub fn new(operations: Arc<Operations>) -> io::Result<Self> {
         Ok(Self {
             operations,
-            login: Login::new()?,
+            login: BrowserLogins::new()?,
             is_metrics_open: false,
         })
     }

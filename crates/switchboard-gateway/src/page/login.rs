@@ -25,7 +25,7 @@ const MAX_SESSIONS: usize = 16;
 
 /// Logins of browsers. Nothing of it is stored: a restart ends them all.
 #[derive(Debug)]
-pub(super) struct Login {
+pub(super) struct BrowserLogins {
     /// Cookies are shared by all ports of a host: each gateway has a name of its own.
     cookie: String,
     key: [u8; 32],
@@ -40,7 +40,7 @@ struct LoginState {
     sessions: VecDeque<(blake3::Hash, Instant)>,
 }
 
-impl Login {
+impl BrowserLogins {
     pub(super) fn new() -> io::Result<Self> {
         let id: [u8; 6] = random()?;
         Ok(Self {

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
 use switchboard::server::{ServerHandle, State};
 
-use super::text::{PageText, foreign, json};
+use super::text::{ForeignText, foreign, json};
 use crate::Operations;
 use crate::approval_queue::WaitingCall;
 use crate::operations::disclosure_digest;
@@ -105,7 +105,7 @@ fn waiting_call(call: &WaitingCall, token: &str) -> Markup {
         section.card.wait id={ "approval-" (call.id) } {
             div.row {
                 strong { (call.principal.as_str()) }
-                span { "calls " code { (call.tool.server.as_str()) "/" (PageText(&tool)) } }
+                span { "calls " code { (call.tool.server.as_str()) "/" (ForeignText(&tool)) } }
                 @match call.held_for {
                     Some(left) => span.wait-text { (left.as_secs()) " s left" },
                     None => span.soft { "answered with an error; a yes is for its next try" },
@@ -186,7 +186,7 @@ fn server_row(operations: &Operations, server: &ServerHandle) -> Markup {
             td { span.state .(class(&state)) { (word(&state)) } }
             td {
                 (foreign(&reason(&state)))
-                @if let Some(line) = &stderr { div.soft { "stderr: " code { (PageText(line)) } } }
+                @if let Some(line) = &stderr { div.soft { "stderr: " code { (ForeignText(line)) } } }
             }
             td { (era(&state)) }
             td { (snapshot.restarts) }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use switchboard::server::ServerHandle;
 
 use super::overview::{class, document, latency, reason, word};
-use super::text::{PageText, foreign, json};
+use super::text::{ForeignText, foreign, json};
 use crate::{Operations, repairs};
 
 /// Lines of stderr and history.
@@ -33,7 +33,7 @@ pub(super) fn render(operations: &Operations, server: &ServerHandle, token: &str
                 }
                 @if !stderr.is_empty() {
                     h2 { "Last lines of stderr" }
-                    pre { @for line in &stderr { (PageText(line)) "\n" } }
+                    pre { @for line in &stderr { (ForeignText(line)) "\n" } }
                 }
                 h2 { "History" }
                 pre { @for (_, line) in snapshot.history.iter().rev().take(LINES) { (foreign(line)) "\n" } }
@@ -63,9 +63,9 @@ fn tools(operations: &Operations, server: &ServerHandle) -> Markup {
             h2 { "Tools" }
             @for tool in tools {
                 details.card id={ "tool-" (blake3::hash(tool.id.tool.as_wire().as_bytes()).to_hex().get(..16).unwrap_or_default()) } {
-                    summary { code { (PageText(&tool.id.tool.untrusted())) } }
+                    summary { code { (ForeignText(&tool.id.tool.untrusted())) } }
                     p.soft { "Listed as " code { (foreign(tool.exposed.as_str())) } }
-                    @if let Some(description) = &tool.definition.description { p { (PageText(description)) } }
+                    @if let Some(description) = &tool.definition.description { p { (ForeignText(description)) } }
                     @for warning in &tool.definition.warnings { p.bad { (foreign(warning)) } }
                     @for repair in repaired.iter().filter(|repair| repair.tool == tool.id) {
                         p.wait-text { "Repaired for strict clients: " code { (foreign(&repair.repair.pointer)) } " " (repair.repair.change) }

@@ -7,9 +7,9 @@ use serde_json::Value;
 use switchboard::untrusted::Untrusted;
 
 /// Untrusted text, on one line or as it is.
-pub(super) struct PageText<'a>(pub(super) &'a Untrusted);
+pub(super) struct ForeignText<'a>(pub(super) &'a Untrusted);
 
-impl Render for PageText<'_> {
+impl Render for ForeignText<'_> {
     fn render_to(&self, buffer: &mut String) {
         self.0.for_terminal().to_string().render_to(buffer);
     }
@@ -18,7 +18,7 @@ impl Render for PageText<'_> {
 /// Untrusted text that is not marked as such by its type: names and arguments of clients.
 pub(super) fn foreign(text: &str) -> maud::Markup {
     let text = Untrusted::new(text);
-    html! { (PageText(&text)) }
+    html! { (ForeignText(&text)) }
 }
 
 /// JSON, indented.
