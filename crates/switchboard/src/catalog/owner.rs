@@ -70,6 +70,8 @@ fn only<T>(mut found: impl Iterator<Item = T>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use crate::config::{ConfigFile, Scope, load};
 

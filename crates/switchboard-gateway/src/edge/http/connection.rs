@@ -82,7 +82,7 @@ async fn respond(
         state.refused(reason, peer, None, path);
         return response::refused(reason);
     }
-    let Some((transport, rest)) = Transport::of_path(path) else {
+    let Some((transport, rest)) = ServedTransport::of_path(path) else {
         return mounted(state, request).await;
     };
     let principal = match state.admission.authenticate(request.headers()) {
@@ -103,14 +103,14 @@ async fn respond(
         request,
     };
     match (transport, exchange.request.method()) {
-        (Transport::Streamable, &Method::POST) => post::handle(exchange).await,
-        (Transport::Streamable, &Method::GET) => sessions::listen(&exchange),
-        (Transport::Streamable, &Method::DELETE) => sessions::end(&exchange),
-        (Transport::Streamable, _) => response::method_not_allowed("GET, POST, DELETE"),
-        (Transport::Sse, &Method::GET) => sse::open(&exchange),
-        (Transport::Sse, _) => response::method_not_allowed("GET"),
-        (Transport::SseMessage, &Method::POST) => sse::post(exchange).await,
-        (Transport::SseMessage, _) => response::method_not_allowed("POST"),
+        (ServedTransport::Streamable, &Method::POST) => post::handle(exchange).await,
+        (ServedTransport::Streamable, &Method::GET) => sessions::listen(&exchange),
+        (ServedTransport::Streamable, &Method::DELETE) => sessions::end(&exchange),
+        (ServedTransport::Streamable, _) => response::method_not_allowed("GET, POST, DELETE"),
+        (ServedTransport::Sse, &Method::GET) => sse::open(&exchange),
+        (ServedTransport::Sse, _) => response::method_not_allowed("GET"),
+        (ServedTransport::SseMessage, &Method::POST) => sse::post(exchange).await,
+        (ServedTransport::SseMessage, _) => response::method_not_allowed("POST"),
     }
 }
 
@@ -120,13 +120,13 @@ pub const RESERVED_NAMES: [&str; 1] = ["server-card"];
 
 /// The transports of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transport {
+enum ServedTransport {
     Streamable,
     Sse,
     SseMessage,
 }
 
-impl Transport {
+impl ServedTransport {
     /// The transport of a path, and what follows it: nothing, or the name of a server.
     fn of_path(path: &str) -> Option<(Self, &str)> {
         if path == sse::MESSAGE_PATH {
