@@ -460,8 +460,9 @@ fn secrets(
 fn form(kind: ValueKind, json: bool) -> String {
     match kind {
         ValueKind::Text => "a string in quotes".to_owned(),
-        ValueKind::Texts => "a list of strings, such as [\"a\", \"b\"]".to_owned(),
-        ValueKind::Rules => format!("a list of rules, each {RULE_FORM}"),
+        ValueKind::Texts | ValueKind::Rules => {
+            "a list of strings, such as [\"a\", \"b\"]".to_owned()
+        }
         ValueKind::Secrets if json => {
             "an object of strings, such as { \"NAME\": \"value\" }".to_owned()
         }

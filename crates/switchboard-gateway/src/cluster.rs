@@ -1,6 +1,6 @@
 //! What replicas of the gateway share: sealed texts, one-time claims, and requests to one another.
 //!
-//! One process needs no engine: [`Alone`] implements all three by itself. Nothing here is on the
+//! One process needs no engine: `Alone` implements all three by itself. Nothing here is on the
 //! path of a call.
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Authenticated encryption of what clients keep for us: session ids, states and question ids.
 //!
 //! A sealed text is `v1.KID.NONCE.CIPHERTEXT`, the last two in URL-safe base64 (AES-256-GCM). The
-//! [`SealKind`] is authenticated with it, so that a text of one kind cannot be used as another; the
+//! `SealKind` is authenticated with it, so that a text of one kind cannot be used as another; the
 //! principal, the expiry and the digest of the request stand inside. Two keys can open (current,
 //! previous), the current one seals. Whether a text was used before is for [`crate::cluster`].
 
