@@ -24,9 +24,14 @@ fn a_conversation_starts_without_a_model_and_says_how_to_configure_one() {
 /// S2-45, S2-46, S2-69: the view of the document, with one server that fails and one that works.
 #[test]
 fn s2_46_mcp_shows_a_failing_and_a_working_server() {
-    let home = Home::with_demo("[servers.broken]\ncommand = \"/no/such/program\"\n");
+    let home = Home::with_demo(&format!(
+        "[servers.broken]\ncommand = \"/no/such/program\"\n{ALLOWED}"
+    ));
     let mut terminal = chat(&home, &["--model", "demo"]);
     terminal.wait_for("there is no file");
+    // A call waits for its server.
+    terminal.send("/call demo/echo message=up\r");
+    terminal.wait_for("\nup\n");
     terminal.send("/mcp\r");
     let screen = terminal.wait_for("Discovery State: COMPLETED");
     assert!(screen.contains("📡 demo (CONNECTED)"), "{screen}");

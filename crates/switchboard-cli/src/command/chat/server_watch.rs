@@ -15,26 +15,18 @@ use crate::view::server::{escaped, login_advice};
 pub(super) async fn during<T>(host: &Host, conversation: impl Future<Output = T>) -> T {
     let mut events = host.events();
     let mut watch = ServerWatch::default();
+    // A server can have failed before there was anybody to tell.
+    for server in host.servers().iter() {
+        watch.report(host, &server.config.name, &server.snapshot().state);
+    }
     tokio::pin!(conversation);
     loop {
         tokio::select! {
             biased;
             done = &mut conversation => return done,
             Some(next) = events.next() => {
-                if let NextEvent::Event(Event::State { server, state }) = next
-                    && let Some(line) = watch.changed(&server, &state)
-                {
-                    let login = host.server(server.as_str()).filter(|_| {
-                        matches!(state, State::NeedsLogin { .. })
-                    });
-                    match (login, &state) {
-                        (Some(handle), State::NeedsLogin { reason, hint, .. }) => notice(&format!(
-                            "server \"{server}\": {}",
-                            login_advice(&handle.config, reason, *hint)
-                        )),
-                        (_, State::Ready { .. }) => screen::aside(&line),
-                        _ => notice(&line),
-                    }
+                if let NextEvent::Event(Event::State { server, state }) = next {
+                    watch.report(host, &server, &state);
                 }
             }
         }
@@ -49,6 +41,21 @@ struct ServerWatch {
 }
 
 impl ServerWatch {
+    /// Prints the line about a change of state.
+    fn report(&mut self, host: &Host, server: &ServerName, state: &State) {
+        let Some(line) = self.changed(server, state) else {
+            return;
+        };
+        match (host.server(server.as_str()), state) {
+            (Some(handle), State::NeedsLogin { reason, hint, .. }) => notice(&format!(
+                "server \"{server}\": {}",
+                login_advice(&handle.config, reason, *hint)
+            )),
+            (_, State::Ready { .. }) => screen::aside(&line),
+            _ => notice(&line),
+        }
+    }
+
     /// The line about a change of state, if a person should know it.
     fn changed(&mut self, server: &ServerName, state: &State) -> Option<String> {
         match state {
