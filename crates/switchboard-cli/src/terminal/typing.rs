@@ -52,6 +52,12 @@ impl Typing {
     pub(crate) async fn key(&mut self) -> Option<Key> {
         self.keys.recv().await
     }
+
+    /// Ends the reading; returns the keys that were typed and not taken.
+    pub(crate) fn finish(mut self) -> Vec<Key> {
+        restore();
+        std::iter::from_fn(|| self.keys.try_recv().ok()).collect()
+    }
 }
 
 impl Drop for Typing {

@@ -123,6 +123,9 @@ impl Input {
                 Some(key) = next_key(&mut typing) => self.press(key),
             }
         };
+        for key in typing.map(Typing::finish).unwrap_or_default() {
+            self.press(key);
+        }
         progress::show_typed("");
         outcome
     }
