@@ -11,9 +11,9 @@ use switchboard::config::Dialect;
 
 use crate::command::approvals::ApprovalsArgs;
 use crate::command::{
-    attach, call, chat, complete, completions, doctor, edit, import, install, login, logout, logs,
-    permissions, prompt, prompts, read, replay, resources, run, serve, status, token, tools, trust,
-    watch, why,
+    attach, call, chat, complete, completions, demo, doctor, edit, import, install, login, logout,
+    logs, permissions, prompt, prompts, read, replay, resources, run, serve, status, token, tools,
+    trust, watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -146,7 +146,7 @@ pub(crate) enum Command {
     /// Make, list or revoke the tokens of clients that connect over HTTP
     Token(token::TokenArgs),
     /// Try everything with built-in servers, nothing to install
-    Demo,
+    Demo(demo::DemoArgs),
 }
 
 impl Default for Command {

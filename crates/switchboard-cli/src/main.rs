@@ -110,6 +110,6 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Approvals(args) => command::approvals::run(&options, &args),
         Command::Reload => command::reload::run(&options),
         Command::Token(args) => command::token::run(&options, &args),
-        Command::Demo => command::demo::run(&options),
+        Command::Demo(args) => command::demo::run(&options, &args),
     }
 }

@@ -220,3 +220,22 @@ fn a_signal_ends_it_and_its_servers() {
         assert!(kill(pid, None).is_err(), "the server outlived it");
     }
 }
+
+/// The gateway's demo needs nothing but the program: one call whose client is asked, one that an
+/// operator allows, both in the audit log.
+#[test]
+fn the_demo_of_the_gateway_ends_with_both_calls_in_the_audit_log() {
+    let ran = Home::new().run(&["--json", "demo", "--gateway"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let shown: Value = serde_json::from_str(&ran.stdout).unwrap();
+    for (index, client) in ["editor", "script"].into_iter().enumerate() {
+        assert_eq!(shown["calls"][index]["client"], client, "{shown}");
+        let result = shown["calls"][index]["result"].as_str().unwrap();
+        assert!(result.contains("hello"), "{shown}");
+        let is_recorded = |line: &Value| {
+            line["event"] == "request" && line["client"] == client && line["approval"] == "yes"
+        };
+        let audit = shown["audit"].as_array().unwrap();
+        assert!(audit.iter().any(is_recorded), "{shown}");
+    }
+}

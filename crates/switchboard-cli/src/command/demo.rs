@@ -23,10 +23,21 @@ use crate::view::server::escaped;
 use crate::view::status::{Detail, render};
 use crate::{interrupt, notices, output, progress, view};
 
+mod gateway;
+
 /// The first argument of a process that is to be the demo server.
 const SERVER_WORD: &str = "__demo-server";
 
-pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
+/// Options of `demo`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Show the gateway: two clients, a call that its client is asked about, one that an operator
+    /// allows, and the audit log
+    #[arg(long)]
+    gateway: bool,
+}
+
+pub(crate) fn run(options: &Options, args: &DemoArgs) -> Result<u8, Failure> {
     let folder = tempfile::Builder::new()
         .prefix("switchboard-demo-")
         .tempdir()
@@ -47,11 +58,13 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
             })
             .start()
             .await?;
-        interrupt::run_with_host(
-            &host,
-            notices::with_notices(&host, run_demo(&host, options)),
-        )
-        .await
+        let demo = async {
+            match args.gateway {
+                true => gateway::run(&host, folder.path(), options).await,
+                false => run_demo(&host, options).await,
+            }
+        };
+        interrupt::run_with_host(&host, notices::with_notices(&host, demo)).await
     })
 }
 
