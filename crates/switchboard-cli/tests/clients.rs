@@ -385,20 +385,28 @@ fn our_own_reader_finds_the_program_that_install_wrote() {
             "gemini" => Dialect::Gemini,
             _ => Dialect::McpJson,
         };
-        let file = ConfigFile {
-            dialect: Some(dialect),
-            ..ConfigFile::new(machine.home.path(file), Scope::Given)
+        let load = || {
+            let file = ConfigFile {
+                dialect: Some(dialect),
+                ..ConfigFile::new(machine.home.path(file), Scope::Given)
+            };
+            config::load(&[file]).unwrap().servers
         };
-        let loaded = config::load(&[file]).unwrap();
-        let entry = loaded
-            .servers
-            .values()
-            .find(|server| server.name.as_str() == "switchboard")
-            .unwrap();
+        let entry_of = |name: &str| {
+            load()
+                .into_values()
+                .find(|server| server.name.as_str() == name)
+        };
+        // Under the name that is written it is the gateway itself, and so no server.
+        assert!(entry_of("switchboard").is_none(), "{client}");
+        let renamed = machine.text(file).replace("switchboard", "renamed");
+        machine.write(file, &renamed);
+        let entry = entry_of("renamed").unwrap();
         let Endpoint::Stdio(stdio) = &entry.endpoint else {
             panic!("{client}: {entry:?}")
         };
-        assert_eq!(stdio.command, PROGRAM, "{client}");
+        let program = PROGRAM.replace("switchboard", "renamed");
+        assert_eq!(stdio.command, program, "{client}");
         assert_eq!(stdio.args, ["attach", "--as", client]);
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use switchboard_agent::session::{ReplayDifference, ReplayReport, replay};
 
-use crate::arguments::Options;
+use crate::arguments::{Options, path_completer};
 use crate::failure::{Code, Failure};
 use crate::output;
 use crate::view::server::escaped;
@@ -23,7 +23,7 @@ Example:
 Exit codes: 0 every request is the same · 1 some differ · 2 the file is not a session")]
 pub(crate) struct ReplayArgs {
     /// The file of a session
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", add = path_completer())]
     file: PathBuf,
 }
 
