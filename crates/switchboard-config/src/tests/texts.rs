@@ -277,7 +277,7 @@ fn unknown_fields_are_warnings_with_the_nearest_known_name() {
          warning: switchboard.toml:6:1: servers.git.timeout: unknown field, ignored; did you mean `call_timeout`?\n\
          warning: switchboard.toml:7:1: servers.git.frobnicate: unknown field, ignored\n\
          warning: switchboard.toml:8:2: permisions: unknown section, ignored; did you mean `permissions`?\n\
-         warning: switchboard.toml:9:2: extra: unknown section, ignored; known are `servers`, `permissions`, `security`, `naming`, `model`",
+         warning: switchboard.toml:9:2: extra: unknown section, ignored; known are `servers`, `permissions`, `security`, `naming`, `model`, `gateway`",
     );
 }
 
