@@ -241,14 +241,6 @@ fn f35_a_client_that_does_not_read_is_disconnected_and_others_are_served() {
     let session = gateway.initialize("/mcp");
     let big = gateway.tool("/mcp", &session, "big");
     let echo = gateway.tool("/mcp", &session, "echo");
-    let sockets = || {
-        let files = std::fs::read_dir(format!("/proc/{}/fd", gateway.pid())).unwrap();
-        let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
-        links
-            .filter(|link| link.to_string_lossy().starts_with("socket:"))
-            .count()
-    };
-    let before = sockets();
     let mut headers = gateway.headers();
     headers.push(("Mcp-Session-Id".into(), session.clone()));
     let size = 16 << 20;
@@ -260,9 +252,18 @@ fn f35_a_client_that_does_not_read_is_disconnected_and_others_are_served() {
     let mut stalled = gateway.open("POST", "/mcp", &headers, &call);
     let mut first = [0; 1];
     stalled.read_exact(&mut first).unwrap();
-    assert!(sockets() > before);
+    let port = stalled.local_addr().unwrap().port();
+    // The gateway's end of the connection: its peer has our port, and a file refers to it.
+    let is_connected = || {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        sockets.lines().skip(1).any(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            fields[2].ends_with(&format!(":{port:04X}")) && fields[9] != "0"
+        })
+    };
+    assert!(is_connected());
     let deadline = Instant::now() + PATIENCE;
-    while sockets() > before {
+    while is_connected() {
         assert!(Instant::now() < deadline, "it is still connected");
         let call = request(
             2,
