@@ -289,7 +289,7 @@ fn choice(
         return Ok(FieldValue::Choice(word));
     }
     let known = words.iter().map(|(word, _)| *word);
-    let noun = if matches!(name, "start" | "asks" | "session") {
+    let noun = if matches!(name, "start" | "asks" | "session" | "audit_arguments") {
         "value"
     } else {
         name

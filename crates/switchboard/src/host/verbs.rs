@@ -23,10 +23,7 @@ impl Host {
         uri: &str,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        let handle = self.0.lease(server)?;
-        let session = handle
-            .session_for(&caller.id(), handle.config.longest_connect())
-            .await?;
+        let (handle, session) = self.session_for(server, caller).await?;
         let answer = session
             .session()
             .read(uri, caller, handle.config.timeouts)
@@ -42,10 +39,7 @@ impl Host {
         arguments: &RawJson,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        let handle = self.0.lease(server)?;
-        let session = handle
-            .session_for(&caller.id(), handle.config.longest_connect())
-            .await?;
+        let (handle, session) = self.session_for(server, caller).await?;
         let answer = session
             .session()
             .prompt(name, arguments, caller, handle.config.timeouts)
@@ -63,10 +57,7 @@ impl Host {
         name: Option<&str>,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        let handle = self.0.lease(server)?;
-        let session = handle
-            .session_for(&caller.id(), handle.config.longest_connect())
-            .await?;
+        let (handle, session) = self.session_for(server, caller).await?;
         let answer = session
             .session()
             .forward(method, name, caller, handle.config.timeouts)
@@ -136,6 +127,18 @@ impl Host {
             self.0.era_refused(handle, refusal, caller, false).await;
         }
         self.0.finish(session.handle(handle), answer).await
+    }
+
+    /// The session that requests of this caller go to.
+    async fn session_for(
+        &self,
+        server: &ServerName,
+        caller: &Arc<dyn Caller>,
+    ) -> Result<(ServerLease, CallerSession), CallError> {
+        let handle = self.0.lease(server)?;
+        let wait = handle.config.longest_connect();
+        let session = handle.session_for(&caller.id(), wait).await?;
+        Ok((handle, session))
     }
 
     async fn session_of(
