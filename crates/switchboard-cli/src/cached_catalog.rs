@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::{PathCompleter, ValueCompleter};
-use switchboard::builtin::RegisteredTools;
 use switchboard::catalog::{Catalog, CatalogSource, Offerings};
 use switchboard::config::{self, Config, ConfigFile, Scope, ServerConfig};
 use switchboard::name::ServerName;
@@ -50,7 +49,7 @@ pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option
     Some(Catalog::build(
         &Catalog::default(),
         config.naming,
-        &RegisteredTools::default(),
+        &[],
         &parts,
     ))
 }
@@ -81,12 +80,7 @@ pub(crate) fn catalog(config: &Config, store: &dyn Store) -> Catalog {
         }
     };
     let parts: Vec<_> = config.servers.values().map(part).collect();
-    Catalog::build(
-        &Catalog::default(),
-        config.naming,
-        &RegisteredTools::default(),
-        &parts,
-    )
+    Catalog::build(&Catalog::default(), config.naming, &[], &parts)
 }
 
 /// The cached offerings of one server.

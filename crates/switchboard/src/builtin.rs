@@ -1,10 +1,9 @@
-//! Tools without a server: a library user's own tools and the resource tools; and the names that
-//! servers may not use for theirs.
+//! Tools without a server: a library user's own tools, and the resource tools.
 //!
 //! They are in the same catalog as the servers' tools and pass the same gate. A server's tool can
 //! neither take one of their names nor be mistaken for one.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
@@ -12,52 +11,17 @@ use std::sync::{Arc, OnceLock, Weak};
 use serde_json::{Value, json};
 
 use crate::caller::{BoxFuture, Caller};
-use crate::catalog::{Tool, ToolDefinition};
+use crate::catalog::{RuleMatchCache, Tool, ToolDefinition, ToolEffect};
 use crate::config::{
     ConfigErrors, Diagnostic, Endpoint, Fingerprint, ServerConfig, Source, StdioEndpoint,
 };
-use crate::gate::RuleMatchCache;
 use crate::host::HostState;
-use crate::name::{ExposedName, ServerName, ToolId};
+use crate::name::{ExposedName, ServerName, ToolId, ToolName};
 use crate::result::CallResult;
 use crate::untrusted::quoted;
 use crate::wire::RawJson;
 
-pub(crate) use resources::{LIST_RESOURCES, READ_RESOURCE};
-
 mod resources;
-
-/// The tool that stands for sampling in rules and grants. No server can offer one of this name.
-pub(crate) const SAMPLING: &str = "@sampling";
-
-/// Names of common agents' own tools. A server's tool with such a name could be mistaken for one of
-/// them.
-pub const NAMES: [&str; 16] = [
-    "Bash",
-    "Read",
-    "Write",
-    "Edit",
-    "MultiEdit",
-    "NotebookEdit",
-    "Glob",
-    "Grep",
-    "LS",
-    "Task",
-    "TodoWrite",
-    "WebFetch",
-    "WebSearch",
-    LIST_RESOURCES,
-    READ_RESOURCE,
-    SAMPLING,
-];
-
-/// Whether a name is one of [`NAMES`] or of `own`, ignoring case.
-pub(crate) fn is_builtin<'a>(name: &str, own: impl IntoIterator<Item = &'a str>) -> bool {
-    NAMES
-        .into_iter()
-        .chain(own)
-        .any(|known| known.eq_ignore_ascii_case(name))
-}
 
 /// A tool of the program that embeds the host. It is called like a server's tool: by name, with
 /// validated arguments, through the gate.
@@ -105,32 +69,6 @@ pub struct HostToolDefinition {
     pub effect: Option<ToolEffect>,
 }
 
-/// What a tool of this program does, for a caller that approves some effects without asking. A
-/// server's tool has none: what its server says of it (`readOnlyHint`) decides nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ToolEffect {
-    /// It reads files and changes nothing.
-    Read,
-    /// It changes files.
-    Edit,
-    /// It runs programs.
-    Execute,
-    /// It reaches other machines.
-    Network,
-}
-
-impl ToolEffect {
-    /// The annotations of the protocol that say the same.
-    fn annotations(self) -> Value {
-        json!({
-            "readOnlyHint": matches!(self, Self::Read | Self::Network),
-            "destructiveHint": matches!(self, Self::Edit | Self::Execute),
-            "openWorldHint": matches!(self, Self::Execute | Self::Network),
-        })
-    }
-}
-
 impl HostToolDefinition {
     /// A tool's definition.
     pub fn new(
@@ -173,27 +111,25 @@ impl fmt::Debug for HostTools {
     }
 }
 
-/// The implementation of a host tool.
-#[derive(Clone)]
-pub(crate) struct ToolImpl {
-    pub(crate) tool: Arc<dyn HostTool>,
-    pub(crate) effect: Option<ToolEffect>,
-}
-
-impl fmt::Debug for ToolImpl {
+impl fmt::Debug for RegisteredTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ToolImpl")
+        let tools = self.tools.iter().chain(&self.resources);
+        f.debug_list()
+            .entries(tools.map(|tool| &tool.exposed))
+            .finish()
     }
 }
 
 /// Host tools with parsed definitions, for a [`Catalog`](crate::catalog::Catalog). Empty by
 /// default.
-#[derive(Debug, Default)]
-pub struct RegisteredTools {
+#[derive(Default)]
+pub(crate) struct RegisteredTools {
     tools: Vec<Arc<Tool>>,
     /// The resource tools, offered on request. Listed last.
     resources: Vec<Arc<Tool>>,
     always_resources: bool,
+    /// What runs each of them.
+    implementations: HashMap<ToolName, Arc<dyn HostTool>>,
     /// Set when the host exists.
     host: Arc<OnceLock<Weak<HostState>>>,
 }
@@ -205,6 +141,7 @@ impl RegisteredTools {
         let mut read = HostToolReader {
             entry: Arc::new(entry()),
             taken: HashSet::new(),
+            implementations: HashMap::new(),
             errors: Vec::new(),
         };
         let tools = read.all(own.tools, 0);
@@ -213,6 +150,7 @@ impl RegisteredTools {
             tools,
             resources,
             always_resources: own.resource_tools,
+            implementations: read.implementations,
             host,
         };
         if read.errors.is_empty() {
@@ -242,6 +180,12 @@ impl RegisteredTools {
         self.tools.iter().chain(resources)
     }
 
+    /// What runs a tool; `None` if it is a server's.
+    pub(crate) fn implementation(&self, tool: &Tool) -> Option<&Arc<dyn HostTool>> {
+        tool.is_host_tool()
+            .then(|| self.implementations.get(&tool.id.tool))?
+    }
+
     /// The names that rules may use with these servers.
     pub(crate) fn names<'a>(
         &self,
@@ -256,6 +200,7 @@ impl RegisteredTools {
 struct HostToolReader {
     entry: Arc<ServerConfig>,
     taken: HashSet<String>,
+    implementations: HashMap<ToolName, Arc<dyn HostTool>>,
     errors: Vec<Diagnostic>,
 }
 
@@ -264,8 +209,11 @@ impl HostToolReader {
         let mut read = Vec::with_capacity(tools.len());
         for tool in tools {
             let definition = tool.definition();
-            match self.one(&definition, tool, first + read.len()) {
-                Ok(tool) => read.push(Arc::new(tool)),
+            match self.one(&definition, first + read.len()) {
+                Ok(described) => {
+                    (self.implementations).insert(described.id.tool.clone(), tool);
+                    read.push(Arc::new(described));
+                }
                 Err(message) => self.errors.push(Diagnostic {
                     file: Arc::new(PathBuf::from("(code)")),
                     line: 0,
@@ -278,12 +226,7 @@ impl HostToolReader {
         read
     }
 
-    fn one(
-        &mut self,
-        definition: &HostToolDefinition,
-        tool: Arc<dyn HostTool>,
-        place: usize,
-    ) -> Result<Tool, String> {
+    fn one(&mut self, definition: &HostToolDefinition, place: usize) -> Result<Tool, String> {
         let HostToolDefinition {
             name,
             description,
@@ -325,7 +268,7 @@ impl HostToolReader {
             place,
             server_place: usize::MAX,
             rule_matches: RuleMatchCache::default(),
-            host_tool: Some(ToolImpl { tool, effect }),
+            effect,
         })
     }
 }

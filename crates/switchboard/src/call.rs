@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+pub use crate::caller::CallReport;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, PossibleOwners, Tool, ToolDefinition, Unresolved, possible_owners};
 use crate::gate::Permit;
@@ -23,7 +24,6 @@ use deadline::CallDeadline;
 pub(crate) use era::refusal_in;
 pub use error::{CallError, DenialReason};
 pub(crate) use sampling::SamplingOverseer;
-pub use trace::CallReport;
 use trace::{CallPhase, CallTrace};
 
 mod approval;
@@ -179,7 +179,7 @@ impl HostState {
                 name: call.tool.clone(),
                 why,
             })?;
-            if tool.host_tool.is_some() {
+            if tool.is_host_tool() {
                 return Ok((tool, None));
             }
             let roster = self.roster();

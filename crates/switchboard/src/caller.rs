@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::builtin::ToolEffect;
-use crate::call::CallReport;
-use crate::catalog::{Tool, ToolDefinition};
+use crate::catalog::{Tool, ToolDefinition, ToolEffect};
 use crate::config::Dialect;
 use crate::event::LogLevel;
 use crate::name::{ExposedName, ServerName, ToolId};
@@ -19,8 +17,10 @@ use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
 pub use callbacks::Callbacks;
+pub use report::CallReport;
 
 mod callbacks;
+mod report;
 
 /// A boxed future that may borrow for `'a`: what the methods of a `dyn` trait return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

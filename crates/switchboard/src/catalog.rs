@@ -7,24 +7,29 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::builtin::{self, RegisteredTools, SAMPLING, ToolEffect, ToolImpl};
 use crate::config::{Fingerprint, ServerConfig};
-use crate::gate::RuleMatchCache;
 use crate::name::{
     AssignedNames, ExposedName, NameRequest, NamingError, ReservedNames, ServerName, Style, ToolId,
     ToolName, expose,
 };
-use crate::vendor::Vendor;
 
-pub use definition::{DefinitionHash, ToolAnnotations, ToolDefinition};
+pub use builtin_names::BUILTIN_NAMES;
+pub(crate) use builtin_names::{LIST_RESOURCES, READ_RESOURCE, SAMPLING};
+pub use definition::{ToolAnnotations, ToolDefinition};
 use filter::Filter;
 pub use icon::Icon;
 pub(crate) use mirror::parameters;
 pub use owner::{PossibleOwners, likely_owner, possible_owners};
 pub use prompt::PromptDefinition;
 pub use resource::{ResourceDefinition, TemplateDefinition};
+pub(crate) use rule_matches::{MatchedRules, RuleMatchCache};
+pub use tool::{Tool, ToolEffect};
+pub use vendor::Vendor;
+
+pub use crate::schema::DefinitionHash;
 
 mod address;
+mod builtin_names;
 mod definition;
 mod filter;
 mod icon;
@@ -33,41 +38,12 @@ mod nearest;
 mod owner;
 mod prompt;
 mod resource;
+mod rule_matches;
+mod tool;
+mod vendor;
 
 /// Search in a list of tools.
 pub mod search;
-
-/// A tool that can be called.
-#[derive(Debug)]
-pub struct Tool {
-    /// The identity.
-    pub id: ToolId,
-    /// The name a model sees.
-    pub exposed: ExposedName,
-    /// As the server defined it.
-    pub definition: Arc<ToolDefinition>,
-    /// The configuration entry of its server.
-    pub server: Arc<ServerConfig>,
-    /// The launch that its grants are bound to.
-    pub launch: Fingerprint,
-    /// The call may be sent again after a lost response.
-    pub idempotent: bool,
-    /// Its index in the catalog.
-    pub(crate) place: usize,
-    /// The index of its server among the catalog's sources.
-    pub(crate) server_place: usize,
-    /// The rules that match it, cached by the gate.
-    pub(crate) rule_matches: RuleMatchCache,
-    /// Its implementation, for a host tool.
-    pub(crate) host_tool: Option<ToolImpl>,
-}
-
-impl Tool {
-    /// What it does, where it is a tool of this program that says so.
-    pub fn effect(&self) -> Option<ToolEffect> {
-        self.host_tool.as_ref()?.effect
-    }
-}
 
 /// A tool that cannot be called, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,17 +185,15 @@ impl Catalog {
     pub fn build(
         before: &Self,
         naming: Style,
-        own: &RegisteredTools,
+        host_tools: &[Arc<Tool>],
         parts: &[CatalogSource],
     ) -> Self {
         let mut catalog = Self {
             generation: before.generation + 1,
             published: before.published.clone(),
+            tools: host_tools.to_vec(),
             ..Self::default()
         };
-        catalog
-            .tools
-            .extend(own.beside(parts.iter().map(|part| &part.config)).cloned());
         let mut offered = Vec::new();
         for part in parts {
             catalog.sift(part, &mut offered);
@@ -252,7 +226,8 @@ impl Catalog {
             let name = definition.name.as_wire();
             let reason = if !seen.insert(name) {
                 Some("its server lists another tool of the same name before it".to_owned())
-            } else if name == SAMPLING || refuses_builtin && builtin::is_builtin(name, own_names())
+            } else if name == SAMPLING
+                || refuses_builtin && builtin_names::is_builtin(name, own_names())
             {
                 Some("its name is that of a built-in tool".to_owned())
             } else if definition.is_for_app_only {
@@ -317,7 +292,7 @@ impl Catalog {
                 &wishes,
                 ReservedNames {
                     own: &own,
-                    builtin: &builtin::NAMES,
+                    builtin: &BUILTIN_NAMES,
                 },
                 &mut self.published,
             )
@@ -600,7 +575,7 @@ impl UnnamedTool {
             place,
             server_place,
             rule_matches,
-            host_tool: None,
+            effect: None,
         }
     }
 }

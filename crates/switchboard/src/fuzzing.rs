@@ -38,7 +38,7 @@ pub fn decide(gate: &Gate, config: &Config, server: &str, tool: &str) -> Option<
         place: 0,
         server_place: 0,
         rule_matches: Default::default(),
-        host_tool: None,
+        effect: None,
     };
     Some(gate.decide(
         DecisionRequest {

@@ -2,11 +2,11 @@
 //! which nothing is called.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use crate::caller::CallerId;
-use crate::catalog::Tool;
+use crate::catalog::{MatchedRules, Tool};
 use crate::config::{Config, ConfigErrors, Diagnostic, Mode, ProjectPermissions, RuleText, Scope};
 use crate::name::ServerName;
 
@@ -35,25 +35,12 @@ pub struct Gate {
     /// The permissions of project files that a person has accepted.
     accepted: Vec<ProjectPermissions>,
     warnings: Vec<Diagnostic>,
-    /// Identifies this gate in [`RuleMatchCache`].
+    /// Identifies this gate in the tools' caches of matched rules.
     number: u64,
 }
 
-/// Which rules of a gate hold for a tool, whoever calls it. That never changes: each tool is matched
-/// once. Rules that name a client are matched for each call.
-#[derive(Debug, Default)]
-pub(crate) struct RuleMatchCache(OnceLock<(u64, MatchedRules)>);
-
 /// The number of the next gate.
 static GATES: AtomicU64 = AtomicU64::new(0);
-
-/// The first rule of each kind that matches a tool, as an index.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct MatchedRules {
-    allow: Option<usize>,
-    ask: Option<usize>,
-    deny: Option<usize>,
-}
 
 /// The gate's decision on one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -342,12 +329,8 @@ impl Gate {
     }
 
     fn matched(&self, tool: &Tool) -> MatchedRules {
-        let find = || self.first_rules(tool, None);
-        match tool.rule_matches.0.get_or_init(|| (self.number, find())) {
-            (number, matched) if *number == self.number => *matched,
-            // Another gate was asked first: its answer is not ours.
-            _ => find(),
-        }
+        tool.rule_matches
+            .get_or_find(self.number, || self.first_rules(tool, None))
     }
 }
 

@@ -294,7 +294,11 @@ impl HostState {
             return;
         }
         let parts: Vec<_> = roster.servers.iter().map(part).collect();
-        let mut new = Catalog::build(&old, roster.config.naming, &self.own, &parts);
+        let host_tools: Vec<_> = (self.own)
+            .beside(roster.config.servers.values())
+            .cloned()
+            .collect();
+        let mut new = Catalog::build(&old, roster.config.naming, &host_tools, &parts);
         new.roster = roster.number;
         new.mark_exposed(&parts);
         self.pin(&new, &roster.gate);

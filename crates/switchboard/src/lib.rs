@@ -126,13 +126,13 @@ pub mod reload;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use builtin::{HostTool, HostToolDefinition, ToolEffect};
+pub use builtin::{HostTool, HostToolDefinition};
 pub use call::{Call, CallError, DenialReason};
 pub use caller::{
     Approval, ApprovalRequest, BoxFuture, Callbacks, Caller, CallerId, ElicitAnswer, Elicitation,
     ForwardedParams, Headless, Keep, Offers,
 };
-pub use catalog::{Catalog, Tool, ToolAnnotations, ToolDefinition};
+pub use catalog::{Catalog, Tool, ToolAnnotations, ToolDefinition, ToolEffect, Vendor};
 pub use event::{Event, Events, NextEvent};
 pub use hint::Hint;
 pub use host::{Host, HostBuilder, Server, launcher_main};
@@ -140,7 +140,7 @@ pub use name::{ServerName, ToolId, ToolName};
 pub use result::{CallResult, Content, ModelContent};
 pub use server::State;
 pub use untrusted::Untrusted;
-pub use vendor::{Toolset, Vendor};
+pub use vendor::Toolset;
 pub use wire::RawJson;
 
 /// The JSON library that appears in signatures.

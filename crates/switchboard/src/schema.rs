@@ -6,7 +6,6 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, RwLock};
 
-use crate::catalog::DefinitionHash;
 use crate::sync;
 use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
@@ -30,6 +29,11 @@ impl SchemaFault {
         Self(text.into())
     }
 }
+
+/// BLAKE3 of what a person approves: name, title, description, schemas, annotations. Key order and
+/// formatting do not matter. The key of the compiled schemas of the definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DefinitionHash(pub [u8; 32]);
 
 const MAX_BYTES: usize = 256 * 1024;
 const MAX_DEPTH: usize = 64;

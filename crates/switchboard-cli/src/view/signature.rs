@@ -225,7 +225,7 @@ mod tests {
         let catalog = Catalog::build(
             &Catalog::default(),
             switchboard::name::Style::Mcp,
-            &switchboard::builtin::RegisteredTools::default(),
+            &[],
             &[part],
         );
         let expected = "mcp__demo-legacy__search  (tool search of server \"demo-legacy\")

@@ -6,20 +6,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{HostTool, HostToolDefinition, ToolEffect};
+use super::{HostTool, HostToolDefinition};
 use crate::caller::{BoxFuture, Caller};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, LIST_RESOURCES, READ_RESOURCE, ToolEffect};
 use crate::host::{Host, HostState};
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::untrusted::quoted;
 use crate::wire::RawJson;
-
-/// Lists the resources of every server.
-pub(crate) const LIST_RESOURCES: &str = "ListMcpResources";
-
-/// Reads one of them.
-pub(crate) const READ_RESOURCE: &str = "ReadMcpResource";
 
 /// How long to wait for servers that are still connecting.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -38,6 +38,11 @@ fn own(tools: Vec<Named>, resource_tools: bool) -> Result<RegisteredTools, Confi
     })
 }
 
+fn build(own: &RegisteredTools, part: CatalogSource) -> Catalog {
+    let tools: Vec<_> = own.beside([&part.config]).cloned().collect();
+    Catalog::build(&Catalog::default(), Style::Mcp, &tools, &[part])
+}
+
 fn object() -> Value {
     json!({"type": "object"})
 }
@@ -92,7 +97,7 @@ fn s4_12_s4_13_the_resource_tools_are_on_offer_where_something_asks_for_them() {
             offerings: Arc::new(Offerings::default()),
             settled: true,
         };
-        let catalog = Catalog::build(&Catalog::default(), Style::Mcp, own, &[part]);
+        let catalog = build(own, part);
         catalog
             .tools()
             .iter()
@@ -131,12 +136,12 @@ fn s0_19_s4_11_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_nam
             (Some(&"search"), Some(&theirs)),
             "{dialect:?}"
         );
-        assert!(catalog.resolve("search").unwrap().host_tool.is_some());
+        assert!(catalog.resolve("search").unwrap().is_host_tool());
         assert_eq!(
             catalog.resolve("@host/search").unwrap().id,
             catalog.tools()[0].id
         );
-        assert!(catalog.resolve(theirs).unwrap().host_tool.is_none());
+        assert!(!catalog.resolve(theirs).unwrap().is_host_tool());
     };
     check(Dialect::CoreAgent, "s_search");
     check(Dialect::Gemini, "s__search");
@@ -162,7 +167,7 @@ fn beside(own: &RegisteredTools, dialect: Dialect, tool: &str) -> Catalog {
         offerings,
         settled: true,
     };
-    Catalog::build(&Catalog::default(), Style::Mcp, own, &[part])
+    build(own, part)
 }
 
 /// S1-21: a library user's own tools are built-in ones, in capitals or not.

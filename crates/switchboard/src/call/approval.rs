@@ -7,8 +7,8 @@ use tokio::time::{Instant, timeout};
 
 use super::trace::CallPhase;
 use super::{CallContext, CallError, DenialReason, moved, shown};
-use crate::builtin::SAMPLING;
 use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Keep};
+use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
 use crate::config::ApprovalChoices;
 use crate::gate::{Decision, DecisionRequest, NotAllowed, Permit};
@@ -60,7 +60,7 @@ impl HostState {
             }) => ApprovalRequest {
                 changed,
                 once_only,
-                preview: preview(tool, context).await,
+                preview: self.preview(tool, context).await,
                 ..ApprovalRequest::new(tool, call.arguments.clone(), because)
             },
         };
@@ -183,16 +183,12 @@ impl HostState {
             self.store_grants(&tool.id.server, &new).await;
         }
     }
-}
 
-/// What a call of a tool of this program would change.
-async fn preview(tool: &Tool, context: &CallContext<'_>) -> Vec<String> {
-    match &tool.host_tool {
-        Some(own) => {
-            own.tool
-                .preview(&context.call.arguments, context.caller)
-                .await
+    /// What a call of a tool of this program would change.
+    async fn preview(&self, tool: &Tool, context: &CallContext<'_>) -> Vec<String> {
+        match self.own.implementation(tool) {
+            Some(own) => own.preview(&context.call.arguments, context.caller).await,
+            None => Vec::new(),
         }
-        None => Vec::new(),
     }
 }

@@ -7,8 +7,8 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{CallContext, CallError, DenialReason, moved, shown};
-use crate::builtin::READ_RESOURCE;
 use crate::caller::CallerId;
+use crate::catalog::READ_RESOURCE;
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::host::HostState;
@@ -28,19 +28,15 @@ impl HostState {
         let permit = self.permit(tool, None, context).await?;
         // A caller may have listed from the catalog of another host, whose tools are not this
         // one's.
-        let Some(implementation) = tool
-            .host_tool
-            .as_ref()
-            .filter(|_| self.catalog().same_tool(tool).is_some())
+        let Some(implementation) =
+            (self.own.implementation(tool)).filter(|_| self.catalog().same_tool(tool).is_some())
         else {
             return Err(moved(tool));
         };
         let limit = context
             .deadline
             .within(context.deadline.timeouts(tool).call_max);
-        let running = implementation
-            .tool
-            .call(permit.arguments(), permit.caller());
+        let running = implementation.call(permit.arguments(), permit.caller());
         match timeout(limit, running).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(why)) => Ok(CallResult::failure(why)),
@@ -58,8 +54,8 @@ impl HostState {
 
     /// What the tool itself denies.
     fn check_denied(&self, tool: &Tool, context: &mut CallContext<'_>) -> Result<(), CallError> {
-        let implementation = tool.host_tool.as_ref();
-        let denial = implementation.and_then(|own| own.tool.denies(&context.call.arguments));
+        let implementation = self.own.implementation(tool);
+        let denial = implementation.and_then(|own| own.denies(&context.call.arguments));
         let Some(rule) = denial else { return Ok(()) };
         context
             .trace

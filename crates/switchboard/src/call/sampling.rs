@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use serde_json::json;
 
-use crate::builtin::SAMPLING;
 use crate::caller::{ApprovalRequest, BoxFuture, Caller, Sampling};
+use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::host::HostState;

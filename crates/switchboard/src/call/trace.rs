@@ -10,44 +10,13 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::{Call, CallError, shown};
-use crate::caller::{Caller, CallerId};
+use crate::caller::{CallReport, Caller};
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::result::CallResult;
-use crate::wire::RawJson;
 
 /// What a filter names.
 const TARGET: &str = "switchboard::calls";
-
-/// What became of one call.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct CallReport {
-    /// Who called.
-    pub caller: CallerId,
-    /// The name that was called.
-    pub name: String,
-    /// The tool of that name, if there is one.
-    pub tool: Option<Arc<Tool>>,
-    /// The arguments.
-    pub arguments: RawJson,
-    /// What the gate said: `allow`, `ask`, `deny`, or `none` if it was not asked.
-    pub decision: &'static str,
-    /// The rule, mode or grant that decided.
-    pub rule: Arc<str>,
-    /// How it ended: `answered`, `tool error`, `denied`, `cancelled`, or how else it failed.
-    pub outcome: &'static str,
-    /// Why it did not complete, safe to show.
-    pub error: Option<String>,
-    /// How long the caller was asked.
-    pub approval: Duration,
-    /// How long it waited for its server.
-    pub waiting: Duration,
-    /// From the request to its answer.
-    pub wire: Duration,
-    /// All of it.
-    pub total: Duration,
-}
 
 /// The report of a call under way. It is given out when it is dropped: a call that ends without an
 /// outcome was cancelled.

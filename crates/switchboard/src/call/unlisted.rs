@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::catalog::{Tool, ToolDefinition};
-use crate::gate::RuleMatchCache;
+use crate::catalog::{RuleMatchCache, Tool, ToolDefinition};
 use crate::host::HostState;
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::wire::RawJson;
@@ -33,7 +32,7 @@ impl HostState {
             place: usize::MAX,
             server_place: usize::MAX,
             rule_matches: RuleMatchCache::default(),
-            host_tool: None,
+            effect: None,
         })
     }
 }

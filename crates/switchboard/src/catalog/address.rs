@@ -9,7 +9,7 @@ impl Tool {
     /// Its source: `mcp://SERVER/TOOL`, both in lower case with a hyphen for each run of other
     /// characters. A tool of this program has none.
     pub fn source_uri(&self) -> Option<String> {
-        if self.host_tool.is_some() {
+        if self.is_host_tool() {
             return None;
         }
         let (server, mut tool) = (part(self.id.server.as_str()), part(self.id.tool.as_wire()));

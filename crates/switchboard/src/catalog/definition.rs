@@ -13,14 +13,9 @@ use unicode_security::{MixedScript, skeleton};
 use super::icon::{self, Icon};
 use super::mirror::{self, Mirrored};
 use crate::name::ToolName;
-use crate::schema::{self, JsonTree};
+use crate::schema::{self, DefinitionHash, JsonTree};
 use crate::untrusted::{Untrusted, is_hidden};
 use crate::wire::RawJson;
-
-/// BLAKE3 of what a person approves: name, title, description, schemas, annotations. Key order and
-/// formatting do not matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DefinitionHash(pub [u8; 32]);
 
 /// A tool as its server defines it.
 #[derive(Debug, Clone)]

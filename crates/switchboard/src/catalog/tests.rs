@@ -44,7 +44,7 @@ pub(crate) fn tool(server: ServerConfig, definition: Arc<ToolDefinition>) -> Too
         place: 0,
         server_place: 0,
         rule_matches: RuleMatchCache::default(),
-        host_tool: None,
+        effect: None,
     }
 }
 
@@ -76,7 +76,7 @@ fn build(style: Style, servers: &[(Arc<ServerConfig>, Arc<Offerings>)]) -> Catal
     Catalog::build(
         &Catalog::default(),
         style,
-        &RegisteredTools::default(),
+        &[],
         &servers.iter().map(part).collect::<Vec<_>>(),
     )
 }
@@ -393,9 +393,8 @@ fn s2_27_s2_28_a_bare_name_waits_for_earlier_servers_and_is_never_pointed_elsewh
         offerings: Arc::default(),
         ..part(server)
     };
-    let build = |before: &Catalog, parts: &[CatalogSource]| {
-        Catalog::build(before, Style::Mcp, &RegisteredTools::default(), parts)
-    };
+    let build =
+        |before: &Catalog, parts: &[CatalogSource]| Catalog::build(before, Style::Mcp, &[], parts);
 
     let waiting = build(
         &Catalog::default(),

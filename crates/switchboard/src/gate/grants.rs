@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use crate::builtin::SAMPLING;
+use crate::catalog::SAMPLING;
 use crate::catalog::{DefinitionHash, Tool};
 use crate::config::Fingerprint;
 use crate::line_diff::changed_lines;

@@ -9,8 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::spelling::{Candidate, candidates};
-use crate::builtin;
-use crate::catalog::Tool;
+use crate::catalog::{BUILTIN_NAMES, Tool};
 use crate::config::{Diagnostic, Location, RuleSyntax, RuleText};
 use crate::name::{Glob, ServerName, Style, ToolId, ToolName, as_word};
 use crate::untrusted::{escaped_line, quoted};
@@ -493,7 +492,7 @@ fn misgiving(
         return None;
     }
     // The agent's own tools are on offer in some commands only; a rule for them stays.
-    if builtin::NAMES.contains(&text) || text.starts_with(COMMAND_RULE) {
+    if BUILTIN_NAMES.contains(&text) || text.starts_with(COMMAND_RULE) {
         return None;
     }
     if spellings == RuleSyntax::Every

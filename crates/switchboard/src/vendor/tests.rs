@@ -312,12 +312,7 @@ fn a_name_that_a_vendor_does_not_take_is_another_there_and_is_led_back() {
         offerings,
         settled: true,
     };
-    let catalog = Catalog::build(
-        &Catalog::default(),
-        Style::Identity,
-        &crate::builtin::RegisteredTools::default(),
-        &[part],
-    );
+    let catalog = Catalog::build(&Catalog::default(), Style::Identity, &[], &[part]);
     for vendor in Vendor::ALL {
         let set = Toolset::new(vendor, catalog.tools());
         assert_eq!(set.tools().len(), 4, "{vendor:?}");

@@ -35,7 +35,7 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
     let catalog = Catalog::build(
         &Catalog::default(),
         switchboard::name::Style::Mcp,
-        &switchboard::builtin::RegisteredTools::default(),
+        &[],
         &[part],
     );
     let arguments = RawJson::parse(arguments.as_bytes().to_vec()).unwrap();

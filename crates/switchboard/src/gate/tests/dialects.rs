@@ -5,6 +5,7 @@
 
 use super::own::own;
 use super::*;
+use crate::catalog::RuleMatchCache;
 use crate::name::Style;
 
 /// A tool under the name that its server's file gives it.
