@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -15,13 +15,10 @@ use crate::catalog::{RuleMatchCache, Tool, ToolDefinition, ToolEffect};
 use crate::config::{
     ConfigErrors, Diagnostic, Endpoint, Fingerprint, ServerConfig, Source, StdioEndpoint,
 };
-use crate::host::HostState;
 use crate::name::{ExposedName, ServerName, ToolId, ToolName};
 use crate::result::CallResult;
 use crate::untrusted::quoted;
 use crate::wire::RawJson;
-
-mod resources;
 
 /// A tool of the program that embeds the host. It is called like a server's tool: by name, with
 /// validated arguments, through the gate.
@@ -130,14 +127,14 @@ pub(crate) struct RegisteredTools {
     always_resources: bool,
     /// What runs each of them.
     implementations: HashMap<ToolName, Arc<dyn HostTool>>,
-    /// Set when the host exists.
-    host: Arc<OnceLock<Weak<HostState>>>,
 }
 
 impl RegisteredTools {
     /// Parses every definition. An invalid one is an error of the program.
-    pub(crate) fn read(own: HostTools) -> Result<Self, ConfigErrors> {
-        let host = Arc::default();
+    pub(crate) fn read(
+        own: HostTools,
+        resource_tools: Vec<Arc<dyn HostTool>>,
+    ) -> Result<Self, ConfigErrors> {
         let mut read = HostToolReader {
             entry: Arc::new(entry()),
             taken: HashSet::new(),
@@ -145,25 +142,18 @@ impl RegisteredTools {
             errors: Vec::new(),
         };
         let tools = read.all(own.tools, 0);
-        let resources = read.all(resources::tools(&host), tools.len());
+        let resources = read.all(resource_tools, tools.len());
         let own = Self {
             tools,
             resources,
             always_resources: own.resource_tools,
             implementations: read.implementations,
-            host,
         };
         if read.errors.is_empty() {
             Ok(own)
         } else {
             Err(ConfigErrors(read.errors))
         }
-    }
-
-    /// Sets the host.
-    pub(crate) fn begin(&self, host: &Arc<HostState>) {
-        // Called once for each host.
-        let _ = self.host.set(Arc::downgrade(host));
     }
 
     /// The tools that are offered with these servers.

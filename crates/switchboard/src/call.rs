@@ -32,6 +32,7 @@ mod era;
 mod error;
 mod host_tool;
 mod misfit;
+mod permissions;
 mod sampling;
 mod trace;
 mod unlisted;

@@ -2,8 +2,6 @@
 //! its caller and no other.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -11,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::catalog::{Tool, ToolDefinition, ToolEffect};
 use crate::config::Dialect;
 use crate::event::LogLevel;
+pub use crate::future::BoxFuture;
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::secret::Redacted;
 use crate::untrusted::Untrusted;
@@ -21,9 +20,6 @@ pub use report::CallReport;
 
 mod callbacks;
 mod report;
-
-/// A boxed future that may borrow for `'a`: what the methods of a `dyn` trait return.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Who asked. Two calls of one caller carry the same id.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

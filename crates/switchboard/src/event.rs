@@ -3,7 +3,12 @@
 
 use crate::name::ServerName;
 use crate::secret::Redacted;
+use crate::state::State;
 use crate::untrusted::Untrusted;
+
+pub use reload_report::{PendingChange, ReloadReport};
+
+mod reload_report;
 
 /// How grave a log message is, as syslog has it, the least grave first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,7 +73,7 @@ pub enum Event {
         /// Which.
         server: ServerName,
         /// The new state.
-        state: crate::server::State,
+        state: State,
     },
     /// The catalog was replaced.
     Catalog {
@@ -96,7 +101,7 @@ pub enum Event {
         uri: Untrusted,
     },
     /// Another configuration holds, as far as a person has said so.
-    Reloaded(std::sync::Arc<crate::reload::ReloadReport>),
+    Reloaded(std::sync::Arc<ReloadReport>),
     /// A file that is watched cannot be used; the configuration from before stays.
     ConfigBroken {
         /// What is wrong with it, one line each, safe to show.

@@ -12,42 +12,38 @@ use tokio::task::{AbortHandle, JoinSet};
 #[cfg(feature = "oauth")]
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
 use crate::builtin::RegisteredTools;
-use crate::call::CallError;
 use crate::caller::{Caller, Root};
 use crate::catalog::{Catalog, CatalogSource, Tool, possible_owners};
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, NextEvent};
 use crate::gate::{Gate, Grants};
 use crate::launch::Containment;
 use crate::name::{ServerName, Style};
 use crate::panics::catch;
-use crate::reload::ReloadState;
 use crate::schema::Validators;
-#[cfg(feature = "oauth")]
-use crate::server::State;
 use crate::server::{ServerHandle, ServerResources};
+#[cfg(feature = "oauth")]
+use crate::state::State;
 use crate::store::Store;
 use crate::sync::{self, lock};
-use remember::{PinWriter, Writes};
+
+pub(crate) use initial_state::initial_state;
+pub(crate) use reference::HostReference;
+use reload_state::ReloadState;
+pub(crate) use reload_state::{RetiringServer, wait_ended};
+use remember::{PinWriter, Writes, remembered_grants};
+pub(crate) use roster::{LeaseError, Roster, ServerLease};
+
+mod initial_state;
+mod reference;
+mod reload_state;
+mod remember;
+mod roster;
 
 /// How long token refreshes that are under way may keep a stop from ending.
 const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
 
 /// How many reloads in a row may replace a server before a request that wants it gives up.
 pub(crate) const MAX_RELOADS: usize = 16;
-
-pub use builder::HostBuilder;
-pub(crate) use builder::initial_state;
-pub use open::launcher_main;
-pub(crate) use roster::{Roster, ServerLease};
-pub use server::Server;
-
-mod builder;
-mod open;
-mod permissions;
-mod remember;
-mod roster;
-mod server;
-mod verbs;
 
 /// All servers behind one gate. Clones share them; the last one to go stops them.
 #[derive(Debug, Clone)]
@@ -231,13 +227,60 @@ impl Host {
 }
 
 impl HostState {
+    /// A host of these servers, without a catalog yet.
+    pub(crate) fn new(
+        roster: Roster,
+        resources: ServerResources,
+        own: RegisteredTools,
+        caller: Arc<dyn Caller>,
+        only: Option<Vec<ServerName>>,
+    ) -> Self {
+        let (store, events) = (resources.store.clone(), resources.events.clone());
+        let warnings = roster.gate.warnings().iter();
+        Self {
+            notices: warnings
+                .map(|warning| format!("warning: {warning}"))
+                .collect(),
+            roster: ArcSwap::from_pointee(roster),
+            resources,
+            grants: RwLock::new(remembered_grants(&*store, &events)),
+            validators: Arc::default(),
+            own,
+            pins: PinWriter::new(store.clone(), events.clone()),
+            writes: Writes::default(),
+            store,
+            events,
+            catalog: ArcSwap::default(),
+            rebuilding: Mutex::default(),
+            rebuilder: Mutex::default(),
+            only,
+            caller,
+            warned_of_offers: AtomicBool::default(),
+            reload: ReloadState::default(),
+        }
+    }
+
+    /// Builds the first catalog, and keeps the notices among what has happened already.
+    pub(crate) fn begin(mut self, mut early: Events) -> Arc<Self> {
+        self.rebuild();
+        while let Some(next) = early.happened() {
+            if let NextEvent::Event(Event::Notice { server, line }) = next {
+                self.notices.push(match server {
+                    Some(server) => format!("server \"{server}\": {line}"),
+                    None => line,
+                });
+            }
+        }
+        Arc::new(self)
+    }
+
     /// The servers and the gate as they are.
     pub(crate) fn roster(&self) -> arc_swap::Guard<Arc<Roster>> {
         self.roster.load()
     }
 
     /// A lease of the server of this name.
-    pub(crate) fn lease(&self, name: &ServerName) -> Result<ServerLease, CallError> {
+    pub(crate) fn lease(&self, name: &ServerName) -> Result<ServerLease, LeaseError> {
         for _ in 0..MAX_RELOADS {
             let roster = self.roster.load_full();
             // A server that cannot be leased was replaced by a reload, which stores the new roster
@@ -246,9 +289,7 @@ impl HostState {
                 return Ok(lease);
             }
         }
-        Err(CallError::Replaced {
-            server: name.clone(),
-        })
+        Err(LeaseError::Replaced(name.clone()))
     }
 
     /// The catalog as it is.
@@ -330,7 +371,7 @@ impl HostState {
     }
 
     /// Rebuilds whenever a server rings.
-    fn watch(self: &Arc<Self>, changed: Arc<Notify>) {
+    pub(crate) fn watch(self: &Arc<Self>, changed: Arc<Notify>) {
         let shared = Arc::downgrade(self);
         let task = tokio::spawn(async move {
             loop {

@@ -24,7 +24,7 @@
 //! ([`Host::builder`], [`Server`]); a program answers the gate's and the servers' questions with
 //! closures ([`Callbacks`]) or as a [`Caller`]; [`HostBuilder::tool`] adds tools of its own.
 //!
-//! The modules below stand from the bottom up: each uses those above it.
+//! The modules below stand from the bottom up: each uses only those above it.
 //!
 //! # Systems
 //!
@@ -48,23 +48,29 @@ pub use switchboard_config as config;
 #[doc(inline)]
 pub use switchboard_config::{name, secret, shell, untrusted};
 
+/// Child processes: the launcher, spawn, bounded stderr, stop.
+pub use switchboard_launch as launch;
+
+/// Boxed futures.
+mod future;
+
 /// Panics in tasks, caught for their owners.
 mod panics;
-
-/// The difference of two texts, for people.
-pub mod line_diff;
 
 /// Locks that a panic does not break.
 mod sync;
 
-/// Which project files a person has accepted, per server, by fingerprint.
-pub mod trust;
+/// The difference of two texts, for people.
+pub mod line_diff;
+
+/// What a person could do about a failure.
+pub mod hint;
 
 /// What is remembered between runs.
 pub mod store;
 
-/// Child processes: the launcher, spawn, bounded stderr, stop.
-pub use switchboard_launch as launch;
+/// Which project files a person has accepted, per server, by fingerprint.
+pub mod trust;
 
 /// The revisions of the protocol, and its two eras.
 pub mod revision;
@@ -72,11 +78,38 @@ pub mod revision;
 /// JSON-RPC envelopes over raw JSON; lines and streams of events, cut with bounds.
 pub mod wire;
 
-/// What a server reached by a URL wants to see: a token, or a login.
-pub mod auth;
+/// What a call returned: every content kind kept, projected for a model and for a person.
+pub mod result;
+
+/// Argument validation, bounded and without network.
+pub mod schema;
+
+/// The immutable snapshot of all that is on offer.
+pub mod catalog;
+
+/// Definitions adapted to what a model's vendor takes, and the model's calls mapped back.
+pub mod vendor;
+
+/// The states of a server.
+mod state;
+
+/// What happened that belongs to no call.
+pub mod event;
+
+/// The questions we may ask whoever made a call.
+pub mod caller;
+
+/// Tools that are not a server's.
+pub mod builtin;
+
+/// Allow, ask or deny; and the permit without which nothing is called.
+pub mod gate;
 
 /// A channel of messages to one server.
 pub mod transport;
+
+/// How requests to a server with a URL are authorized: a token, or a login.
+pub mod auth;
 
 /// One live connection to a server, in either protocol era.
 pub mod session;
@@ -84,48 +117,27 @@ pub mod session;
 /// Keeps one configured server alive.
 pub mod server;
 
-/// The immutable picture of all that is on offer.
-pub mod catalog;
-
-/// Tools that are not a server's: a library user's own, the resource tools; and the names that are
-/// theirs.
-pub mod builtin;
-
-/// Argument validation, bounded and without network.
-pub mod schema;
-
-/// Definitions adapted to what a model's vendor takes, and the model's calls led back.
-pub mod vendor;
-
-/// Allow, ask or deny; and the permit without which nothing is called.
-pub mod gate;
-
-/// The questions we may ask whoever made a call.
-pub mod caller;
-
-/// What a call returned: every content kind kept, projected for a model and for a person.
-pub mod result;
-
-/// What a person could do about a failure.
-pub mod hint;
+/// All servers together: their catalog, leases, logins, stop.
+pub mod host;
 
 /// One call, from its name to its result.
 pub mod call;
 
-/// What happened that belongs to no call.
-pub mod event;
-
-/// All servers together: start, catalog, call, read, prompt, complete, subscribe, log in, stop.
-pub mod host;
+/// Requests other than calls: read, prompt, complete, subscribe, log level.
+mod requests;
 
 /// Another configuration while servers run.
 pub mod reload;
+
+/// What a host is made of, and its start.
+pub mod builder;
 
 /// Private parsers, for the fuzz targets.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use builder::{HostBuilder, Server, launcher_main};
 pub use builtin::{HostTool, HostToolDefinition};
 pub use call::{Call, CallError, DenialReason};
 pub use caller::{
@@ -135,10 +147,10 @@ pub use caller::{
 pub use catalog::{Catalog, Tool, ToolAnnotations, ToolDefinition, ToolEffect, Vendor};
 pub use event::{Event, Events, NextEvent};
 pub use hint::Hint;
-pub use host::{Host, HostBuilder, Server, launcher_main};
+pub use host::Host;
 pub use name::{ServerName, ToolId, ToolName};
 pub use result::{CallResult, Content, ModelContent};
-pub use server::State;
+pub use state::State;
 pub use untrusted::Untrusted;
 pub use vendor::Toolset;
 pub use wire::RawJson;

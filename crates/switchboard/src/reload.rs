@@ -6,18 +6,18 @@
 
 #[cfg(feature = "watch")]
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
 
-use crate::caller::BoxFuture;
 use crate::config::{Config, ConfigErrors, ServerConfig};
 use crate::event::Event;
-use crate::host::{Host, HostState, Roster, initial_state};
+pub use crate::event::{PendingChange, ReloadReport};
+use crate::host::{Host, HostState, RetiringServer, Roster, initial_state, wait_ended};
 use crate::name::ServerName;
-use crate::server::{ConnectStep, ServerHandle, State};
+use crate::server::ServerHandle;
+use crate::state::{ConnectStep, State};
 use crate::sync::lock;
 use crate::trust::{self, AcceptError, Disclosure};
 
@@ -28,56 +28,6 @@ pub use watcher::WatchError;
 mod difference;
 #[cfg(feature = "watch")]
 mod watcher;
-
-/// A change that takes effect only after a person has approved it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingChange {
-    /// The server; `None` for rules that apply to all.
-    pub server: Option<ServerName>,
-    /// What would change, in one line that is safe to show.
-    pub reason: String,
-}
-
-/// What a reload did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReloadReport {
-    /// New servers that may run.
-    pub added: Vec<ServerName>,
-    /// Servers that restart after their calls have ended.
-    pub restarted: Vec<ServerName>,
-    /// Servers that may no longer run; they stop after their calls have ended.
-    pub stopped: Vec<ServerName>,
-    /// Servers that keep running with changed entries.
-    pub adjusted: Vec<ServerName>,
-    /// Removed servers; they stop after their calls have ended.
-    pub removed: Vec<ServerName>,
-    /// Changes that need a person's approval.
-    pub pending: Vec<PendingChange>,
-}
-
-/// A host's state for reloads.
-#[derive(Debug, Default)]
-pub(crate) struct ReloadState {
-    /// One reload at a time.
-    turn: tokio::sync::Mutex<()>,
-    /// The latest configuration of the files, of which some may be pending.
-    latest: Mutex<Option<Arc<Config>>>,
-    /// Pending changes, except servers that wait for their first start.
-    pending: Mutex<Vec<PendingChange>>,
-    /// Why the files cannot be loaded now.
-    load_errors: Mutex<Option<Vec<String>>>,
-    retiring: Mutex<RetiringServers>,
-    /// The file watcher; ends with the host.
-    watcher: Mutex<Option<AbortHandle>>,
-}
-
-/// Servers that were replaced and still have calls.
-#[derive(Debug, Default)]
-struct RetiringServers {
-    handles: Vec<ServerHandle>,
-    /// Ends with the host.
-    tasks: JoinSet<()>,
-}
 
 impl Host {
     /// Applies another configuration on a person's request, including what allows more. Unchanged
@@ -316,64 +266,6 @@ impl HostState {
             *load_errors = Some(errors.clone());
             let _ = self.events.send(Event::ConfigBroken { errors });
         }
-    }
-}
-
-/// A server that was replaced or removed.
-struct RetiringServer {
-    handle: ServerHandle,
-    /// Dropped when it has ended.
-    ended: watch::Sender<()>,
-}
-
-impl RetiringServer {
-    fn new(handle: &ServerHandle) -> Self {
-        Self {
-            handle: handle.clone(),
-            ended: watch::Sender::new(()),
-        }
-    }
-}
-
-fn wait_ended(servers: Vec<watch::Receiver<()>>) -> BoxFuture<'static, ()> {
-    Box::pin(async move {
-        for mut retiring_server in servers {
-            // Nothing is sent: this ends when the sender is dropped.
-            while retiring_server.changed().await.is_ok() {}
-        }
-    })
-}
-
-impl ReloadState {
-    /// Stops servers once their calls have ended.
-    fn retire(&self, servers: Vec<RetiringServer>) {
-        let mut retiring = lock(&self.retiring);
-        retiring.handles.retain(|handle| !handle.has_ended());
-        while retiring.tasks.try_join_next().is_some() {}
-        for RetiringServer { handle, ended } in servers {
-            retiring.handles.push(handle.clone());
-            retiring.tasks.spawn(async move {
-                handle.retire().await;
-                drop(ended);
-            });
-        }
-    }
-
-    /// Servers that still have calls.
-    pub(crate) fn retiring(&self) -> Vec<ServerHandle> {
-        lock(&self.retiring).handles.clone()
-    }
-
-    pub(crate) fn stop_watching(&self) {
-        if let Some(watcher) = lock(&self.watcher).take() {
-            watcher.abort();
-        }
-    }
-}
-
-impl Drop for ReloadState {
-    fn drop(&mut self) {
-        self.stop_watching();
     }
 }
 

@@ -21,14 +21,16 @@ use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::auth::{AuthContext, NeedsLogin};
-use crate::caller::{BoxFuture, Offers};
+use crate::caller::Offers;
 use crate::catalog::ToolDefinition;
 use crate::config::{Environment, Fingerprint, ServerConfig, Start};
 use crate::event::Event;
+use crate::future::BoxFuture;
 use crate::launch::Launcher;
 use crate::panics::catch_panic;
 use crate::secret::Redactor;
 use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Session, Subscriptions};
+pub use crate::state::{ConnectStep, State};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
@@ -40,7 +42,7 @@ pub(crate) use endpoint::SharedStack;
 pub use endpoint::private_working_folder;
 pub use launch_store::remembered_offerings;
 pub use not_ready::{NotReady, NotReadyReason};
-pub use state::{ConnectStep, Snapshot, State, Wire};
+pub use snapshot::{Snapshot, Wire};
 pub use stderr::ServerStderr;
 
 pub(crate) use era::EraEvidence;
@@ -73,7 +75,7 @@ mod list_refresh;
 mod messages;
 mod not_ready;
 mod other_era;
-mod state;
+mod snapshot;
 mod status_publisher;
 mod stderr;
 mod store_writes;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::auth::NeedsLogin;
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 use crate::panics::catch_panic;
 use crate::revision::Revision;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 
+pub use credentials::{AuthRejection, Credentials, NeedsLogin, NoCredentials};
+
+mod credentials;
 mod read_limit;
 
 /// The standard streams of a child process.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use url::Url;
 
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 use crate::name::ServerName;
 
 /// Shows a login page to a person. A terminal asks and opens a browser; a program may follow the

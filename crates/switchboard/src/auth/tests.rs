@@ -13,7 +13,9 @@ use url::Url;
 
 use super::*;
 use crate::config::{Endpoint, Environment, HttpEndpoint, OAuthGrant, Scope, Source, resolve_url};
+use crate::future::BoxFuture;
 use crate::name::ServerName;
+use crate::secret::Secret;
 
 /// Goes wherever the page leads, as a browser would, but does not visit the end: it hands its
 /// address over.

@@ -6,9 +6,11 @@
 use serde_json::json;
 
 use super::*;
+use crate::builder::resource_tools;
 use crate::catalog::tests::{launch, server};
 use crate::catalog::{Catalog, CatalogSource, Offerings};
 use crate::config::Dialect;
+use crate::host::HostReference;
 use crate::name::Style;
 
 struct Named(&'static str, Value);
@@ -32,10 +34,11 @@ fn own(tools: Vec<Named>, resource_tools: bool) -> Result<RegisteredTools, Confi
         .into_iter()
         .map(|tool| Arc::new(tool) as Arc<dyn HostTool>)
         .collect();
-    RegisteredTools::read(HostTools {
+    let tools = HostTools {
         tools,
         resource_tools,
-    })
+    };
+    RegisteredTools::read(tools, resource_tools::tools(&HostReference::default()))
 }
 
 fn build(own: &RegisteredTools, part: CatalogSource) -> Catalog {

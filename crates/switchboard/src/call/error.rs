@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::catalog::Unresolved;
 use crate::hint::Hint;
+use crate::host::LeaseError;
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::schema::ValidationFault;
@@ -144,6 +145,15 @@ impl CallError {
             Self::Denied { .. } => "denied",
             Self::NotReady(_) => "not ready",
             Self::Request { .. } => "failed",
+        }
+    }
+}
+
+impl From<LeaseError> for CallError {
+    fn from(error: LeaseError) -> Self {
+        match error {
+            LeaseError::UnknownServer(server) => Self::UnknownServer { server },
+            LeaseError::Replaced(server) => Self::Replaced { server },
         }
     }
 }

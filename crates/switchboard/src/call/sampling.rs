@@ -1,6 +1,6 @@
 //! What a server wants of a caller's model, through the gate: it is the tool `server/@sampling`.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -8,22 +8,13 @@ use crate::caller::{ApprovalRequest, BoxFuture, Caller, Sampling};
 use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
 use crate::gate::Decision;
-use crate::host::HostState;
+use crate::host::{HostReference, HostState};
 use crate::name::ServerName;
 use crate::session::Overseer;
 
-/// Sees to it that no server has an answer of a model without the gate. The sessions hold it, so it
-/// holds the host only weakly.
-#[derive(Debug, Default)]
-pub(crate) struct SamplingOverseer(OnceLock<Weak<HostState>>);
-
-impl SamplingOverseer {
-    /// The host is there.
-    pub(crate) fn begin(&self, host: &Arc<HostState>) {
-        // A host begins once; another would only be the same.
-        let _ = self.0.set(Arc::downgrade(host));
-    }
-}
+/// Sees to it that no server has an answer of a model without the gate. The sessions hold it.
+#[derive(Debug)]
+pub(crate) struct SamplingOverseer(pub(crate) HostReference);
 
 impl Overseer for SamplingOverseer {
     fn permit<'a>(
@@ -31,12 +22,7 @@ impl Overseer for SamplingOverseer {
         request: &'a Sampling,
         caller: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async move {
-            match self.0.get().and_then(Weak::upgrade) {
-                Some(host) => host.permit_sampling(request, caller).await,
-                None => Err("the host is gone".to_owned()),
-            }
-        })
+        Box::pin(async move { self.0.get()?.permit_sampling(request, caller).await })
     }
 }
 

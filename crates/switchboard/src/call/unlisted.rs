@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::CallError;
 use crate::catalog::{RuleMatchCache, Tool, ToolDefinition};
 use crate::host::HostState;
 use crate::name::{ExposedName, ServerName, ToolId};
@@ -14,7 +15,9 @@ impl HostState {
     /// Such a tool, as the gate sees it.
     pub(super) fn unlisted(&self, server: &ServerName, definition: &Value) -> Result<Tool, String> {
         let roster = self.roster();
-        let handle = roster.server(server).map_err(|error| error.to_string())?;
+        let handle = roster
+            .server(server)
+            .map_err(|error| CallError::from(error).to_string())?;
         let definition =
             ToolDefinition::parse(&RawJson::from_value(definition)).map_err(|(_, fault)| fault)?;
         let id = ToolId {

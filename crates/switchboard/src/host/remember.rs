@@ -1,5 +1,5 @@
-//! Writes answers and pins to the store on threads that may block: no task of the runtime waits for
-//! the lock of a file.
+//! Loads remembered answers and pins, and writes them on threads that may block: no task of the
+//! runtime waits for the lock of a file.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::HostState;
 use crate::event::Event;
-use crate::gate::Grant;
+use crate::gate::{Grant, Grants};
 use crate::name::ServerName;
 use crate::store::{Store, StoreTable};
 use crate::sync::lock;
@@ -125,4 +125,26 @@ impl PinWriter {
             let _ = self.events.send(Event::Notice { server: None, line });
         }
     }
+}
+
+/// Loads the answers that a person gave for good, and the definitions that were pinned.
+pub(super) fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Grants {
+    let mut grants = Grants::default();
+    let mut unreadable = Vec::new();
+    match store.all(StoreTable::Grants) {
+        Ok(items) => unreadable.extend(grants.load(items)),
+        Err(fault) => unreadable.push(fault.to_string()),
+    }
+    match store.all(StoreTable::Pins) {
+        Ok(items) => unreadable.extend(grants.load_pins(items)),
+        Err(fault) => unreadable.push(fault.to_string()),
+    }
+    for fault in unreadable {
+        // Nobody listening is fine: what is not remembered is asked again.
+        let _ = events.send(Event::Notice {
+            server: None,
+            line: format!("a remembered answer cannot be read: {fault}"),
+        });
+    }
+    grants
 }

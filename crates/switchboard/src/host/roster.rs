@@ -6,7 +6,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::builtin::RegisteredTools;
-use crate::call::CallError;
 use crate::catalog::Tool;
 use crate::config::{Config, ConfigErrors, ProjectPermissions};
 use crate::gate::Gate;
@@ -27,6 +26,15 @@ pub(crate) struct Roster {
     /// Index into `servers`.
     by_name: HashMap<ServerName, usize>,
     pub(crate) gate: Gate,
+}
+
+/// Why there is no lease of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LeaseError {
+    /// No server of this name is configured.
+    UnknownServer(ServerName),
+    /// One reload after another replaced it.
+    Replaced(ServerName),
 }
 
 /// The right to use a server: a reload that replaces the server waits until no lease is left. It
@@ -75,23 +83,21 @@ impl Roster {
     }
 
     /// The index of the server of this name.
-    pub(crate) fn index_of(&self, name: &ServerName) -> Result<usize, CallError> {
+    pub(crate) fn index_of(&self, name: &ServerName) -> Result<usize, LeaseError> {
         self.by_name
             .get(name)
             .copied()
-            .ok_or_else(|| CallError::UnknownServer {
-                server: name.clone(),
-            })
+            .ok_or_else(|| LeaseError::UnknownServer(name.clone()))
     }
 
     /// The server of this name.
-    pub(crate) fn server(&self, name: &ServerName) -> Result<&ServerHandle, CallError> {
+    pub(crate) fn server(&self, name: &ServerName) -> Result<&ServerHandle, LeaseError> {
         Ok(&self.servers[self.index_of(name)?])
     }
 
     /// The index of the server that offers a tool. A catalog of this roster knows it; a caller may
     /// have listed from the catalog of another.
-    pub(crate) fn index_for(&self, tool: &Tool) -> Result<usize, CallError> {
+    pub(crate) fn index_for(&self, tool: &Tool) -> Result<usize, LeaseError> {
         match self.servers.get(tool.server_place) {
             Some(server) if server.config.name == tool.id.server => Ok(tool.server_place),
             _ => self.index_of(&tool.id.server),

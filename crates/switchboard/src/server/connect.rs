@@ -14,12 +14,12 @@ use super::endpoint::{Failure, LiveSession, OpenedSession, ServerEndpoint, Serve
 use super::keep_policy::check_offerings;
 use super::launch_store::{LaunchProfile, LaunchStore};
 use super::messages;
-use super::state::{ConnectStep, Wire};
 use super::status_publisher::StatusPublisher;
+use super::{ConnectStep, Wire};
 use crate::auth::NeedsLogin;
-use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol, ServerConfig};
+use crate::future::BoxFuture;
 use crate::launch::Exit;
 use crate::name::ToolName;
 use crate::secret::Redactor;

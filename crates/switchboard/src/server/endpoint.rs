@@ -12,15 +12,15 @@ use tokio::time::{Instant, timeout_at};
 
 use super::backoff::Retry;
 use super::connect::Approach;
-use super::state::{ConnectStep, Wire};
 use super::stderr::ServerStderr;
+use super::{ConnectStep, Wire};
 use super::{ServerConfig, ServerResources};
-use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{
     Endpoint, Environment, LaunchFault, ResolvedLaunch, Scope, StdioEndpoint, StopMethod,
     resolve_launch,
 };
+use crate::future::BoxFuture;
 use crate::launch::{Child, Command, Exit, Launcher, StopTiming};
 use crate::name::ServerName;
 use crate::secret::Redactor;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
+use crate::future::BoxFuture;
 use crate::session::RequestFault;
 use crate::wire::RawJson;
 

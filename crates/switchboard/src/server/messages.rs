@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::state::ConnectStep;
+use super::ConnectStep;
 use super::switching::EraOutcome;
 use crate::launch::Exit;
 use crate::name::ServerName;

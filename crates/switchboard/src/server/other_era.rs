@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use super::ServerHandle;
 use super::caller_sessions::CallerSessions;
 use super::connection_factory::ConnectionFactory;
-use crate::caller::BoxFuture;
 use crate::config::{Endpoint, Protocol};
+use crate::future::BoxFuture;
 use crate::session::Era;
 use crate::sync::lock;
 

@@ -1,6 +1,6 @@
 //! Writes to the store, one after the other, while the server's task goes on.
 
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 
 /// The pending writes. Each starts when the one before it has ended, so the newest is written last.
 #[derive(Default)]

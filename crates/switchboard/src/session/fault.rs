@@ -39,7 +39,7 @@ pub enum OpenFault {
     Wire(WireFault),
     /// A person must log in first.
     #[error("{0}")]
-    NeedsLogin(crate::auth::NeedsLogin),
+    NeedsLogin(crate::transport::NeedsLogin),
     /// It broke the protocol, so we ended the connection. How its process ended then has no
     /// meaning.
     #[error("{0}")]

@@ -20,10 +20,10 @@ use self::endpoint::McpEndpoint;
 use super::{
     Closed, ConnectFault, Connector, Delivery, Inbound, MessageKind, Transport, TransportProperties,
 };
-use crate::auth::Credentials;
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 use crate::revision::{Era, Revision};
 use crate::secret::Secret;
+use crate::transport::Credentials;
 use crate::wire::Outgoing;
 
 pub use self::stack::HttpStack;

@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::Inbound;
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 use crate::sync::lock;
 #[cfg(feature = "http")]
 use crate::wire::events::{EventFrames, ServerEvent};

@@ -14,7 +14,7 @@ use super::{
     Closed, ConnectFault, Connector, Inbound, MessageKind, Transport, TransportProperties,
     supervised,
 };
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 use crate::wire::Outgoing;
 
 mod connection;

@@ -13,7 +13,7 @@ use super::read_limit::{Pacer, ReadLimit, ReadUsage};
 use super::{
     Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport, supervised,
 };
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 use crate::sync::lock;
 use crate::wire::lines::{Frame, LineFrames};
 use crate::wire::{Outgoing, RawJson, parse};

@@ -9,13 +9,13 @@ use url::Url;
 
 use super::{Failure, OpenedSession, ServerEndpoint, SessionOpener, StartedServer};
 use crate::auth::{self, AuthContext, Credentials};
-use crate::caller::BoxFuture;
 use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
+use crate::future::BoxFuture;
 use crate::secret::Redactor;
 use crate::server::backoff::Retry;
 use crate::server::connect::Approach;
-use crate::server::state::{ConnectStep, Wire};
 use crate::server::stderr::ServerStderr;
+use crate::server::{ConnectStep, Wire};
 use crate::server::{ServerConfig, ServerResources};
 use crate::session::{OpenFault, OpenOptions, Session};
 use crate::store::Store;

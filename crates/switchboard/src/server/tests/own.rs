@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::endpoint::ConnectorEndpoint;
 use super::super::{ServerHandle, State};
 use super::script::{connecting, task_setup};
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 use crate::session::Era;
 use crate::store::MemoryStore;
 use crate::transport::{

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::endpoint::McpEndpoint;
 use super::exchange::MAX_IDLE;
 use super::legacy_session::LegacyHttpSession;
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 use crate::panics::catch_panic;
 use crate::revision::{Era, Revision};
 use crate::sync::lock;

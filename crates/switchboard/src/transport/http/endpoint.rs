@@ -11,8 +11,8 @@ use super::direct::DirectPool;
 use super::request::HttpRequest;
 use super::response::HttpResponse;
 use super::{HttpStack, HttpTarget, connection_fault, headers, status_fault};
-use crate::auth::{AuthRejection, Credentials};
 use crate::secret::Secret;
+use crate::transport::{AuthRejection, Credentials};
 use crate::transport::{ConnectFault, WireFault};
 use crate::untrusted::quoted;
 

@@ -15,7 +15,7 @@ use super::request::HttpRequest;
 use super::response::HttpResponse;
 use super::response_reader::{self, ResponsePurpose, ResponseReader};
 use super::{renewal, status_fault};
-use crate::caller::BoxFuture;
+use crate::future::BoxFuture;
 use crate::transport::{Closed, Delivery, WireFault};
 use crate::wire::{Outgoing, RawJson};
 

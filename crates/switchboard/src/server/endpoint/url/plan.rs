@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::{HttpWire, Protocol};
-use crate::server::state::Wire;
+use crate::server::Wire;
 use crate::session::{Era, OpenFault};
 use crate::transport::WireFault;
 

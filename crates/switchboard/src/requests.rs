@@ -1,14 +1,14 @@
-//! What a host does with one server beside calls: reads, prompts, completions, subscriptions,
-//! logging.
+//! Requests to one server other than tool calls: reads, prompts, completions, subscriptions, log
+//! levels.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Host, ServerLease};
 use crate::call::{CallError, refusal_in};
 use crate::caller::Caller;
 use crate::event::LogLevel;
+use crate::host::{Host, ServerLease};
 use crate::name::ServerName;
 use crate::server::{CallerSession, ServerHandle};
 use crate::session::{CompletionTarget, RequestFault, Session};
@@ -114,7 +114,7 @@ impl Host {
         self.agreed(&handle, outcome).await
     }
 
-    /// As [`finish`](super::HostState::finish) has it. A prompt or a resource may ask as well, and
+    /// As [`finish`](crate::host::HostState::finish) has it. A prompt or a resource may ask as well, and
     /// need the other era for it.
     async fn finished(
         &self,

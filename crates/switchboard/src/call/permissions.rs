@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::Host;
 use crate::caller::CallerId;
 use crate::catalog::Tool;
 use crate::gate::Decision;
+use crate::host::Host;
 use crate::name::ToolId;
 use crate::store::{StoreError, StoreTable};
 use crate::sync;

@@ -2,35 +2,33 @@
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 
-use super::remember::PinWriter;
-use super::{Host, HostState, Roster, Server};
 use crate::auth::{AuthContext, Opener, Vault};
 use crate::builtin::{HostTool, HostTools, RegisteredTools};
 use crate::call::SamplingOverseer;
 use crate::caller::{
     Approval, ApprovalRequest, Callbacks, Caller, ElicitAnswer, Elicitation, Offers, Root,
 };
-use crate::config::{
-    Config, ConfigErrors, Diagnostic, Dialect, Endpoint, Environment, RuleText, ServerConfig,
-    Source, Start,
-};
-use crate::event::{Event, Events, NextEvent};
-use crate::gate::Grants;
+use crate::config::{Config, ConfigErrors, Diagnostic, Dialect, Environment, RuleText, Source};
+use crate::event::Events;
+use crate::host::{Host, HostReference, HostState, Roster, initial_state};
 use crate::launch::Launcher;
 use crate::name::ServerName;
-use crate::reload::ReloadState;
-use crate::schema::Validators;
-use crate::server::{ConnectStep, Connectors, ServerHandle, ServerResources, State};
+use crate::server::{Connectors, ServerHandle, ServerResources};
 use crate::session::Roots;
-use crate::store::{MemoryStore, Store, StoreTable};
+use crate::store::{MemoryStore, Store};
 use crate::transport::Connector;
-use crate::trust::{self, TrustState};
+
+pub use open::launcher_main;
+pub use server::Server;
+
+mod open;
+pub(crate) mod resource_tools;
+mod server;
 
 /// How long the start may wait for cached catalogs.
 const CACHE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -287,7 +285,8 @@ impl HostBuilder {
             return Err(ConfigErrors(self.errors));
         }
         self.connectors.check(&self.config)?;
-        let own = RegisteredTools::read(self.tools)?;
+        let reference = HostReference::default();
+        let own = RegisteredTools::read(self.tools, resource_tools::tools(&reference))?;
         let gate = Roster::gate_of(&self.config, &own, &*self.store)?;
         // This reader is there before anything can happen; what it saw by the end of the start is
         // told by `Host::notices`.
@@ -298,24 +297,20 @@ impl HostBuilder {
             None => Arc::new(self.callbacks),
         };
         let offers = self.offers.unwrap_or_else(|| caller.offers());
-        let (roots, overseer) = (
-            Roots::new(self.roots),
-            Arc::new(SamplingOverseer::default()),
-        );
         let resources = ServerResources {
             launcher: self.launcher,
             environment: Arc::new(self.environment),
             #[cfg(feature = "http")]
             http: Default::default(),
             auth: self.auth,
-            store: self.store.clone(),
+            store: self.store,
             log_folder: self.log_folder.map(Arc::new),
             private_folder: self.private_folder.map(Arc::new),
-            events: events.clone(),
+            events,
             changed: changed.clone(),
             offers,
-            roots,
-            overseer: Some(overseer.clone()),
+            roots: Roots::new(self.roots),
+            overseer: Some(Arc::new(SamplingOverseer(reference.clone()))),
             connectors: Arc::new(self.connectors),
             offers_cached: self.offers_cached,
         };
@@ -325,32 +320,10 @@ impl HostBuilder {
                 ServerHandle::start(server.clone(), resources.clone(), initial)
             })
             .collect();
-        let notices = gate
-            .warnings()
-            .iter()
-            .map(|warning| format!("warning: {warning}"))
-            .collect();
-        let mut shared = HostState {
-            roster: ArcSwap::from_pointee(Roster::new(1, Arc::new(self.config), servers, gate)),
-            resources,
-            grants: RwLock::new(remembered_grants(&*self.store, &events)),
-            validators: Arc::new(Validators::default()),
-            own,
-            pins: PinWriter::new(self.store.clone(), events.clone()),
-            writes: Default::default(),
-            store: self.store,
-            events,
-            catalog: ArcSwap::default(),
-            rebuilding: Mutex::new(()),
-            rebuilder: Mutex::new(None),
-            only: self.only,
-            caller,
-            warned_of_offers: Default::default(),
-            reload: ReloadState::default(),
-            notices,
-        };
+        let roster = Roster::new(1, Arc::new(self.config), servers, gate);
+        let state = HostState::new(roster, resources, own, caller, self.only);
         if self.offers_cached {
-            let servers = shared.roster.load().servers.clone();
+            let servers = state.roster().servers.clone();
             let read = async {
                 for server in servers.iter() {
                     server.cache_read().await;
@@ -359,13 +332,10 @@ impl HostBuilder {
             // A store that is slow must not keep anybody waiting.
             let _ = tokio::time::timeout(CACHE_TIMEOUT, read).await;
         }
-        shared.rebuild();
-        shared.notices.extend(noticed(Events(early)));
-        let shared = Arc::new(shared);
-        overseer.begin(&shared);
-        shared.own.begin(&shared);
-        shared.watch(changed);
-        Ok(Host(shared))
+        let state = state.begin(Events(early));
+        reference.set(&state);
+        state.watch(changed);
+        Ok(Host(state))
     }
 }
 
@@ -383,90 +353,4 @@ fn rule_in_code(rule: impl Into<String>) -> RuleText {
 /// What diagnostics name where no file is meant.
 fn code_file() -> Arc<PathBuf> {
     Source::code().file
-}
-
-/// What keeps a server from starting, checked before anything is spawned; else whether it starts
-/// now or when used.
-pub(crate) fn initial_state(
-    server: &ServerConfig,
-    config: &Config,
-    only: Option<&[ServerName]>,
-    resources: &ServerResources,
-) -> State {
-    let name = server.name.as_str();
-    if !server.enabled {
-        return State::Disabled;
-    }
-    if let Some(rule) = config.security.blocks(&server.name) {
-        return State::Blocked {
-            rule: rule.to_owned(),
-        };
-    }
-    if let Endpoint::Invalid(fault) = &server.endpoint {
-        return State::Failed {
-            error: fault.to_string(),
-        };
-    }
-    match trust::trust_state(server, &resources.environment, &*resources.store) {
-        TrustState::Trusted => {}
-        TrustState::New => {
-            return State::Untrusted {
-                reason: "nobody has accepted this project's entry".to_owned(),
-            };
-        }
-        TrustState::Changed { .. } => {
-            return State::Untrusted {
-                reason: "the entry changed since it was accepted".to_owned(),
-            };
-        }
-    }
-    match (server.start, only) {
-        (Start::Eager, None) => State::Connecting {
-            since: SystemTime::now(),
-            step: ConnectStep::Starting,
-        },
-        (_, Some(wanted)) if wanted.iter().any(|wanted| wanted.as_str() == name) => {
-            State::Connecting {
-                since: SystemTime::now(),
-                step: ConnectStep::Starting,
-            }
-        }
-        _ => State::Idle,
-    }
-}
-
-/// Loads the answers that a person gave for good, and the definitions that were pinned.
-fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Grants {
-    let mut grants = Grants::default();
-    let mut unreadable = Vec::new();
-    match store.all(StoreTable::Grants) {
-        Ok(items) => unreadable.extend(grants.load(items)),
-        Err(fault) => unreadable.push(fault.to_string()),
-    }
-    match store.all(StoreTable::Pins) {
-        Ok(items) => unreadable.extend(grants.load_pins(items)),
-        Err(fault) => unreadable.push(fault.to_string()),
-    }
-    for fault in unreadable {
-        // Nobody listening is fine: what is not remembered is asked again.
-        let _ = events.send(Event::Notice {
-            server: None,
-            line: format!("a remembered answer cannot be read: {fault}"),
-        });
-    }
-    grants
-}
-
-/// The notices among what has happened already.
-fn noticed(mut events: Events) -> Vec<String> {
-    let mut notices = Vec::new();
-    while let Some(next) = events.happened() {
-        if let NextEvent::Event(Event::Notice { server, line }) = next {
-            notices.push(server.map_or_else(
-                || line.clone(),
-                |server| format!("server \"{server}\": {line}"),
-            ));
-        }
-    }
-    notices
 }

@@ -1,15 +1,15 @@
 //! The two tools that give a model the servers' resources: one lists them, one reads one.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{HostTool, HostToolDefinition};
+use crate::builtin::{HostTool, HostToolDefinition};
 use crate::caller::{BoxFuture, Caller};
 use crate::catalog::{Catalog, LIST_RESOURCES, READ_RESOURCE, ToolEffect};
-use crate::host::{Host, HostState};
+use crate::host::{Host, HostReference};
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::untrusted::quoted;
@@ -18,10 +18,8 @@ use crate::wire::RawJson;
 /// How long to wait for servers that are still connecting.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Set when the host exists.
-type HostReference = Arc<OnceLock<Weak<HostState>>>;
-
-pub(super) fn tools(host: &HostReference) -> Vec<Arc<dyn HostTool>> {
+/// Both, for this host.
+pub(crate) fn tools(host: &HostReference) -> Vec<Arc<dyn HostTool>> {
     vec![
         Arc::new(ListResourcesTool(host.clone())),
         Arc::new(ReadResourceTool(host.clone())),
@@ -59,7 +57,7 @@ impl HostTool for ListResourcesTool {
         _: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<CallResult, String>> {
         Box::pin(async move {
-            let (host, args) = (host(&self.0)?, parse_args(arguments)?);
+            let (host, args) = (Host(self.0.get()?), parse_args(arguments)?);
             host.settled(SETTLE_TIMEOUT).await;
             let catalog = host.catalog();
             if let Some(server) = &args.server {
@@ -97,7 +95,7 @@ impl HostTool for ReadResourceTool {
         caller: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<CallResult, String>> {
         Box::pin(async move {
-            let (host, args) = (host(&self.0)?, parse_args(arguments)?);
+            let (host, args) = (Host(self.0.get()?), parse_args(arguments)?);
             let uri = args.uri.unwrap_or_default();
             host.settled(SETTLE_TIMEOUT).await;
             let server = server_of(&host.catalog(), &uri, args.server.as_deref())?;
@@ -110,13 +108,6 @@ impl HostTool for ReadResourceTool {
                 .ok_or_else(|| format!("server \"{server}\": its answer has no contents"))
         })
     }
-}
-
-fn host(host: &HostReference) -> Result<Host, String> {
-    host.get()
-        .and_then(Weak::upgrade)
-        .map(Host)
-        .ok_or_else(|| "the host is gone".to_owned())
 }
 
 fn parse_args(arguments: &RawJson) -> Result<ResourceArgs, String> {

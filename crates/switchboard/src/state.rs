@@ -1,14 +1,10 @@
-//! The state of a server, and the snapshot of it that others see.
+//! The states of a server, each with its reason.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use crate::catalog::Offerings;
 use crate::hint::Hint;
-use crate::name::ToolName;
-use crate::session::{Era, OddityLog, Session};
+use crate::revision::Era;
 
 /// The state of a server, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,112 +114,6 @@ impl fmt::Display for ConnectStep {
             Self::Handshake => "handshake",
             Self::List => "list",
         })
-    }
-}
-
-/// The transport that was found to work for a server with a URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wire {
-    /// Streamable HTTP.
-    Http,
-    /// HTTP+SSE.
-    Sse,
-}
-
-/// A server at one moment. Replaced as a whole, never changed.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Snapshot {
-    /// Its state.
-    pub state: State,
-    /// The live connection, while Ready.
-    pub session: Option<Arc<Session>>,
-    /// The transport of the current or last connection, where it had to be found out.
-    pub wire: Option<Wire>,
-    /// What it offers, or offered when it was last connected.
-    pub offerings: Arc<Offerings>,
-    /// The offerings come from the cache or a former session.
-    pub cached: bool,
-    /// The running process.
-    pub pid: Option<u32>,
-    /// When the process was started or the connection opened.
-    pub started: Option<SystemTime>,
-    /// How often it was restarted.
-    pub restarts: u32,
-    /// Variables referred to and not set: (variable, field).
-    pub unset: Vec<(String, String)>,
-    /// How long each step of the last start took.
-    pub steps: Vec<(ConnectStep, Duration)>,
-    /// The last state changes with their reasons, newest last, at most 50.
-    pub history: Vec<(SystemTime, String)>,
-    /// What was unusual about the current or last connection. Explains failures before there was a
-    /// session.
-    pub oddities: OddityLog,
-    /// How the last connection ended: exit status and last stderr, safe to show.
-    pub last_exit: Option<String>,
-    /// Its first start: a package runner may be installing it.
-    pub is_first_start: bool,
-    /// Why the last attempt failed and how many in a row have. Cleared by a success or a restart.
-    pub(super) failure: Option<(String, u32)>,
-    /// Attempts to connect that have ended, successful or not.
-    pub(super) attempts_ended: u64,
-    /// How often the server was listed again.
-    pub(super) listings: u64,
-    /// The cached catalog is being read.
-    pub(super) loading_cached: bool,
-    /// Tools that need the other era than this connection's.
-    pub(super) other_era_tools: Arc<BTreeSet<ToolName>>,
-}
-
-impl Snapshot {
-    /// The state to show: a server that is being retried is shown as failed until it is connected.
-    pub fn shown_state(&self) -> State {
-        match (&self.state, &self.failure) {
-            (State::Connecting { since, .. }, Some((error, attempt))) => State::Backoff {
-                error: error.clone(),
-                attempt: *attempt,
-                retry_at: *since,
-            },
-            (state, _) => state.clone(),
-        }
-    }
-
-    /// Whether its first attempt has ended, or none is in progress.
-    pub fn is_settled(&self) -> bool {
-        self.attempts_ended > 0
-            || !matches!(self.state, State::Connecting { .. }) && !self.loading_cached
-    }
-
-    /// Its session has ended, and the task has not said so yet.
-    pub(super) fn has_lost_session(&self) -> bool {
-        self.session
-            .as_ref()
-            .is_some_and(|session| session.is_closed())
-    }
-
-    pub(super) fn empty(state: State) -> Self {
-        Self {
-            state,
-            session: None,
-            wire: None,
-            offerings: Arc::default(),
-            cached: false,
-            pid: None,
-            started: None,
-            restarts: 0,
-            unset: Vec::new(),
-            steps: Vec::new(),
-            history: Vec::new(),
-            oddities: OddityLog::default(),
-            last_exit: None,
-            is_first_start: false,
-            failure: None,
-            attempts_ended: 0,
-            listings: 0,
-            loading_cached: false,
-            other_era_tools: Arc::default(),
-        }
     }
 }
 

@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Host, HostBuilder};
+use super::HostBuilder;
 use crate::config::{self, Config, ConfigErrors, ConfigFile, Environment, Scope};
+use crate::host::Host;
 use crate::launch::{self, Launcher};
 
 /// Whether this program can be started again as its own launcher.

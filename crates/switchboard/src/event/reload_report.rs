@@ -1,0 +1,29 @@
+//! What a reload did, and what of it waits for a person.
+
+use crate::name::ServerName;
+
+/// A change that takes effect only after a person has approved it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingChange {
+    /// The server; `None` for rules that apply to all.
+    pub server: Option<ServerName>,
+    /// What would change, in one line that is safe to show.
+    pub reason: String,
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReloadReport {
+    /// New servers that may run.
+    pub added: Vec<ServerName>,
+    /// Servers that restart after their calls have ended.
+    pub restarted: Vec<ServerName>,
+    /// Servers that may no longer run; they stop after their calls have ended.
+    pub stopped: Vec<ServerName>,
+    /// Servers that keep running with changed entries.
+    pub adjusted: Vec<ServerName>,
+    /// Removed servers; they stop after their calls have ended.
+    pub removed: Vec<ServerName>,
+    /// Changes that need a person's approval.
+    pub pending: Vec<PendingChange>,
+}

@@ -1,0 +1,59 @@
+//! The state that a server begins in: what keeps it from starting is found before anything is spawned.
+
+use std::time::SystemTime;
+
+use crate::config::{Config, Endpoint, ServerConfig, Start};
+use crate::name::ServerName;
+use crate::server::ServerResources;
+use crate::state::{ConnectStep, State};
+use crate::trust::{self, TrustState};
+
+/// What keeps a server from starting, checked before anything is spawned; else whether it starts
+/// now or when used.
+pub(crate) fn initial_state(
+    server: &ServerConfig,
+    config: &Config,
+    only: Option<&[ServerName]>,
+    resources: &ServerResources,
+) -> State {
+    let name = server.name.as_str();
+    if !server.enabled {
+        return State::Disabled;
+    }
+    if let Some(rule) = config.security.blocks(&server.name) {
+        return State::Blocked {
+            rule: rule.to_owned(),
+        };
+    }
+    if let Endpoint::Invalid(fault) = &server.endpoint {
+        return State::Failed {
+            error: fault.to_string(),
+        };
+    }
+    match trust::trust_state(server, &resources.environment, &*resources.store) {
+        TrustState::Trusted => {}
+        TrustState::New => {
+            return State::Untrusted {
+                reason: "nobody has accepted this project's entry".to_owned(),
+            };
+        }
+        TrustState::Changed { .. } => {
+            return State::Untrusted {
+                reason: "the entry changed since it was accepted".to_owned(),
+            };
+        }
+    }
+    match (server.start, only) {
+        (Start::Eager, None) => State::Connecting {
+            since: SystemTime::now(),
+            step: ConnectStep::Starting,
+        },
+        (_, Some(wanted)) if wanted.iter().any(|wanted| wanted.as_str() == name) => {
+            State::Connecting {
+                since: SystemTime::now(),
+                step: ConnectStep::Starting,
+            }
+        }
+        _ => State::Idle,
+    }
+}

@@ -1,0 +1,22 @@
+//! A reference to the host for what exists before it, and must not keep it alive.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use super::HostState;
+
+/// A host that is being started. Empty until it is, and again after it is gone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HostReference(Arc<OnceLock<Weak<HostState>>>);
+
+impl HostReference {
+    /// The host is there. Called once for each host.
+    pub(crate) fn set(&self, host: &Arc<HostState>) {
+        let _ = self.0.set(Arc::downgrade(host));
+    }
+
+    /// The host, or why there is none.
+    pub(crate) fn get(&self) -> Result<Arc<HostState>, String> {
+        let host = self.0.get().and_then(Weak::upgrade);
+        host.ok_or_else(|| "the host has stopped".to_owned())
+    }
+}
