@@ -2,28 +2,16 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
+use libraries::{is_test, library_crates};
 use sources::{root, rust_files};
 
+mod libraries;
 mod sources;
-
-/// Programs, and crates that are used by tests only.
-const NO_LIBRARIES: [&str; 5] = [
-    "switchboard-cli",
-    "switchboard-demo",
-    "switchboard-host-testkit",
-    "switchboard-rmcp-fixture",
-    "switchboard-testkit",
-];
 
 #[test]
 fn no_two_types_of_the_library_crates_have_the_same_name() {
-    let crates = std::fs::read_dir(root().join("crates")).unwrap();
-    let libraries = crates
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| !NO_LIBRARIES.contains(&&*path.file_name().unwrap().to_string_lossy()))
-        .map(|path| path.join("src"));
+    let libraries = library_crates().map(|path| path.join("src"));
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, text) in rust_files(libraries) {
         if is_test(&path) {
@@ -75,9 +63,4 @@ fn declared_type(line: &str) -> Option<&str> {
     declaration
         .split(|character: char| !character.is_alphanumeric() && character != '_')
         .next()
-}
-
-fn is_test(path: &Path) -> bool {
-    path.iter()
-        .any(|part| part == "tests" || part == "tests.rs")
 }
