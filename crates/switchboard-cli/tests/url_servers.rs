@@ -7,11 +7,20 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
+use serde_json::{Value, json};
 use support::Home;
+
+/// Status, content type and body of a response.
+type Response = (u16, &'static str, String);
 
 /// A server over raw TCP that answers each request with what `answer` makes of its method; ends
 /// with the test.
-fn serve(answer: impl Fn(&str) -> (u16, &'static str, String) + Send + Sync + 'static) -> u16 {
+fn serve(answer: impl Fn(&str) -> Response + Send + Sync + 'static) -> u16 {
+    serve_messages(move |message| answer(message["method"].as_str().unwrap_or_default()))
+}
+
+/// The same, with the whole message.
+fn serve_messages(answer: impl Fn(&Value) -> Response + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let answer = std::sync::Arc::new(answer);
@@ -25,7 +34,7 @@ fn serve(answer: impl Fn(&str) -> (u16, &'static str, String) + Send + Sync + 's
 }
 
 /// One request a connection. What is no HTTP is answered all the same.
-fn exchange(stream: TcpStream, answer: &dyn Fn(&str) -> (u16, &'static str, String)) -> Option<()> {
+fn exchange(stream: TcpStream, answer: &dyn Fn(&Value) -> Response) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let mut length = 0;
     let mut body = Vec::new();
@@ -49,8 +58,8 @@ fn exchange(stream: TcpStream, answer: &dyn Fn(&str) -> (u16, &'static str, Stri
         body.resize(length, 0);
         stream.read_exact(&mut body).ok()?;
     }
-    let message: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-    let (status, kind, text) = answer(message["method"].as_str().unwrap_or_default());
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let (status, kind, text) = answer(&message);
     let text = text.replace("\"ID\"", &message["id"].to_string());
     let head = format!(
         "HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -310,7 +319,7 @@ fn a_url_server_that_is_up_is_shown_with_what_it_is_reached_over() {
             &"http".into(),
             &"modern".into(),
             &url.clone().into(),
-            &serde_json::Value::Null
+            &Value::Null
         ]
     );
 
@@ -453,4 +462,63 @@ fn p1_f26_a_call_ends_at_its_limit_while_its_server_floods() {
         assert_eq!(status.code(), Some(3), "{stderr}");
         assert!(stderr.contains("no answer within 2s"), "{stderr}");
     }
+}
+
+/// A server of both eras with a tool that asks with a request and one that asks in its result.
+fn dual_era_server() -> u16 {
+    serve_messages(|message| {
+        let is_modern =
+            !message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null();
+        let answer = match (
+            message["method"].as_str(),
+            message["params"]["name"].as_str(),
+        ) {
+            (Some("server/discover"), _) => {
+                r#""result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
+            }
+            (Some("initialize"), _) => {
+                r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"both","version":"1"}}"#
+            }
+            (Some("tools/list"), _) => {
+                r#""result":{"resultType":"complete","tools":[{"name":"newer","inputSchema":{"type":"object"}},{"name":"older","inputSchema":{"type":"object"}}]}"#
+            }
+            (Some("tools/call"), Some("older")) if is_modern => {
+                r#""error":{"code":-32603,"message":"Cannot send 'elicitation/create'"}"#
+            }
+            (Some("tools/call"), Some("newer")) if !is_modern => {
+                r#""error":{"code":-32600,"message":"InputRequiredResult requires negotiated protocol version 2026-07-28"}"#
+            }
+            (Some("tools/call"), _) => r#""result":{"resultType":"complete","content":[]}"#,
+            _ => return (202, "text/plain", String::new()),
+        };
+        (
+            200,
+            "application/json",
+            format!(r#"{{"jsonrpc":"2.0","id":"ID",{answer}}}"#),
+        )
+    })
+}
+
+/// Tools that need the other era than the shared connection's are shown with the connection that
+/// they are called over.
+#[test]
+fn a_second_connection_is_shown_with_its_tools() {
+    let home = home(&format!("http://127.0.0.1:{}/mcp", dual_era_server()));
+    let server = || home.run(&["status", "--json"]).json()["servers"][0].clone();
+    assert_eq!(server()["secondConnection"], Value::Null);
+    home.run(&["call", "far/older", "--yes"]);
+    home.run(&["call", "far/newer", "--yes"]);
+    let shown = server();
+    assert_eq!(shown["era"], "modern", "{shown}");
+    assert_eq!(
+        shown["secondConnection"],
+        json!({"era": "legacy", "state": "idle", "protocolVersion": null, "tools": ["older"]}),
+        "{shown}"
+    );
+    let ran = home.run(&["status"]);
+    assert!(
+        ran.stdout
+            .contains("\n  Second connection: legacy era, opened when needed, for older\n"),
+        "{ran:?}"
+    );
 }

@@ -42,6 +42,7 @@ pub(crate) use endpoint::SharedStack;
 pub use endpoint::private_working_folder;
 pub use launch_store::remembered_offerings;
 pub use not_ready::{NotReady, NotReadyReason};
+pub use other_era::SecondConnection;
 pub use snapshot::{Snapshot, Wire};
 pub use stderr::ServerStderr;
 

@@ -6,11 +6,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::ServerHandle;
 use super::caller_sessions::CallerSessions;
 use super::connection_factory::ConnectionFactory;
+use super::{ServerHandle, State};
 use crate::config::{Endpoint, Protocol};
 use crate::future::BoxFuture;
+use crate::name::ToolName;
 use crate::session::Era;
 use crate::sync::lock;
 
@@ -24,6 +25,37 @@ pub(crate) enum CallRoute {
     /// The shared one, although the tool needs the other: that one failed, or does not have the
     /// same tool.
     OtherEraUnavailable,
+}
+
+/// The second connection of a server, for display.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SecondConnection {
+    /// The other era than the shared connection's.
+    pub era: Era,
+    /// `Idle` until one of its tools is called.
+    pub state: State,
+    /// The tools that are called over it.
+    pub tools: Vec<ToolName>,
+}
+
+impl ServerHandle {
+    /// The second connection, if tools of a connected server were found to need one.
+    pub fn second_connection(&self) -> Option<SecondConnection> {
+        let other_era = self.other_era.as_ref()?;
+        let snapshot = self.snapshot();
+        let State::Ready { era, .. } = &snapshot.state else {
+            return None;
+        };
+        let era = era.other();
+        let tools: Vec<_> = snapshot.other_era_tools.iter().cloned().collect();
+        let open = other_era.open_connection(era);
+        (!tools.is_empty() || open.is_some()).then(|| SecondConnection {
+            era,
+            state: open.map_or(State::Idle, |handle| handle.snapshot().state.clone()),
+            tools,
+        })
+    }
 }
 
 /// The second connection of a server. Opened when a tool first needs it; ends with the server.
@@ -84,6 +116,13 @@ impl OtherEra {
                 Some(handle)
             }
         }
+    }
+
+    /// The connection of this era, if it was opened.
+    fn open_connection(&self, era: Era) -> Option<ServerHandle> {
+        let state = lock(&self.state);
+        let open = state.connection.as_ref().filter(|(known, _)| *known == era);
+        open.map(|(_, handle)| handle.clone())
     }
 
     /// Ends it; a later request opens a new one.

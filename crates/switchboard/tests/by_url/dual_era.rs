@@ -9,6 +9,7 @@ use switchboard::caller::{
     Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
 };
 use switchboard::config::{Config, Mode, ServerConfig, Sharing};
+use switchboard::name::ToolName;
 use switchboard::session::Era;
 use switchboard::store::{MemoryStore, Store};
 use switchboard::wire::RawJson;
@@ -147,7 +148,14 @@ async fn each_tool_is_called_over_the_connection_that_carries_its_questions() {
 
     // The next run knows it from the first call on.
     let host = host_of(entry(&peer.url()), &store).await;
+    let second = |host: &Host| {
+        let second = host.servers()[0].second_connection().unwrap();
+        (second.era, second.state.as_str(), second.tools)
+    };
+    let older = vec![ToolName::new("older")];
+    assert_eq!(second(&host), (Era::Legacy, "idle", older.clone()));
     answered(&host, "older").await;
+    assert_eq!(second(&host), (Era::Legacy, "ready", older));
     answered(&host, "newer").await;
     assert_eq!(found(&host).0, Era::Modern);
     host.stop().await;
