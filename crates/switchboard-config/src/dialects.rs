@@ -1,5 +1,5 @@
-//! The dialects of configuration files. Each has a reader in a file of its own, and a profile in
-//! `profile.rs`.
+//! The dialects of configuration files. Each has a file of its own with its fields, its profile, the
+//! spelling of new entries and its reader.
 //!
 //! A dialect is the format of a program's configuration file, together with the behaviour that the
 //! program's documentation states. Servers of several dialects run side by side, each by the
@@ -9,7 +9,6 @@ use super::diagnostic::Diagnostics;
 use super::raw::{FieldTable, RawConfig, RawServer};
 use super::tree::Node;
 use crate::name::as_word;
-use profile::{A3S, AGENT_APPS, AGENT_CODE, CORE_AGENT, GEMINI, MCP_JSON, NATIVE};
 
 pub use profile::{ApprovalChoices, DialectProfile, RuleSyntax, StateNames, StopMethod};
 
@@ -60,13 +59,13 @@ impl Dialect {
     /// How its servers behave.
     pub const fn profile(self) -> &'static DialectProfile {
         match self {
-            Self::Native => &NATIVE,
-            Self::CoreAgent => &CORE_AGENT,
-            Self::A3s => &A3S,
-            Self::Gemini => &GEMINI,
-            Self::AgentApps => &AGENT_APPS,
-            Self::AgentCode => &AGENT_CODE,
-            Self::McpJson => &MCP_JSON,
+            Self::Native => &native::PROFILE,
+            Self::CoreAgent => &core_agent::PROFILE,
+            Self::A3s => &a3s::PROFILE,
+            Self::Gemini => &gemini::PROFILE,
+            Self::AgentApps => &agent_apps::PROFILE,
+            Self::AgentCode => &agent_code::PROFILE,
+            Self::McpJson => &mcp_json::PROFILE,
         }
     }
 

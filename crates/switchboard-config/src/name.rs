@@ -11,6 +11,7 @@ use crate::untrusted::{Untrusted, escaped_line, is_hidden};
 
 pub use exposure::{AssignedNames, NameRequest, NamingError, ReservedNames, expose};
 pub use glob::Glob;
+pub(crate) use style::STYLE_CHOICES;
 pub use style::{Style, Unnameable};
 pub use style::{as_word, kebab};
 

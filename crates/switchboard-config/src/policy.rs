@@ -52,14 +52,7 @@ pub(super) fn policy(
         Some("deny") => Some(Mode::Deny),
         _ => None,
     };
-    let style = match naming.choice("style") {
-        Some("mcp") => Some(Style::Mcp),
-        Some("server_tool") => Some(Style::ServerTool),
-        Some("server-tool") => Some(Style::ServerDashTool),
-        Some("first-wins") => Some(Style::FirstWins),
-        Some("identity") => Some(Style::Identity),
-        _ => None,
-    };
+    let style = naming.choice("style").and_then(Style::parse);
     let mut policy = Policy {
         allow: rules(permissions, "allow", file, dialect, diagnostics),
         ask: rules(permissions, "ask", file, dialect, diagnostics),

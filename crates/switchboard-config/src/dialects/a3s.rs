@@ -1,13 +1,19 @@
 //! A3S Code: HCL with an `mcp_servers` block for each server. Other settings are ignored.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use super::DialectReader;
+use super::profile::{DialectProfile, FOREIGN, RuleSyntax};
+use super::{DialectReader, native};
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::fields::{FieldSpec, FieldTransport, OURS_WITH_ONE_DEADLINE, ValueKind, field};
+use crate::edit::entry_spelling::{EntrySpelling, ReferenceForm, SSE};
+use crate::fields::{FieldSpec, OURS_WITH_ONE_DEADLINE, PROCESS, ValueKind, foreign_field};
+use crate::format::Format;
+use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::{ReferenceSyntax, unescape};
 use crate::tree::{Node, TableEntry, Tree};
+use crate::{HttpWire, TimeField};
 
 pub(super) struct A3s;
 
@@ -22,46 +28,50 @@ const TRANSPORT: ValueKind = ValueKind::Choice(&[
 ]);
 
 const FIELDS: &[FieldSpec] = &[
-    field("name", ValueKind::Text, FieldTransport::Both, None, ""),
-    field(
-        "transport",
-        TRANSPORT,
-        FieldTransport::Both,
-        Some("\"stdio\""),
-        "",
-    ),
-    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
-    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
-    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
-    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
-    field(
-        "headers",
-        ValueKind::Secrets,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field(
-        "enabled",
-        ValueKind::Flag,
-        FieldTransport::Both,
-        Some("true"),
-        "",
-    ),
-    field(
-        "timeout_ms",
-        ValueKind::Milliseconds,
-        FieldTransport::Both,
-        Some("60000"),
-        "",
-    ),
+    foreign_field("name", ValueKind::Text),
+    foreign_field("transport", TRANSPORT),
+    foreign_field("timeout_ms", ValueKind::Milliseconds),
+];
+
+/// Fields that it shares with the native file.
+const NATIVE_FIELDS: &[&[&str]] = &[
+    PROCESS,
+    &["url", "headers", "enabled"],
+    OURS_WITH_ONE_DEADLINE,
 ];
 
 const RULES: &[FieldSpec] = &[
-    field("allow", ValueKind::Texts, FieldTransport::Both, None, ""),
-    field("ask", ValueKind::Texts, FieldTransport::Both, None, ""),
-    field("deny", ValueKind::Texts, FieldTransport::Both, None, ""),
+    foreign_field("allow", ValueKind::Texts),
+    foreign_field("ask", ValueKind::Texts),
+    foreign_field("deny", ValueKind::Texts),
 ];
+
+/// How its servers behave.
+pub(super) const PROFILE: DialectProfile = DialectProfile {
+    name: "a3s",
+    format: Format::Hcl,
+    naming: Some(Style::Mcp),
+    // The reader turns `env("NAME")` into a native reference and escapes every other `$`.
+    syntax: ReferenceSyntax::Native,
+    call_timeout: Some(Duration::from_secs(60)),
+    call_timeout_field: Some(TimeField::TimeoutMs),
+    wire: HttpWire::Sse,
+    refuses_builtin_names: true,
+    entry_spelling: SPELLING,
+    rule_syntax: RuleSyntax::Prefix,
+    ..FOREIGN
+};
+
+/// How a new entry is written.
+const SPELLING: EntrySpelling = EntrySpelling {
+    container: &["mcp_servers"],
+    stdio: Some(("transport", "stdio")),
+    auto: SSE,
+    http: None,
+    cwd: None,
+    reference: ReferenceForm::Call,
+    ..native::SPELLING
+};
 
 impl DialectReader for A3s {
     fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
@@ -96,7 +106,7 @@ impl DialectReader for A3s {
         let mut fields = raw::read_entry(
             &server.node,
             FIELDS,
-            OURS_WITH_ONE_DEADLINE,
+            NATIVE_FIELDS,
             ReferenceSyntax::Native,
             &server.path,
             diagnostics,

@@ -5,25 +5,54 @@
 //! expanded at launch. One pass handles both, so replaced text is not expanded again; every other
 //! `$` is escaped.
 
-use super::DialectReader;
+use super::profile::{DialectProfile, FOREIGN};
+use super::{DialectReader, native};
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::fields::{FieldSpec, FieldTransport, OURS, ValueKind, field};
+use crate::edit::entry_spelling::{EntrySpelling, ReferenceForm, URL};
+use crate::fields::{OURS, PROCESS};
+use crate::format::Format;
+use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer, UNSET};
 use crate::reference::{ReferenceSyntax, escape, is_name};
 use crate::tree::{Node, TableEntry, Tree};
+use crate::{HttpWire, Start};
 
 pub(super) struct AgentApps;
 
 const SECTION: &str = "metadata.mcp";
 
-const FIELDS: &[FieldSpec] = &[
-    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
-    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
-    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
-    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
-];
+/// Fields that it shares with the native file.
+const NATIVE_FIELDS: &[&[&str]] = &[PROCESS, &["url"], OURS];
 
 const UNRESOLVED: &str = "a reference to something that the document's own metadata does not have";
+
+/// How its servers behave.
+pub(super) const PROFILE: DialectProfile = DialectProfile {
+    name: "agent-apps",
+    format: Format::Yaml,
+    naming: Some(Style::ServerDashTool),
+    // The reader turns `\${NAME}` into a native reference and escapes every other `$`.
+    syntax: ReferenceSyntax::Native,
+    start: Start::Lazy,
+    wire: HttpWire::Streamable,
+    serializes_callers: true,
+    // The documentation has no approval of calls.
+    ungated_by_default: true,
+    entry_spelling: SPELLING,
+    ..FOREIGN
+};
+
+/// How a new entry is written.
+const SPELLING: EntrySpelling = EntrySpelling {
+    container: &["metadata", "mcp"],
+    http: URL,
+    sse: None,
+    headers: None,
+    cwd: None,
+    enabled: None,
+    reference: ReferenceForm::Between("\\${", "}"),
+    ..native::SPELLING
+};
 
 impl DialectReader for AgentApps {
     fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
@@ -66,8 +95,8 @@ impl DialectReader for AgentApps {
         let (node, unset) = without_unset(&server.node);
         let mut fields = raw::read_entry(
             &node,
-            FIELDS,
-            OURS,
+            &[],
+            NATIVE_FIELDS,
             ReferenceSyntax::Native,
             &server.path,
             diagnostics,

@@ -1,8 +1,12 @@
 //! agent-code: TOML with `[mcp_servers.NAME]`. Every text is literal; other settings are ignored.
 
-use super::DialectReader;
+use super::profile::{DialectProfile, FOREIGN, RuleSyntax};
+use super::{DialectReader, native};
+use crate::HttpWire;
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::fields::{FieldSpec, FieldTransport, OURS, ValueKind, field};
+use crate::edit::entry_spelling::{EntrySpelling, ReferenceForm, URL};
+use crate::fields::{FieldSpec, OURS, PROCESS, ValueKind, foreign_field};
+use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, TableEntry, Tree};
@@ -11,36 +15,45 @@ pub(super) struct AgentCode;
 
 const SECTION: &str = "mcp_servers";
 
-const FIELDS: &[FieldSpec] = &[
-    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
-    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
-    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
-    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
-];
+/// Fields that it shares with the native file.
+const NATIVE_FIELDS: &[&[&str]] = &[PROCESS, &["url"], OURS];
 
 /// Each with its native name.
 const SECURITY: [(FieldSpec, &str); 2] = [
     (
-        field(
-            "mcp_server_allowlist",
-            ValueKind::Texts,
-            FieldTransport::Both,
-            None,
-            "",
-        ),
+        foreign_field("mcp_server_allowlist", ValueKind::Texts),
         "allow_servers",
     ),
     (
-        field(
-            "mcp_server_denylist",
-            ValueKind::Texts,
-            FieldTransport::Both,
-            None,
-            "",
-        ),
+        foreign_field("mcp_server_denylist", ValueKind::Texts),
         "deny_servers",
     ),
 ];
+
+/// How its servers behave.
+pub(super) const PROFILE: DialectProfile = DialectProfile {
+    name: "agent-code",
+    naming: Some(Style::Mcp),
+    syntax: ReferenceSyntax::Literal,
+    wire: HttpWire::Sse,
+    entry_spelling: SPELLING,
+    sse_path_fallback: true,
+    rule_syntax: RuleSyntax::Exposed,
+    offers_resource_tools: true,
+    ..FOREIGN
+};
+
+/// How a new entry is written.
+const SPELLING: EntrySpelling = EntrySpelling {
+    container: &["mcp_servers"],
+    http: None,
+    sse: URL,
+    headers: None,
+    cwd: None,
+    enabled: None,
+    reference: ReferenceForm::None,
+    ..native::SPELLING
+};
 
 impl DialectReader for AgentCode {
     fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
@@ -60,8 +73,8 @@ impl DialectReader for AgentCode {
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
         let mut fields = raw::read_entry(
             &server.node,
-            FIELDS,
-            OURS,
+            &[],
+            NATIVE_FIELDS,
             ReferenceSyntax::Literal,
             &server.path,
             diagnostics,

@@ -1,10 +1,17 @@
 //! core-agent: `.agents/mcp.json` with `servers`, and permissions in the same file or in
 //! `config.json` beside it.
 
+use super::profile::{DialectProfile, FOREIGN, RuleSyntax, StateNames, StopMethod};
 use super::recognise::warn_of_foreign_container;
-use super::{Dialect, DialectReader};
+use super::{Dialect, DialectReader, native};
+use crate::HttpWire;
 use crate::diagnostic::Diagnostics;
-use crate::fields::{FieldSpec, FieldTransport, OURS, PERMISSIONS, ValueKind, field};
+use crate::edit::entry_spelling::{EntrySpelling, ReferenceForm};
+use crate::fields::{
+    FieldSpec, FieldTransport, OURS, PERMISSIONS, PROCESS, ValueKind, foreign_field, native_fields,
+};
+use crate::format::Format;
+use crate::name::Style;
 use crate::raw::{self, FieldTable, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
@@ -18,23 +25,45 @@ const TRANSPORT: ValueKind = ValueKind::Choice(&[
     ("http", "Streamable HTTP"),
 ]);
 
-const FIELDS: &[FieldSpec] = &[
-    field("transport", TRANSPORT, FieldTransport::Both, None, ""),
-    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
-    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
-    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
-    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
-    field(
-        "headers",
-        ValueKind::Secrets,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-];
+const FIELDS: &[FieldSpec] = &[foreign_field("transport", TRANSPORT)];
+
+/// Fields that it shares with the native file.
+const NATIVE_FIELDS: &[&[&str]] = &[PROCESS, &["url", "headers"], OURS];
 
 /// The sections of the file.
 const SECTIONS: [&str; 3] = ["version", SECTION, PERMISSIONS.name];
+
+/// How its servers behave.
+pub(super) const PROFILE: DialectProfile = DialectProfile {
+    name: "core-agent",
+    format: Format::Json,
+    own_folder: Some(".agents"),
+    permissions_file: Some("config.json"),
+    naming: Some(Style::ServerTool),
+    syntax: ReferenceSyntax::Placeholder,
+    strict: true,
+    wire: HttpWire::Streamable,
+    stop: StopMethod::Terminate,
+    watched: false,
+    ungated_by_default: true,
+    yolo_skips_denies: true,
+    state_names: StateNames::OkError,
+    entry_spelling: SPELLING,
+    rule_syntax: RuleSyntax::Colon,
+    ..FOREIGN
+};
+
+/// How a new entry is written.
+const SPELLING: EntrySpelling = EntrySpelling {
+    stdio: Some(("transport", "stdio")),
+    auto: Some(("url", Some(("transport", "http")))),
+    sse: None,
+    cwd: None,
+    enabled: None,
+    reference: ReferenceForm::Between("${env:", "}"),
+    version: Some(("version", 1)),
+    ..native::SPELLING
+};
 
 impl DialectReader for CoreAgent {
     fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
@@ -83,7 +112,7 @@ impl DialectReader for CoreAgent {
         let fields = raw::read_entry(
             &server.node,
             FIELDS,
-            OURS,
+            NATIVE_FIELDS,
             ReferenceSyntax::Placeholder,
             &server.path,
             diagnostics,
@@ -108,8 +137,7 @@ fn mixes(fields: &FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<
     } else {
         (FieldTransport::Http, "stdio")
     };
-    let own = FIELDS
-        .iter()
+    let own = native_fields(NATIVE_FIELDS)
         .find(|field| field.applies_to == ours && fields.offset_of(field.name).is_some());
     let own = own.and_then(|own| {
         Some((
@@ -122,8 +150,7 @@ fn mixes(fields: &FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<
         .unwrap_or_default();
     let line = diagnostics.lines.line(at);
     let mut mixed = false;
-    for field in FIELDS
-        .iter()
+    for field in native_fields(NATIVE_FIELDS)
         .filter(|field| field.applies_to != FieldTransport::Both && field.applies_to != ours)
     {
         if let Some(at) = fields.offset_of(field.name) {

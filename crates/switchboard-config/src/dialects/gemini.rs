@@ -1,76 +1,43 @@
 //! Gemini CLI: `settings.json` with `mcpServers`. Other settings are ignored.
 
-use super::DialectReader;
+use std::time::Duration;
+
+use super::profile::{ApprovalChoices, DialectProfile, FOREIGN, RuleSyntax, StateNames};
+use super::{DialectReader, native};
 use crate::diagnostic::Diagnostics;
-use crate::fields::{FieldSpec, FieldTransport, OURS_WITH_ONE_DEADLINE, ValueKind, field};
+use crate::edit::entry_spelling::{EntrySpelling, URL};
+use crate::fields::{FieldSpec, OURS_WITH_ONE_DEADLINE, PROCESS, ValueKind, foreign_field};
+use crate::format::Format;
+use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
+use crate::{HttpWire, TimeField};
 
 pub(super) struct Gemini;
 
 const SECTION: &str = "mcpServers";
 
 const FIELDS: &[FieldSpec] = &[
-    field("httpUrl", ValueKind::Text, FieldTransport::Http, None, ""),
-    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
-    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
-    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
-    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
-    field("cwd", ValueKind::Text, FieldTransport::Stdio, None, ""),
-    field(
-        "headers",
-        ValueKind::Secrets,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field(
-        "timeout",
-        ValueKind::Milliseconds,
-        FieldTransport::Both,
-        Some("600000"),
-        "",
-    ),
-    field(
-        "trust",
-        ValueKind::Flag,
-        FieldTransport::Both,
-        Some("false"),
-        "",
-    ),
-    field(
-        "description",
-        ValueKind::Text,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "includeTools",
-        ValueKind::Texts,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "excludeTools",
-        ValueKind::Texts,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
+    foreign_field("httpUrl", ValueKind::Text),
+    foreign_field("timeout", ValueKind::Milliseconds),
+    foreign_field("includeTools", ValueKind::Texts),
+    foreign_field("excludeTools", ValueKind::Texts),
+    foreign_field(
         "type",
         ValueKind::Choice(&[
             ("stdio", ""),
             ("sse", "HTTP+SSE"),
             ("http", "Streamable HTTP"),
         ]),
-        FieldTransport::Both,
-        None,
-        "",
     ),
+];
+
+/// Fields that it shares with the native file.
+const NATIVE_FIELDS: &[&[&str]] = &[
+    PROCESS,
+    &["cwd", "url", "headers", "trust", "description"],
+    OURS_WITH_ONE_DEADLINE,
 ];
 
 const RENAMED: [(&str, &str); 3] = [
@@ -82,22 +49,10 @@ const RENAMED: [(&str, &str); 3] = [
 const OAUTH: &str = "oauth";
 
 const OAUTH_FIELDS: &[FieldSpec] = &[
-    field(
-        "enabled",
-        ValueKind::Flag,
-        FieldTransport::Http,
-        Some("true"),
-        "",
-    ),
-    field("clientId", ValueKind::Text, FieldTransport::Http, None, ""),
-    field(
-        "clientSecret",
-        ValueKind::Secret,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field("scopes", ValueKind::Texts, FieldTransport::Http, None, ""),
+    foreign_field("enabled", ValueKind::Flag),
+    foreign_field("clientId", ValueKind::Text),
+    foreign_field("clientSecret", ValueKind::Secret),
+    foreign_field("scopes", ValueKind::Texts),
 ];
 
 /// The path of each in an entry, its key, and its native name.
@@ -106,6 +61,39 @@ const OAUTH_RENAMED: [(&str, &str, &str); 3] = [
     ("clientSecret", "oauth.clientSecret", "oauth_client_secret"),
     ("scopes", "oauth.scopes", "oauth_scopes"),
 ];
+
+/// How its servers behave.
+pub(super) const PROFILE: DialectProfile = DialectProfile {
+    name: "gemini",
+    format: Format::Json,
+    own_folder: Some(".gemini"),
+    user_paths_start_at_current_folder: true,
+    naming: Some(Style::FirstWins),
+    syntax: ReferenceSyntax::Shell,
+    // The documented timeout applies to connecting as well.
+    connect_timeout: Duration::from_secs(600),
+    call_timeout: Some(Duration::from_secs(600)),
+    call_timeout_field: Some(TimeField::Timeout),
+    wire: HttpWire::Sse,
+    gemini_schemas: true,
+    closes_without_tools: true,
+    state_names: StateNames::Three,
+    drops_info_lines: true,
+    entry_spelling: SPELLING,
+    rule_syntax: RuleSyntax::Keys,
+    approval_choices: ApprovalChoices::InMemory,
+    ..FOREIGN
+};
+
+/// How a new entry is written.
+const SPELLING: EntrySpelling = EntrySpelling {
+    container: &["mcpServers"],
+    auto: Some(("httpUrl", None)),
+    http: Some(("httpUrl", None)),
+    sse: URL,
+    enabled: None,
+    ..native::SPELLING
+};
 
 impl DialectReader for Gemini {
     fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
@@ -122,7 +110,7 @@ impl DialectReader for Gemini {
         let mut fields = raw::read_entry(
             &node,
             FIELDS,
-            OURS_WITH_ONE_DEADLINE,
+            NATIVE_FIELDS,
             ReferenceSyntax::Shell,
             &server.path,
             diagnostics,

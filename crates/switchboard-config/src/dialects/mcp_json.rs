@@ -4,9 +4,12 @@
 
 use std::time::Duration;
 
-use super::DialectReader;
+use super::profile::DialectProfile;
+use super::{DialectReader, native};
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::fields::{FieldSpec, FieldTransport, OURS, ValueKind, field};
+use crate::edit::entry_spelling::EntrySpelling;
+use crate::fields::{FieldSpec, OURS, PROCESS, ValueKind, foreign_field};
+use crate::format::Format;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
@@ -27,193 +30,48 @@ const PROJECTS: &str = "projects";
 const ZED: &str = "context_servers";
 
 const FIELDS: &[FieldSpec] = &[
-    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
-    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
-    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
-    field(
-        "environment",
-        ValueKind::Secrets,
-        FieldTransport::Stdio,
-        None,
-        "",
-    ),
-    field("cwd", ValueKind::Text, FieldTransport::Stdio, None, ""),
-    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
-    field("httpUrl", ValueKind::Text, FieldTransport::Http, None, ""),
-    field("serverUrl", ValueKind::Text, FieldTransport::Http, None, ""),
-    field("baseUrl", ValueKind::Text, FieldTransport::Http, None, ""),
-    field(
+    foreign_field("environment", ValueKind::Secrets),
+    foreign_field("httpUrl", ValueKind::Text),
+    foreign_field("serverUrl", ValueKind::Text),
+    foreign_field("baseUrl", ValueKind::Text),
+    foreign_field("http_headers", ValueKind::Secrets),
+    foreign_field("type", ValueKind::Text),
+    foreign_field("transport", ValueKind::Text),
+    foreign_field("disabled", ValueKind::Flag),
+    foreign_field("timeout", ValueKind::Milliseconds),
+    foreign_field("request_timeout_ms", ValueKind::Milliseconds),
+    foreign_field("startup_timeout_ms", ValueKind::Milliseconds),
+    foreign_field("startup_timeout_sec", ValueKind::Milliseconds),
+    foreign_field("tool_timeout_sec", ValueKind::Milliseconds),
+    foreign_field("tools", ValueKind::Texts),
+    foreign_field("includeTools", ValueKind::Texts),
+    foreign_field("allowedTools", ValueKind::Texts),
+    foreign_field("enabled_tools", ValueKind::Texts),
+    foreign_field("excludeTools", ValueKind::Texts),
+    foreign_field("excludedTools", ValueKind::Texts),
+    foreign_field("disabled_tools", ValueKind::Texts),
+    foreign_field("bearerToken", ValueKind::Secret),
+    foreign_field("scopes", ValueKind::Texts),
+    foreign_field("oauth.clientId", ValueKind::Text),
+    foreign_field("oauth.client_id", ValueKind::Text),
+    foreign_field("oauth.clientSecret", ValueKind::Secret),
+    foreign_field("oauth.callbackPort", ValueKind::Port),
+    foreign_field("oauth.callback_port", ValueKind::Port),
+    foreign_field("oauth.scopes", ValueKind::Texts),
+];
+
+/// Fields that it shares with the native file.
+const NATIVE_FIELDS: &[&[&str]] = &[
+    PROCESS,
+    &[
+        "cwd",
+        "url",
         "headers",
-        ValueKind::Secrets,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field(
-        "http_headers",
-        ValueKind::Secrets,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field("type", ValueKind::Text, FieldTransport::Both, None, ""),
-    field("transport", ValueKind::Text, FieldTransport::Both, None, ""),
-    field(
-        "disabled",
-        ValueKind::Flag,
-        FieldTransport::Both,
-        Some("false"),
-        "",
-    ),
-    field(
         "enabled",
-        ValueKind::Flag,
-        FieldTransport::Both,
-        Some("true"),
-        "",
-    ),
-    field(
-        "timeout",
-        ValueKind::Milliseconds,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "request_timeout_ms",
-        ValueKind::Milliseconds,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "startup_timeout_ms",
-        ValueKind::Milliseconds,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "startup_timeout_sec",
-        ValueKind::Milliseconds,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "tool_timeout_sec",
-        ValueKind::Milliseconds,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
         "description",
-        ValueKind::Text,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field("tools", ValueKind::Texts, FieldTransport::Both, None, ""),
-    field(
-        "includeTools",
-        ValueKind::Texts,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "allowedTools",
-        ValueKind::Texts,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "enabled_tools",
-        ValueKind::Texts,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "excludeTools",
-        ValueKind::Texts,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "excludedTools",
-        ValueKind::Texts,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
-        "disabled_tools",
-        ValueKind::Texts,
-        FieldTransport::Both,
-        None,
-        "",
-    ),
-    field(
         "bearer_token",
-        ValueKind::Secret,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field(
-        "bearerToken",
-        ValueKind::Secret,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field("scopes", ValueKind::Texts, FieldTransport::Http, None, ""),
-    field(
-        "oauth.clientId",
-        ValueKind::Text,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field(
-        "oauth.client_id",
-        ValueKind::Text,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field(
-        "oauth.clientSecret",
-        ValueKind::Secret,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field(
-        "oauth.callbackPort",
-        ValueKind::Port,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field(
-        "oauth.callback_port",
-        ValueKind::Port,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
-    field(
-        "oauth.scopes",
-        ValueKind::Texts,
-        FieldTransport::Http,
-        None,
-        "",
-    ),
+    ],
+    OURS,
 ];
 
 /// Fields with their native names. Of several for one native field the first counts.
@@ -257,6 +115,27 @@ const WIRES: &[(&str, &str)] = &[
     ("remote", ""),
 ];
 
+/// How its servers behave.
+pub(super) const PROFILE: DialectProfile = DialectProfile {
+    name: "mcp-json",
+    format: Format::Json,
+    syntax: ReferenceSyntax::Braced,
+    strict: false,
+    strict_names: false,
+    refuses_builtin_names: false,
+    entry_spelling: SPELLING,
+    ..native::PROFILE
+};
+
+/// How a new entry is written.
+const SPELLING: EntrySpelling = EntrySpelling {
+    container: &["mcpServers"],
+    http: Some(("url", Some(("type", "http")))),
+    sse: Some(("url", Some(("type", "sse")))),
+    enabled: Some(("disabled", false)),
+    ..native::SPELLING
+};
+
 impl DialectReader for McpJson {
     fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
         let mut written = RawConfig::default();
@@ -295,7 +174,7 @@ impl DialectReader for McpJson {
         let mut fields = raw::read_entry(
             &node,
             FIELDS,
-            OURS,
+            NATIVE_FIELDS,
             ReferenceSyntax::Braced,
             &server.path,
             diagnostics,

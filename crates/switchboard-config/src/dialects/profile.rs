@@ -1,8 +1,9 @@
-//! How servers behave depending on the dialect of their file: one profile for each dialect.
+//! What may differ between dialects. The profile of each stands in its own file.
 
 use std::time::Duration;
 
-use crate::edit::entry_spelling::{self, EntrySpelling, UrlField};
+use super::native;
+use crate::edit::entry_spelling::{EntrySpelling, UrlField};
 use crate::format::Format;
 use crate::name::Style;
 use crate::reference::ReferenceSyntax;
@@ -174,140 +175,12 @@ impl DialectProfile {
     }
 }
 
-pub(super) const NATIVE: DialectProfile = DialectProfile {
-    name: "native",
-    format: Format::Toml,
-    own_folder: None,
-    user_paths_start_at_current_folder: false,
-    permissions_file: None,
-    naming: None,
-    syntax: ReferenceSyntax::Native,
-    strict: true,
-    strict_names: true,
-    inherits_environment: false,
-    start: Start::Eager,
-    connect_timeout: Duration::from_secs(30),
-    call_timeout: None,
-    call_timeout_field: None,
-    wire: HttpWire::Auto,
-    sse_path_fallback: false,
-    refuses_builtin_names: true,
-    offers_resource_tools: false,
-    gemini_schemas: false,
-    closes_without_tools: false,
-    stop: StopMethod::CloseFirst,
-    watched: true,
-    ungated_by_default: false,
-    yolo_skips_denies: false,
-    serializes_callers: false,
-    compact_status: true,
-    state_names: StateNames::All,
-    drops_info_lines: false,
-    entry_spelling: entry_spelling::NATIVE,
-    rule_syntax: RuleSyntax::Every,
-    approval_choices: ApprovalChoices::Stored,
-};
-
-/// What the five foreign dialects have in common.
-const FOREIGN: DialectProfile = DialectProfile {
+/// What the five dialects of other agents have in common.
+pub(super) const FOREIGN: DialectProfile = DialectProfile {
     strict: false,
     strict_names: false,
     inherits_environment: true,
     refuses_builtin_names: false,
     compact_status: false,
-    ..NATIVE
-};
-
-pub(super) const CORE_AGENT: DialectProfile = DialectProfile {
-    name: "core-agent",
-    format: Format::Json,
-    own_folder: Some(".agents"),
-    permissions_file: Some("config.json"),
-    naming: Some(Style::ServerTool),
-    syntax: ReferenceSyntax::Placeholder,
-    strict: true,
-    wire: HttpWire::Streamable,
-    stop: StopMethod::Terminate,
-    watched: false,
-    ungated_by_default: true,
-    yolo_skips_denies: true,
-    state_names: StateNames::OkError,
-    entry_spelling: entry_spelling::CORE_AGENT,
-    rule_syntax: RuleSyntax::Colon,
-    ..FOREIGN
-};
-
-pub(super) const A3S: DialectProfile = DialectProfile {
-    name: "a3s",
-    format: Format::Hcl,
-    naming: Some(Style::Mcp),
-    // The reader turns `env("NAME")` into a native reference and escapes every other `$`.
-    syntax: ReferenceSyntax::Native,
-    call_timeout: Some(Duration::from_secs(60)),
-    call_timeout_field: Some(TimeField::TimeoutMs),
-    wire: HttpWire::Sse,
-    refuses_builtin_names: true,
-    entry_spelling: entry_spelling::A3S,
-    rule_syntax: RuleSyntax::Prefix,
-    ..FOREIGN
-};
-
-pub(super) const GEMINI: DialectProfile = DialectProfile {
-    name: "gemini",
-    format: Format::Json,
-    own_folder: Some(".gemini"),
-    user_paths_start_at_current_folder: true,
-    naming: Some(Style::FirstWins),
-    syntax: ReferenceSyntax::Shell,
-    // The documented timeout applies to connecting as well.
-    connect_timeout: Duration::from_secs(600),
-    call_timeout: Some(Duration::from_secs(600)),
-    call_timeout_field: Some(TimeField::Timeout),
-    wire: HttpWire::Sse,
-    gemini_schemas: true,
-    closes_without_tools: true,
-    state_names: StateNames::Three,
-    drops_info_lines: true,
-    entry_spelling: entry_spelling::GEMINI,
-    rule_syntax: RuleSyntax::Keys,
-    approval_choices: ApprovalChoices::InMemory,
-    ..FOREIGN
-};
-
-pub(super) const AGENT_APPS: DialectProfile = DialectProfile {
-    name: "agent-apps",
-    format: Format::Yaml,
-    naming: Some(Style::ServerDashTool),
-    // The reader turns `\${NAME}` into a native reference and escapes every other `$`.
-    syntax: ReferenceSyntax::Native,
-    start: Start::Lazy,
-    wire: HttpWire::Streamable,
-    serializes_callers: true,
-    // The documentation has no approval of calls.
-    ungated_by_default: true,
-    entry_spelling: entry_spelling::AGENT_APPS,
-    ..FOREIGN
-};
-
-pub(super) const AGENT_CODE: DialectProfile = DialectProfile {
-    name: "agent-code",
-    naming: Some(Style::Mcp),
-    syntax: ReferenceSyntax::Literal,
-    wire: HttpWire::Sse,
-    entry_spelling: entry_spelling::AGENT_CODE,
-    sse_path_fallback: true,
-    rule_syntax: RuleSyntax::Exposed,
-    offers_resource_tools: true,
-    ..FOREIGN
-};
-
-pub(super) const MCP_JSON: DialectProfile = DialectProfile {
-    name: "mcp-json",
-    format: Format::Json,
-    syntax: ReferenceSyntax::Braced,
-    strict: false,
-    strict_names: false,
-    refuses_builtin_names: false,
-    entry_spelling: entry_spelling::MCP_JSON,
-    ..NATIVE
+    ..native::PROFILE
 };

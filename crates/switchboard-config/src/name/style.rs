@@ -34,36 +34,49 @@ pub struct Unnameable {
     pub reason: String,
 }
 
-/// Every style with its name in a configuration file.
-const WORDS: [(&str, Style); 5] = [
-    ("mcp", Style::Mcp),
-    ("server_tool", Style::ServerTool),
-    ("server-tool", Style::ServerDashTool),
-    ("first-wins", Style::FirstWins),
-    ("identity", Style::Identity),
+/// The name of each style in a configuration file, and its meaning.
+pub(crate) const STYLE_CHOICES: &[(&str, &str)] = &[
+    ("mcp", "mcp__server__tool"),
+    ("server_tool", "server_tool"),
+    ("server-tool", "server-tool, in kebab case"),
+    (
+        "first-wins",
+        "the bare tool name for the first server that has it, server__tool for later ones",
+    ),
+    (
+        "identity",
+        "the bare tool name; tools that share one are withheld",
+    ),
+];
+
+/// In the order of [`STYLE_CHOICES`].
+const STYLES: [Style; STYLE_CHOICES.len()] = [
+    Style::Mcp,
+    Style::ServerTool,
+    Style::ServerDashTool,
+    Style::FirstWins,
+    Style::Identity,
 ];
 
 impl Style {
     /// The names that [`parse`](Self::parse) accepts.
     pub fn words() -> impl Iterator<Item = &'static str> {
-        WORDS.iter().map(|(word, _)| *word)
+        STYLE_CHOICES.iter().map(|(word, _)| *word)
     }
 
     /// Parses the name from a configuration file.
     pub fn parse(word: &str) -> Option<Self> {
-        WORDS
-            .iter()
+        let mut named = Self::words().zip(STYLES);
+        named
             .find(|(known, _)| *known == word)
-            .map(|(_, style)| *style)
+            .map(|(_, style)| style)
     }
 
     /// The name in a configuration file.
     pub fn word(self) -> &'static str {
-        WORDS
-            .iter()
-            .find(|(_, style)| *style == self)
-            .expect("every style has a word")
-            .0
+        let mut named = Self::words().zip(STYLES);
+        let found = named.find(|(_, style)| *style == self);
+        found.expect("every style has a name").0
     }
 
     /// Names these tools, with servers in config order and no other tools present. The results have
