@@ -62,13 +62,9 @@ fn denylist(config: &Config) -> Result<Denylist, Failure> {
 
 /// The variables of commands: all but the keys of models.
 fn for_commands(environment: &Environment) -> Environment {
-    let vendors = [
-        ModelVendor::Anthropic,
-        ModelVendor::OpenAi,
-        ModelVendor::Gemini,
-    ];
     let is_key = |name: &str| {
-        let mut keys = vendors.iter().flat_map(|vendor| vendor.key_variables());
+        let vendors = ModelVendor::ALL.into_iter();
+        let mut keys = vendors.flat_map(ModelVendor::key_variables);
         keys.any(|key| *key == name)
     };
     let variables = environment.iter().filter(|(name, _)| !is_key(name));

@@ -9,12 +9,12 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use switchboard::config::Dialect;
 
-use crate::command::approvals::ApprovalsArgs;
 use crate::command::{
-    attach, call, chat, complete, completions, demo, doctor, edit, import, install, login, logout,
-    logs, permissions, prompt, prompts, read, replay, resources, run, serve, status, token, tools,
-    trust, watch, why,
+    approvals, attach, call, chat, complete, completions, demo, doctor, edit, import, install,
+    login, logout, logs, permissions, prompt, prompts, read, reload, replay, resources, run, serve,
+    status, token, tools, trust, watch, why,
 };
+use crate::failure::Failure;
 
 /// Every MCP server you use, behind one gate.
 #[derive(Debug, Parser)]
@@ -140,13 +140,54 @@ pub(crate) enum Command {
     /// Connect the standard streams to the running gateway, which is started if none runs
     Attach(attach::AttachArgs),
     /// Show the calls that wait for approval at the running gateway, and answer them
-    Approvals(ApprovalsArgs),
+    Approvals(approvals::ApprovalsArgs),
     /// Let the running gateway read its configuration again
     Reload,
     /// Make, list or revoke the tokens of clients that connect over HTTP
     Token(token::TokenArgs),
     /// Try everything with built-in servers, nothing to install
     Demo(demo::DemoArgs),
+}
+
+impl Command {
+    /// Runs the command, and returns the exit code.
+    pub(crate) fn run(self, options: &Options) -> Result<u8, Failure> {
+        match self {
+            Self::Status(args) => status::run(options, &args),
+            Self::Tools(args) => tools::run(options, &args),
+            Self::Call(args) => call::run(options, &args),
+            Self::Chat(args) => chat::run(options, &args),
+            Self::Run(args) => run::run(options, &args),
+            Self::Replay(args) => replay::run(options, &args),
+            Self::Serve(args) => serve::run(options, &args),
+            Self::Resources(args) => resources::run(options, &args),
+            Self::Read(args) => read::run(options, &args),
+            Self::Prompts(args) => prompts::run(options, &args),
+            Self::Prompt(args) => prompt::run(options, &args),
+            Self::Complete(args) => complete::run(options, &args),
+            Self::Watch(args) => watch::run(options, &args),
+            Self::Trust(args) => trust::run(options, &args),
+            Self::Permissions(args) => permissions::run(options, &args),
+            Self::Why(args) => why::run(options, &args),
+            Self::Add(args) => edit::add(options, args),
+            Self::Remove(args) => edit::remove(options, &args),
+            Self::Enable(args) => edit::enable(options, &args, true),
+            Self::Disable(args) => edit::enable(options, &args, false),
+            Self::Install(args) => install::install(options, &args),
+            Self::Uninstall(args) => install::uninstall(options, &args),
+            Self::Import(args) => import::run(options, &args),
+            Self::Login(args) => login::run(options, &args),
+            Self::Logout(args) => logout::run(options, &args),
+            Self::Doctor(args) => doctor::run(options, &args),
+            Self::Logs(args) => logs::run(options, &args),
+            Self::Completions(args) => completions::run(&args),
+            Self::Attach(args) => attach::run(options, &args),
+            Self::Approvals(args) => approvals::run(options, &args),
+            Self::Reload => reload::run(options),
+            Self::Token(args) => token::run(options, &args),
+            Self::Demo(args) => demo::run(options, &args),
+        }
+    }
 }
 
 impl Default for Command {

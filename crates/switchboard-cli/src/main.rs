@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use arguments::{Arguments, Command};
+use arguments::Arguments;
 use failure::Failure;
 
 /// A server given on the command line with `--server`.
@@ -77,39 +77,5 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
     logging::start(options.verbosity());
     let command = command.unwrap_or_default();
     hints::start(&options, &command);
-    match command {
-        Command::Status(args) => command::status::run(&options, &args),
-        Command::Tools(args) => command::tools::run(&options, &args),
-        Command::Call(args) => command::call::run(&options, &args),
-        Command::Chat(args) => command::chat::run(&options, &args),
-        Command::Run(args) => command::run::run(&options, &args),
-        Command::Replay(args) => command::replay::run(&options, &args),
-        Command::Serve(args) => command::serve::run(&options, &args),
-        Command::Resources(args) => command::resources::run(&options, &args),
-        Command::Read(args) => command::read::run(&options, &args),
-        Command::Prompts(args) => command::prompts::run(&options, &args),
-        Command::Prompt(args) => command::prompt::run(&options, &args),
-        Command::Complete(args) => command::complete::run(&options, &args),
-        Command::Watch(args) => command::watch::run(&options, &args),
-        Command::Trust(args) => command::trust::run(&options, &args),
-        Command::Permissions(args) => command::permissions::run(&options, &args),
-        Command::Why(args) => command::why::run(&options, &args),
-        Command::Add(args) => command::edit::add(&options, args),
-        Command::Remove(args) => command::edit::remove(&options, &args),
-        Command::Enable(args) => command::edit::enable(&options, &args, true),
-        Command::Disable(args) => command::edit::enable(&options, &args, false),
-        Command::Install(args) => command::install::install(&options, &args),
-        Command::Uninstall(args) => command::install::uninstall(&options, &args),
-        Command::Import(args) => command::import::run(&options, &args),
-        Command::Login(args) => command::login::run(&options, &args),
-        Command::Logout(args) => command::logout::run(&options, &args),
-        Command::Doctor(args) => command::doctor::run(&options, &args),
-        Command::Logs(args) => command::logs::run(&options, &args),
-        Command::Completions(args) => command::completions::run(&args),
-        Command::Attach(args) => command::attach::run(&options, &args),
-        Command::Approvals(args) => command::approvals::run(&options, &args),
-        Command::Reload => command::reload::run(&options),
-        Command::Token(args) => command::token::run(&options, &args),
-        Command::Demo(args) => command::demo::run(&options, &args),
-    }
+    command.run(&options)
 }

@@ -27,6 +27,15 @@ pub enum ModelVendor {
 }
 
 impl ModelVendor {
+    /// Every one of them.
+    pub const ALL: [Self; 5] = [
+        Self::Anthropic,
+        Self::OpenAi,
+        Self::OpenAiChat,
+        Self::Gemini,
+        Self::Demo,
+    ];
+
     /// The value of `vendor` in the configuration.
     pub fn name(self) -> &'static str {
         match self {

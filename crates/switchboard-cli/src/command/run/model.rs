@@ -11,14 +11,6 @@ use crate::setup::{self, OutputScope, Setup};
 use crate::view::server::escaped;
 use crate::{hints, output};
 
-const VENDORS: [ModelVendor; 5] = [
-    ModelVendor::Anthropic,
-    ModelVendor::OpenAi,
-    ModelVendor::OpenAiChat,
-    ModelVendor::Gemini,
-    ModelVendor::Demo,
-];
-
 /// The model of this run.
 pub(super) fn choose(setup: &Setup, given: Option<&str>) -> Result<Box<dyn Model>, Failure> {
     choose_from(setup.config.model.as_ref(), &setup.environment, given)
@@ -60,7 +52,7 @@ pub(in crate::command) fn key_target(
     vendor: &str,
 ) -> Result<ModelSettings, Failure> {
     let known = || {
-        VENDORS
+        ModelVendor::ALL
             .iter()
             .filter(|vendor| **vendor != ModelVendor::Demo)
     };
@@ -144,7 +136,9 @@ fn split(given: &str) -> (Option<ModelVendor>, Option<&str>) {
 }
 
 fn vendor_of(word: &str) -> Option<ModelVendor> {
-    VENDORS.into_iter().find(|vendor| vendor.name() == word)
+    ModelVendor::ALL
+        .into_iter()
+        .find(|vendor| vendor.name() == word)
 }
 
 fn usage(message: String) -> Failure {
