@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use switchboard::auth::{AuthContext, MemoryVault, SystemVault, Vault};
+use switchboard::auth::AuthContext;
 use switchboard::caller::{Offers, Root};
 use switchboard::config::{
     self, Config, Endpoint, Environment, ProjectPermissions, Scope, ServerConfig,
@@ -12,7 +12,7 @@ use switchboard::config::{
 use switchboard::launch::{Containment, Launcher};
 use switchboard::name::ServerName;
 use switchboard::secret::{Redactor, Secret};
-use switchboard::store::{FileStore, MemoryStore, Store, StoreTable};
+use switchboard::store::Store;
 use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
 use switchboard::{Host, HostBuilder};
@@ -24,8 +24,12 @@ use crate::paths::{self, Paths};
 use crate::view::server::escaped;
 use crate::{
     agent_tools, hints, interrupt, logging, notices, output, roots, suggestion, unread_configs,
-    working_folder,
 };
+
+pub(crate) use storage::{open_store, open_vault};
+
+mod startup_notices;
+mod storage;
 
 /// Everything that is known before a server starts.
 #[derive(Debug)]
@@ -286,15 +290,6 @@ impl Setup {
         })
     }
 
-    /// Prints what a person should know before servers start; returns the private folder that some
-    /// of them run in.
-    fn print_notices(&self, only: Option<&[ServerName]>) -> Result<Option<PathBuf>, Failure> {
-        self.print_startup_notices(only);
-        let private_folder = working_folder::private_folder(self, only)?;
-        self.print_permission_notices();
-        Ok(private_folder)
-    }
-
     async fn start(
         self,
         only: Option<Vec<ServerName>>,
@@ -340,31 +335,6 @@ impl Setup {
         Ok((builder.start().await?, paths))
     }
 
-    /// Prints a notice if nothing is configured or a server is not trusted, unless the command's
-    /// own output shows it.
-    fn print_startup_notices(&self, only: Option<&[ServerName]>) {
-        let covers_states = matches!(
-            self.scope,
-            OutputScope::ServerStates | OutputScope::AllFindings
-        );
-        if self.config.servers.is_empty() {
-            // The agent's own tools need no server.
-            if !covers_states && self.workspace.is_empty() {
-                output::notice(&no_server_notice());
-            }
-        } else if let Some(line) = self
-            .untrusted_servers_notice(only)
-            .filter(|_| !covers_states || output::stdout_columns().is_none())
-        {
-            match self.scope {
-                // The report contains the notices; if it is redirected, the person still sees this
-                // line.
-                OutputScope::AllFindings if !self.json => output::line_on_stderr(&line),
-                _ => output::notice(&line),
-            }
-        }
-    }
-
     /// Whether the permissions of a project's file can have an effect: one of its servers is
     /// trusted; or it has no servers and one of the project's is trusted; or the project has no
     /// servers.
@@ -382,50 +352,6 @@ impl Setup {
         match of_file().next() {
             Some(_) => of_file().any(|server| is_trusted(&server)),
             None => of_project().next().is_none() || of_project().any(|server| is_trusted(&server)),
-        }
-    }
-
-    /// Prints one notice for each project file whose permissions are not accepted: once, until they
-    /// change.
-    fn print_permission_notices(&self) {
-        // With `--json` the notice may never be seen, so it must not count as given.
-        for project in self
-            .config
-            .project_permissions
-            .iter()
-            .filter(|_| !self.json)
-        {
-            let counts =
-                trust::permissions_trust_state(project, &*self.store) == TrustState::Trusted;
-            if !counts
-                && self.is_in_effect(project)
-                && trust::is_first_mention(project, &*self.store)
-            {
-                let file = project.file.display().to_string();
-                output::notice(&format!(
-                    "{} would let tools run without asking; this has no effect until you accept it with `switchboard trust`",
-                    Untrusted::new(file).for_terminal_line()
-                ));
-            }
-        }
-    }
-
-    /// The notice about servers that are not trusted, if there are any.
-    fn untrusted_servers_notice(&self, only: Option<&[ServerName]>) -> Option<String> {
-        let waiting: Vec<_> = trust::waiting(&self.config, &self.environment, &*self.store)
-            .into_iter()
-            .filter(|(server, _)| only.is_none_or(|only| only.contains(&server.name)))
-            .map(|(server, _)| format!("\"{}\"", server.name))
-            .collect();
-        match waiting.as_slice() {
-            [] => None,
-            [one] => Some(format!(
-                "server {one} of this project is not trusted and was not started; review it with `switchboard trust`"
-            )),
-            many => Some(format!(
-                "servers {} of this project are not trusted and were not started; review them with `switchboard trust`",
-                many.join(", ")
-            )),
         }
     }
 }
@@ -472,66 +398,6 @@ pub(crate) fn describe_containment(containment: Containment) -> &'static str {
         Containment::Launcher => "launcher process (no child outlives switchboard)",
         Containment::ProcessGroups => {
             "process groups only (a grandchild that leaves its group can survive kill -9)"
-        }
-    }
-}
-
-/// The store in the state folder; if that cannot be used, one in memory, with a notice.
-pub(crate) fn open_store(paths: &Paths, scope: OutputScope) -> Arc<dyn Store> {
-    match FileStore::open(&paths.state) {
-        Ok(store) => {
-            report_damaged_files(&store, scope);
-            Arc::new(store)
-        }
-        Err(error) => {
-            output::notice(&format!(
-                "answers are remembered only for this run: {error}"
-            ));
-            Arc::new(MemoryStore::default())
-        }
-    }
-}
-
-/// Reports damaged files: by the command that finds one, and by commands that show states until a
-/// person deletes it.
-fn report_damaged_files(store: &FileStore, scope: OutputScope) {
-    let before = store.damaged();
-    let tables = [
-        StoreTable::Grants,
-        StoreTable::Pins,
-        StoreTable::Trust,
-        StoreTable::Folders,
-        StoreTable::Permissions,
-    ];
-    for table in tables.into_iter().chain([
-        StoreTable::Eras,
-        StoreTable::Wires,
-        StoreTable::Logins,
-        StoreTable::Notices,
-        StoreTable::Refusals,
-    ]) {
-        // Reading renames a damaged file; other errors are reported where the content is needed.
-        let _ = store.all(table);
-    }
-    let found = store
-        .damaged()
-        .into_iter()
-        .filter(|file| scope != OutputScope::Result || !before.contains(file));
-    for file in found {
-        output::notice(&format!(
-            "a damaged state file was renamed to {}; give its answers again; delete the file to stop this message",
-            escaped(&file.display().to_string())
-        ));
-    }
-}
-
-/// The keyring or the token file; if neither can be used, a vault in memory, with a notice.
-pub(crate) fn open_vault(paths: &Paths) -> Arc<dyn Vault> {
-    match SystemVault::open(&paths.state, paths::vault_choice()) {
-        Ok(vault) => Arc::new(vault),
-        Err(error) => {
-            output::notice(&error.to_string());
-            Arc::new(MemoryVault::default())
         }
     }
 }

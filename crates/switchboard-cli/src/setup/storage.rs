@@ -1,0 +1,70 @@
+//! Opens what outlives a run: the store of answers and the vault of tokens.
+
+use std::sync::Arc;
+
+use switchboard::auth::{MemoryVault, SystemVault, Vault};
+use switchboard::store::{FileStore, MemoryStore, Store, StoreTable};
+
+use super::OutputScope;
+use crate::output;
+use crate::paths::{self, Paths};
+use crate::view::server::escaped;
+
+/// The store in the state folder; if that cannot be used, one in memory, with a notice.
+pub(crate) fn open_store(paths: &Paths, scope: OutputScope) -> Arc<dyn Store> {
+    match FileStore::open(&paths.state) {
+        Ok(store) => {
+            report_damaged_files(&store, scope);
+            Arc::new(store)
+        }
+        Err(error) => {
+            output::notice(&format!(
+                "answers are remembered only for this run: {error}"
+            ));
+            Arc::new(MemoryStore::default())
+        }
+    }
+}
+
+/// Reports damaged files: by the command that finds one, and by commands that show states until a
+/// person deletes it.
+fn report_damaged_files(store: &FileStore, scope: OutputScope) {
+    let before = store.damaged();
+    let tables = [
+        StoreTable::Grants,
+        StoreTable::Pins,
+        StoreTable::Trust,
+        StoreTable::Folders,
+        StoreTable::Permissions,
+        StoreTable::Eras,
+        StoreTable::Wires,
+        StoreTable::Logins,
+        StoreTable::Notices,
+        StoreTable::Refusals,
+    ];
+    for table in tables {
+        // Reading renames a damaged file; other errors are reported where the content is needed.
+        let _ = store.all(table);
+    }
+    let found = store
+        .damaged()
+        .into_iter()
+        .filter(|file| scope != OutputScope::Result || !before.contains(file));
+    for file in found {
+        output::notice(&format!(
+            "a damaged state file was renamed to {}; give its answers again; delete the file to stop this message",
+            escaped(&file.display().to_string())
+        ));
+    }
+}
+
+/// The keyring or the token file; if neither can be used, a vault in memory, with a notice.
+pub(crate) fn open_vault(paths: &Paths) -> Arc<dyn Vault> {
+    match SystemVault::open(&paths.state, paths::vault_choice()) {
+        Ok(vault) => Arc::new(vault),
+        Err(error) => {
+            output::notice(&error.to_string());
+            Arc::new(MemoryVault::default())
+        }
+    }
+}
