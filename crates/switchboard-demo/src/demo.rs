@@ -35,7 +35,7 @@ pub struct Demo {
     peers: Mutex<Vec<Weak<Peer>>>,
 }
 
-/// Something that peers may want to hear of.
+/// A change that peers are notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The list of tools is another one.
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Demo {
 }
 
 impl Demo {
-    /// A server that nobody is connected to yet.
+    /// A server without connections.
     pub fn new(options: Options) -> Arc<Self> {
         let server_info = json!({
             "name": options.name,
@@ -79,15 +79,15 @@ impl Demo {
         })
     }
 
-    /// A new connection, which hears of changes on `outlet` until it is dropped.
+    /// A new connection, which is notified of changes on `outlet` until it is dropped.
     pub fn connect(self: &Arc<Self>, outlet: Outlet) -> Arc<Peer> {
         let peer = Arc::new(Peer::new(self.clone(), outlet));
-        self.tell(&peer);
+        self.add_peer(&peer);
         peer
     }
 
-    /// From now on the peer hears of changes.
-    pub(crate) fn tell(&self, peer: &Arc<Peer>) {
+    /// The peer is notified of changes from now on.
+    pub(crate) fn add_peer(&self, peer: &Arc<Peer>) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|peer| peer.strong_count() > 0);
         if !peers
@@ -103,7 +103,7 @@ impl Demo {
         self.counter.load(Ordering::Relaxed)
     }
 
-    /// Lets the counter count, and tells those who subscribed to it.
+    /// Increments the counter, and notifies its subscribers.
     pub fn count_up(&self) -> u64 {
         let count = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
         self.announce(Change::Resource(COUNTER_URI));
@@ -126,7 +126,7 @@ impl Demo {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         for peer in peers.iter().filter_map(Weak::upgrade) {
-            peer.hear_of(change);
+            peer.notify(change);
         }
     }
 

@@ -50,13 +50,13 @@ impl Meta<'_> {
     }
 }
 
-/// What a legacy peer said of itself, once.
+/// The `initialize` request of a legacy peer.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     pub(crate) version: &'static str,
     peer_info: Value,
     capabilities: Value,
-    /// The least severe level that the peer wants to hear; `logging/setLevel` changes it.
+    /// The least severe level that the peer asked for; `logging/setLevel` changes it.
     log_level: AtomicU8,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// The least severe level to tell; a modern request that names none hears nothing.
+    /// The least severe level to send; a modern request that names none gets no log messages.
     pub(crate) fn log_level(&self) -> Option<Level> {
         match self {
             Self::Legacy(handshake) => Level::ALL

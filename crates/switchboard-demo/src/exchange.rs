@@ -46,7 +46,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Says something on the peer's log, if it wants to hear it.
+    /// Sends a log message, if the peer asked for this level.
     pub(crate) fn log(&self, level: Level, data: &Value) -> bool {
         let is_wanted = self.terms.log_level().is_some_and(|least| level >= least);
         if is_wanted {
@@ -178,7 +178,7 @@ impl Exchange {
         use std::io::Write;
         self.peer.demo.note_stopped();
         self.replies.settle_silently();
-        // Nobody may be reading our stderr; that is no reason to fail.
+        // stderr may be closed, which is no reason to fail.
         let _ = writeln!(
             std::io::stderr(),
             "{}: call {} cancelled: {}",

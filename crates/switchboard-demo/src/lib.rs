@@ -2,10 +2,10 @@
 //! fast.
 //!
 //! It is what `switchboard demo` embeds, what tests drive and what benchmarks measure against. The
-//! modules stand in the order a message walks them. What a message means ([`Peer`]) knows no wire;
-//! a wire hands it messages and an [`Outlet`] for what it has to say.
+//! modules stand in the order in which a message passes them. The handling of messages ([`Peer`])
+//! knows no transport; a transport hands it messages and an [`Outlet`] for the responses.
 
-/// What the flags and variables say.
+/// Flags and variables.
 pub mod options;
 
 /// Lines in, lines out: the stdio edge.
@@ -23,7 +23,7 @@ pub mod rpc;
 /// Which protocol a request is made in, and what its sender can do.
 pub mod era;
 
-/// What all peers share: the tools on offer, the counter, who hears of changes.
+/// What all peers share: tools, the counter, the peers to notify of changes.
 pub mod demo;
 
 /// One peer: its messages, what it started, what it was asked.
@@ -41,7 +41,7 @@ mod lists;
 /// What can be called.
 mod tools;
 
-/// Questions to whoever made the call.
+/// Questions to the caller.
 mod asks;
 
 /// Calls that become tasks.

@@ -23,7 +23,7 @@ pub(crate) struct Listener {
     uris: Vec<String>,
 }
 
-/// What the request wants to hear of. We have nothing to say about lists that never change.
+/// The notifications that the request asks for. Lists that never change have none.
 #[derive(Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[derive(Default)]
@@ -59,13 +59,13 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Outcome, Fault> {
     if !listener.uris.is_empty() {
         honoured["resourceSubscriptions"] = json!(listener.uris);
     }
-    listener.say(
+    listener.send(
         "notifications/subscriptions/acknowledged",
         json!({"notifications": honoured}),
     );
     call.peer.add_listener(listener);
-    // A wire without connections has a peer for each request, which nobody knows yet.
-    call.peer.demo.tell(call.peer);
+    // Over HTTP each request has a peer of its own, which is not registered yet.
+    call.peer.demo.add_peer(call.peer);
     Ok(Outcome::Later)
 }
 
@@ -75,7 +75,7 @@ impl Listener {
         self.id.get() == id
     }
 
-    pub(crate) fn hear_of(&self, change: Change) {
+    pub(crate) fn notify(&self, change: Change) {
         let is_wanted = match change {
             Change::Tools => self.tools,
             Change::Prompts => self.prompts,
@@ -84,7 +84,7 @@ impl Listener {
         // A peer that does not read loses news rather than filling our memory.
         if is_wanted && !self.outlet().is_full() {
             let (method, params) = change.notification();
-            self.say(method, params);
+            self.send(method, params);
         }
     }
 
@@ -96,7 +96,7 @@ impl Listener {
             .settle(|out| write_result(out, self.id.get(), &body, ""));
     }
 
-    fn say(&self, method: &str, mut params: Value) {
+    fn send(&self, method: &str, mut params: Value) {
         params["_meta"] = json!({SUBSCRIPTION_KEY: self.id});
         self.outlet()
             .push(|out| write_notification(out, method, &params));

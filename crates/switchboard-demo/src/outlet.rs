@@ -1,7 +1,7 @@
 //! The outgoing buffer of a connection: many writers fill it, one transport empties it.
 //!
-//! Everything said between two writes leaves in one write. Owns the order of messages; leaves the
-//! writing to the wire.
+//! All messages between two writes leave in one write. Owns the order of messages; leaves the
+//! writing to the transport.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,9 +25,10 @@ struct Buffer {
     has_ended: AtomicBool,
     /// Whether the wire shall drop its connection once, as a bad network would.
     hangs_up: AtomicBool,
-    /// Told when the buffer turns from empty to filled; the wire waits on it.
+    /// Notified when the buffer turns from empty to filled; the transport waits on it.
     filled: Notify,
-    /// Told whenever the wire took everything; a reader that found the buffer full waits on it.
+    /// Notified when the transport took everything; a reader that found the buffer full waits on
+    /// it.
     emptied: Notify,
 }
 
@@ -92,14 +93,14 @@ impl Outlet {
         self.0.has_ended.load(Ordering::Acquire)
     }
 
-    /// Lets the wire drop its connection after what waits now, where it has one to drop. What is
-    /// said later waits for the next one.
+    /// Lets the transport drop its connection after the messages that wait now. Later ones wait for
+    /// the next connection.
     pub(crate) fn hang_up(&self) {
         self.0.hangs_up.store(true, Ordering::Release);
         self.0.filled.notify_one();
     }
 
-    /// Everything that was said, if nothing more will come: an answer that needs no stream.
+    /// All messages, if no more will come: a response that needs no stream.
     pub(crate) fn take_whole(&self) -> Option<Vec<u8>> {
         self.has_ended()
             .then(|| std::mem::take(&mut *self.waiting()))

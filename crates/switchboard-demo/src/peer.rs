@@ -23,7 +23,7 @@ use crate::{prompts, resources, tasks, tools};
 /// One connection to the demo server.
 pub struct Peer {
     pub(crate) demo: Arc<Demo>,
-    /// Where a legacy peer hears what belongs to no request.
+    /// Messages to a legacy peer that belong to no request.
     outlet: Outlet,
     /// Which eras its wire has.
     eras: Eras,
@@ -83,8 +83,8 @@ impl Peer {
         }
     }
 
-    /// Takes one message or batch. What is said in return goes to `outlet`, most of it before this
-    /// returns; what takes time is spawned on the current tokio runtime.
+    /// Takes one message or batch. Responses go to `outlet`, most of them before this returns; what
+    /// takes time is spawned on the current tokio runtime.
     pub fn handle(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {
         let text = text.trim_ascii();
         match text.first() {
@@ -343,7 +343,7 @@ impl Peer {
         let mut state = self.state();
         state.listeners.retain(|listener| !listener.is(id));
         if let Some(stop) = state.running.remove(id) {
-            // Nobody waits when the call has just ended by itself.
+            // The call may have ended meanwhile.
             let _ = stop.send(cancelled.reason);
         }
     }
@@ -359,13 +359,13 @@ impl Peer {
             (None, None) => return,
         };
         if let Some(asked) = self.state().asked.remove(&id) {
-            // Nobody waits when the call was cancelled meanwhile.
+            // The call may have been cancelled meanwhile.
             let _ = asked.send(reaction);
         }
     }
 
-    /// Tells the peer of a change, on every way by which it asked to hear of it.
-    pub(crate) fn hear_of(&self, change: Change) {
+    /// Notifies the peer of a change, on every stream that subscribed to it.
+    pub(crate) fn notify(&self, change: Change) {
         let state = self.state();
         let is_subscribed = match change {
             Change::Tools | Change::Prompts => true,
@@ -380,7 +380,7 @@ impl Peer {
         state
             .listeners
             .iter()
-            .for_each(|listener| listener.hear_of(change));
+            .for_each(|listener| listener.notify(change));
     }
 
     /// Where a question about a call goes.
@@ -408,7 +408,7 @@ impl Peer {
         stopped
     }
 
-    /// Whether the call was still wanted.
+    /// Whether the call was still running.
     pub(crate) fn finish(&self, id: &str) -> bool {
         self.state().running.remove(id).is_some()
     }

@@ -34,11 +34,11 @@ const KEPT_BYTES: usize = 4 << 20;
 /// How long the last answers may take to leave once the input has ended.
 const LAST_WRITE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The whole program: reads the arguments, serves stdio until it ends (or HTTP, if told so), and
-/// says how it went.
+/// The whole program: reads the arguments, serves stdio until it ends, or HTTP, and returns the
+/// exit code.
 pub fn main_stdio(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     use io::Write;
-    // Where nobody reads what we say, there is nobody to tell.
+    // Errors of writing are ignored: there is no other place to report them.
     match Options::parse(arguments, |name| std::env::var(name).ok()) {
         Ok(Invocation::Help) => {
             let _ = io::stdout().write_all(USAGE.as_bytes());
@@ -94,7 +94,7 @@ pub async fn serve(
     };
     peer.close();
     outlet.end();
-    // Whoever closed our input and does not read either cannot keep us.
+    // A peer that closed our input and does not read must not keep this process alive.
     let _ = tokio::time::timeout(LAST_WRITE_LIMIT, writing).await;
     ended
 }

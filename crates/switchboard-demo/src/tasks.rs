@@ -30,10 +30,10 @@ const RELATED_KEY: &str = "io.modelcontextprotocol/related-task";
 /// The one legacy revision that has tasks.
 const LEGACY_VERSION: &str = "2025-11-25";
 
-/// How often we want to be asked.
+/// The interval at which a client shall poll.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a task is kept, where nobody wants less.
+/// How long a task is kept, if the request does not ask for less.
 const TIME_TO_LIVE: Duration = Duration::from_secs(15 * 60);
 
 /// More at once are refused.
@@ -121,7 +121,7 @@ pub(crate) fn begin(call: &Call<'_>) -> Result<Outcome, Fault> {
             )));
         }
         Terms::Legacy(_) => match call.params.task {
-            Some(_) => wanted_time(call)?,
+            Some(_) => requested_time_to_live(call)?,
             None => {
                 return Err(Fault::unknown_method(
                     "tools/call of a tool that runs as a task only, without a task,",
@@ -152,13 +152,13 @@ fn declares(capabilities: &Value) -> bool {
     capabilities["extensions"][EXTENSION].is_object()
 }
 
-fn wanted_time(call: &Call<'_>) -> Result<Duration, Fault> {
+fn requested_time_to_live(call: &Call<'_>) -> Result<Duration, Fault> {
     #[derive(Deserialize)]
-    struct Wanted {
+    struct TaskParams {
         ttl: Option<u64>,
     }
-    let wanted: Wanted = rpc::read("task", call.params.task)?;
-    Ok(wanted.ttl.map_or(TIME_TO_LIVE, |ttl| {
+    let requested: TaskParams = rpc::read("task", call.params.task)?;
+    Ok(requested.ttl.map_or(TIME_TO_LIVE, |ttl| {
         Duration::from_millis(ttl).min(TIME_TO_LIVE)
     }))
 }
@@ -168,7 +168,7 @@ pub(crate) fn get(call: &Call<'_>) -> Result<Body, Fault> {
     Ok(Body::from(allowed(call)?.as_value(call.terms.is_modern())))
 }
 
-/// `tasks/cancel`: a legacy peer hears what became of it, a modern one that it was heard.
+/// `tasks/cancel`: a legacy peer gets the state of the task, a modern one an empty result.
 pub(crate) fn cancel(call: &Call<'_>) -> Result<Body, Fault> {
     let errand = allowed(call)?;
     let is_cancelled = errand.cancel("cancelled by request");
@@ -194,11 +194,11 @@ pub(crate) fn result(call: &Call<'_>) -> Result<Outcome, Fault> {
     let errand = allowed(call)?;
     let exchange = call.detach();
     // It ends with the task, by cancellation, or with its connection, which stops what it started.
-    tokio::spawn(bring(exchange, errand));
+    tokio::spawn(send_result(exchange, errand));
     Ok(Outcome::Later)
 }
 
-async fn bring(mut exchange: Exchange, errand: Arc<Errand>) {
+async fn send_result(mut exchange: Exchange, errand: Arc<Errand>) {
     let mut state = errand.watch();
     let mut is_asked = false;
     loop {
@@ -231,7 +231,7 @@ async fn bring(mut exchange: Exchange, errand: Arc<Errand>) {
     }
 }
 
-/// The task that a request is about, where the peer may speak of tasks at all.
+/// The task that a request names, if the peer declared tasks.
 fn allowed(call: &Call<'_>) -> Result<Arc<Errand>, Fault> {
     if call.terms.is_modern() && !declares(&call.terms.peer_capabilities()) {
         return Err(Fault::missing_capability(

@@ -12,10 +12,10 @@ use crate::script::{
 /// The kernel takes no single argument of 128 KiB or more.
 const LONGEST_ARGUMENT: usize = 120 * 1024;
 
-/// A `chaosd` server in the making. What is not said is well behaved.
+/// The script of a `chaosd` server. What is not set behaves well.
 #[derive(Debug, Clone, Default)]
 pub struct Chaos {
-    /// What it will be told; open for what has no method here.
+    /// The script; public for what has no method here.
     pub script: Script,
 }
 

@@ -30,7 +30,7 @@ pub enum Fault {
     Drop,
     /// Both sides see a reset.
     Reset,
-    /// Nothing passes any more, and nobody is told.
+    /// Nothing passes any more, and no side is notified.
     Blackhole,
 }
 

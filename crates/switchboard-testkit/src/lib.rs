@@ -93,7 +93,7 @@
 //! | `Slice(n)`, `Throttle(n)` | from here on: at most n bytes in one write, n bytes in a second |
 //! | `HalfClose` | the receiver sees the end of this direction, the other one goes on |
 //! | `Drop`, `Reset` | the connection ends for both: in an orderly way, with a reset |
-//! | `Blackhole` | nothing passes any more, and nobody is told |
+//! | `Blackhole` | nothing passes any more, and no side is notified |
 //!
 //! [`FaultProxy::cut`] resets what is open; [`FaultProxy::traffic`] counts connections and bytes.
 

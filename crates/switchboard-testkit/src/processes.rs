@@ -1,7 +1,7 @@
 //! Reads the process table, and waits for what other processes do.
 //!
-//! In a container nobody may reap orphans, so a process in state `Z` counts as dead. Linux only: it
-//! reads `/proc`.
+//! In a container orphans may never be reaped, so a process in state `Z` counts as dead. Linux only:
+//! it reads `/proc`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

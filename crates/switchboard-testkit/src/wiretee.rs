@@ -59,7 +59,7 @@ fn tee(mut child: Child, file: &Arc<Mutex<File>>, signals: SigSet) -> ExitStatus
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid fits"));
     std::thread::spawn(move || {
         while let Ok(signal) = signals.wait() {
-            // It may have ended just now: then there is nobody to tell.
+            // It may have ended just now.
             let _ = kill(pid, signal);
         }
     });

@@ -151,7 +151,7 @@ fn confirm(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
     }
 }
 
-/// Asks the peer's model, and repeats what it said.
+/// Asks the peer's model, and returns its answer.
 fn ask_model(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
     let prompt = arguments
         .get("prompt")

@@ -13,7 +13,7 @@ use super::Answer;
 /// Longer than a person takes to answer.
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
 
-/// Makes states and tells its own from others.
+/// Makes states, and recognises its own.
 pub(crate) struct Seal {
     key: [u8; 32],
 }
@@ -51,7 +51,7 @@ struct State {
 }
 
 impl Seal {
-    /// With a key that nobody else has.
+    /// With a new random key.
     pub(crate) fn new() -> Self {
         let mut key = [0; 32];
         for (index, part) in key.chunks_exact_mut(8).enumerate() {

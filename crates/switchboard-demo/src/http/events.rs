@@ -61,7 +61,7 @@ fn append(events: &mut Vec<u8>, id: Option<(u64, u64)>, message: &[u8]) {
     events.extend_from_slice(b"\n\n");
 }
 
-/// What is said to one peer in one order.
+/// The messages to one peer, in order.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// Its name in event ids; `None` for one that cannot be resumed.

@@ -18,7 +18,7 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// How often a silent stream says that it is alive.
     pub keep_alive: Duration,
-    /// How long a legacy peer is told to wait before it resumes a stream.
+    /// The `retry` of a stream: how long a legacy peer waits before it resumes.
     pub retry: Duration,
     /// The longest body that is taken.
     pub max_body_bytes: usize,

@@ -124,7 +124,7 @@ fn take_modern(
 ) -> Response {
     let check = || {
         if method == "initialize" {
-            // A modern request cannot begin a session; a legacy one is told what we speak instead.
+            // A modern request cannot begin a session; a legacy one gets our versions in the error.
             let is_modern = params.meta.is_modern();
             return Err(if is_modern {
                 Fault::unknown_method(method)
@@ -146,7 +146,7 @@ fn take_modern(
     if let Some(messages) = outlet.take_whole() {
         return respond_whole(shared, status_of(concern), messages);
     }
-    // The connection is the request: when it goes, nobody wants the answer.
+    // A modern request ends with its connection.
     let (gone, closing) = (peer.clone(), peer);
     let reader = events::Stream::plain(outlet).read(Vec::new(), None, shared.options.keep_alive);
     reader
@@ -164,7 +164,7 @@ fn begin_session(shared: &Arc<Shared>, id: &str, params: &Params<'_>) -> Respons
     let messages = outlet.take_whole().unwrap_or_default();
     let mut response = respond_whole(shared, StatusCode::OK, messages);
     if fault.is_none() {
-        shared.demo.tell(&peer);
+        shared.demo.add_peer(&peer);
         let (session, _) = shared.sessions.open(Session::new(peer, unasked));
         let value = HeaderValue::from_str(&session).expect("digits are a header value");
         response.headers_mut().insert(SESSION_HEADER, value);
@@ -205,8 +205,8 @@ fn take_batch(shared: &Arc<Shared>, headers: &HeaderMap, text: &[u8]) -> Respons
     }
 }
 
-/// Answers at once if everything is said, else with a stream that can be resumed: a lost connection
-/// is no cancellation here.
+/// Answers at once if the response is complete, else with a stream that can be resumed: a lost
+/// connection is no cancellation here.
 fn finish_legacy(shared: &Shared, session: &Arc<Session>, outlet: Outlet) -> Response {
     match outlet.take_whole() {
         Some(messages) if messages.is_empty() => accepted(),

@@ -28,10 +28,10 @@ const KEPT_STREAMS: usize = 128;
 /// All open sessions of one wire.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    /// Makes ids that nobody can guess.
+    /// Makes ids that cannot be guessed.
     key: [u8; 32],
     limit: usize,
-    /// Counts what happens, so that the session that was silent the longest can be told.
+    /// Counts uses, to find the session that was idle the longest.
     clock: AtomicU64,
     open: Mutex<HashMap<String, Arc<Session>>>,
 }
@@ -128,7 +128,7 @@ impl Sessions {
 }
 
 impl Session {
-    /// Of a peer that hears on `outlet` what belongs to no request.
+    /// Messages that belong to no request go to `outlet`.
     pub(super) fn new(peer: Arc<Peer>, outlet: Outlet) -> Self {
         let shared = Stream::resumable(0, outlet.clone());
         Self::on_stream(peer, outlet, shared)

@@ -21,7 +21,7 @@ const ENDPOINT: &str = "/message?sessionId=";
 pub(super) fn open(shared: &Arc<Shared>) -> Response {
     let outlet = Outlet::new();
     let peer = Arc::new(Peer::new(shared.demo.clone(), outlet.clone()).speaking(Eras::Legacy));
-    shared.demo.tell(&peer);
+    shared.demo.add_peer(&peer);
     let stream = events::Stream::plain(outlet.clone());
     let (id, _) = shared
         .streams
@@ -34,7 +34,7 @@ pub(super) fn open(shared: &Arc<Shared>) -> Response {
         .into_response()
 }
 
-/// A POST: one message. What is said in return goes to the stream.
+/// A POST: one message. Responses go to the stream.
 pub(super) async fn post(shared: &Arc<Shared>, request: Request) -> Response {
     let query = request.uri().query().unwrap_or("");
     let id = query

@@ -15,7 +15,7 @@ use crate::rpc::Fault;
 /// The key of its one question.
 pub(super) const QUESTION: &str = "name";
 
-/// What it was told to do.
+/// The arguments of the tool.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub(super) struct Arguments {
@@ -97,11 +97,11 @@ pub(super) struct State {
     answer: Option<Value>,
     pub(super) outcome: Option<Result<Value, Fault>>,
     updated: SystemTime,
-    /// Nobody finds it any more.
+    /// It was removed from the table.
     is_forgotten: bool,
 }
 
-/// One task. Whoever works on it, asks for it or cancels it does so through its state.
+/// One task. All access goes through its state.
 #[derive(Debug)]
 pub(super) struct Errand {
     id: String,

@@ -11,7 +11,7 @@ use crate::rpc::Body;
 /// More than this is no answer but an attack on ourselves.
 const BIG_LIMIT_BYTES: usize = 64 << 20;
 
-/// Says what it was told. The text passes as it came, escapes included: benchmarks call this one.
+/// Returns its argument. The text passes unchanged, escapes included: benchmarks call this one.
 pub(super) fn echo(call: &Call<'_>) -> Body {
     #[derive(Deserialize)]
     struct Arguments<'a> {
@@ -124,7 +124,7 @@ pub(super) fn fail(call: &Call<'_>) -> Body {
     }
 }
 
-/// A generated tool tells its name and what it was given.
+/// A generated tool returns its name and its arguments.
 pub(super) fn generated(call: &Call<'_>) -> Body {
     let arguments = call.params.arguments.map_or("{}", RawValue::get);
     Body::from_words(format!("{} was called with {arguments}", call.params.name))

@@ -141,7 +141,7 @@ fn resume_at(request: &Request, steps: &Steps) -> Result<usize, String> {
 struct Run<'a> {
     peer: &'a Peer,
     request: &'a Request,
-    /// Nothing more has to be said to the request.
+    /// The request needs no further response.
     answered: bool,
     /// What the host last answered to a request of ours.
     reply: String,
@@ -419,7 +419,7 @@ impl Run<'_> {
     }
 }
 
-/// Nobody may be reading: that is not the script's concern.
+/// Errors are ignored: the reader may be gone.
 fn stderr(bytes: &[u8]) {
     let _ = std::io::stderr().write_all(bytes);
 }

@@ -120,7 +120,7 @@ fn watch_signals(peer: &Peer, signals: &SigSet) {
     }
 }
 
-/// Ends the process by the signal itself, so that whoever waits sees it in the status.
+/// Ends the process by the signal itself, so that the exit status shows it.
 fn die_of(signal: Signal) -> ! {
     // Both may fail only for a signal that does not exist; the exit below covers it.
     let _ = SigSet::from_iter([signal]).thread_unblock();

@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     record: Option<Mutex<File>>,
     started: Instant,
     seen: Mutex<Seen>,
-    /// Told whenever `seen` changes.
+    /// Notified when `seen` changes.
     changed: Condvar,
 }
 
