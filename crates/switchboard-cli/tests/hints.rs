@@ -4,14 +4,13 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Home, PROGRAM, Ran};
-use switchboard_testkit::{Chaos, Launch, Step, program};
+use support::{DemoServer, Home, PROGRAM, Ran};
+use switchboard_testkit::{Chaos, Launch, Step};
 
 /// A file that a person would name with `-c`, with a blank in its path.
 fn write(home: &Home, name: &str, text: &str) -> PathBuf {
@@ -230,38 +229,11 @@ fn the_field_that_gives_a_call_longer_is_one_of_that_file() {
     }
 }
 
-/// The demo server on HTTP; ends with the test.
-struct Remote(Child, String);
-
-impl Remote {
-    fn start() -> Self {
-        let mut command = Command::new(program("switchboard-demo"));
-        command
-            .args(["--http", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        Self(child, format!("http://{}", line.trim_end()))
-    }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A URL of the wrong kind: `doctor` names what the file has for the other kind.
 #[test]
 fn a_url_of_the_wrong_kind_is_told_the_field_of_the_other() {
-    let remote = Remote::start();
-    let url = format!("{}/mcp", remote.1);
+    let remote = DemoServer::start();
+    let url = format!("{}/mcp", remote.address);
     let home = Home::new();
     let file = write(
         &home,

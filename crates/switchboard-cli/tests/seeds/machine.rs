@@ -1,27 +1,18 @@
 //! A machine on which the documents' examples run: stand-ins for the programs that they name, and a
 //! server on the network.
 
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
-use switchboard_testkit::{Chaos, Step, program};
+use switchboard_testkit::{Chaos, Step};
 
-use crate::support::{Home, PROGRAM, Ran, Terminal};
+use crate::support::{DemoServer, Home, PROGRAM, Ran, Terminal};
 
 /// A fresh folder, the stand-ins on its PATH, and variables.
 pub(crate) struct Machine {
     home: Home,
     variables: Vec<(&'static str, &'static str)>,
-    remote: Remote,
-}
-
-/// A server that is reached by its address; ends with the machine.
-struct Remote {
-    child: Child,
-    /// `http://127.0.0.1:PORT`.
-    address: String,
+    remote: DemoServer,
 }
 
 impl Machine {
@@ -32,7 +23,7 @@ impl Machine {
         let machine = Self {
             home,
             variables: Vec::new(),
-            remote: Remote::start(),
+            remote: DemoServer::start(),
         };
         let filesystem = Chaos::new()
             .tool("read_file", Step::text("hello from the disk"))
@@ -192,32 +183,5 @@ impl Machine {
         let path = self.home.path("bin").join(name);
         std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-    }
-}
-
-impl Remote {
-    fn start() -> Self {
-        let mut command = Command::new(program("switchboard-demo"));
-        command
-            .args(["--http", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        assert!(!line.is_empty(), "the demo server says where it listens");
-        let address = format!("http://{}", line.trim_end());
-        Self { child, address }
-    }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use switchboard_testkit::program;
 use tempfile::TempDir;
 
 /// The program under test: the one built beside the test, or another that was named when the test
@@ -20,6 +21,40 @@ pub const PROGRAM: &str = match option_env!("SWITCHBOARD_PROGRAM") {
 };
 /// Long enough for a busy machine; a test that passes never waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The demo server on HTTP; ends with the test.
+pub struct DemoServer {
+    child: std::process::Child,
+    /// `http://127.0.0.1:PORT`.
+    pub address: String,
+}
+
+impl DemoServer {
+    pub fn start() -> Self {
+        let mut command = Command::new(program("switchboard-demo"));
+        command
+            .args(["--http", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(!line.is_empty(), "the demo server prints its address");
+        let address = format!("http://{}", line.trim_end());
+        Self { child, address }
+    }
+}
+
+impl Drop for DemoServer {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
 
 /// A person's folders, empty but for what a test writes.
 pub struct Home {
