@@ -1,67 +1,26 @@
 //! The questions we may ask whoever made a call. Approval, elicitation and progress of a call reach
 //! its caller and no other.
 
-use std::fmt;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
-use crate::catalog::{Tool, ToolDefinition, ToolEffect};
-use crate::config::Dialect;
+use crate::catalog::Tool;
 use crate::event::LogLevel;
 pub use crate::future::BoxFuture;
-use crate::name::{ExposedName, ServerName, ToolId};
+use crate::name::{ServerName, ToolId};
 use crate::secret::Redacted;
-use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
+pub use approval::{Approval, ApprovalRequest, Keep};
 pub use callbacks::Callbacks;
+pub use id::CallerId;
+pub use question::{ElicitAnswer, Elicitation, ElicitationKind, Root, SampleAnswer, Sampling};
 pub use report::CallReport;
 
+mod approval;
 mod callbacks;
+mod id;
+mod question;
 mod report;
-
-/// Who asked. Two calls of one caller carry the same id.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CallerId {
-    text: Arc<str>,
-    /// The length of the client's name, with which the text begins.
-    client_length: usize,
-}
-
-impl CallerId {
-    /// Names a caller.
-    pub fn new(text: &str) -> Self {
-        Self {
-            text: text.into(),
-            client_length: text.len(),
-        }
-    }
-
-    /// One session of an authenticated client: sessions of one client are different callers.
-    pub fn of_client(client: &str, session: impl fmt::Display) -> Self {
-        Self {
-            text: format!("{client}#{session}").into(),
-            client_length: client.len(),
-        }
-    }
-
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// The authenticated name of the client, which rules may name.
-    pub fn client(&self) -> &str {
-        &self.text[..self.client_length]
-    }
-}
-
-impl fmt::Debug for CallerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.text, f)
-    }
-}
 
 /// What a caller can answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -249,170 +208,6 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
     fn call_ended(&self, report: &CallReport) {
         (**self).call_ended(report)
     }
-}
-
-/// Everything a person needs to decide on one call.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ApprovalRequest {
-    /// The pair.
-    pub id: ToolId,
-    /// The name the model used.
-    pub exposed: ExposedName,
-    /// The final arguments, whole.
-    pub arguments: RawJson,
-    /// The definition that the answer will be bound to.
-    pub definition: Arc<ToolDefinition>,
-    /// Why it is asked: which rule, or that none applies.
-    pub because: String,
-    /// The definition or the launch changed since the last yes: what was, what is, line by line.
-    pub changed: Option<Vec<String>>,
-    /// An `ask` rule wants a fresh answer each time: only once or no.
-    pub once_only: bool,
-    /// The kind of file its server stands in: which answers there are
-    /// (`DialectProfile::approval_choices`).
-    pub dialect: Dialect,
-    /// What the tool does, where it is a tool of this program that says so; `None` for a server's
-    /// tool, whose annotations are its own claim.
-    pub effect: Option<ToolEffect>,
-    /// What the call would change, line by line and safe to show: `- ` before, `+ ` after. Empty
-    /// for a server's tool.
-    pub preview: Vec<String>,
-}
-
-impl ApprovalRequest {
-    /// A request for this call of a tool, which may be remembered and whose definition did not
-    /// change.
-    pub fn new(tool: &Tool, arguments: RawJson, because: impl Into<String>) -> Self {
-        Self {
-            id: tool.id.clone(),
-            exposed: tool.exposed.clone(),
-            arguments,
-            definition: tool.definition.clone(),
-            because: because.into(),
-            changed: None,
-            once_only: false,
-            dialect: tool.server.dialect,
-            effect: tool.effect(),
-            preview: Vec::new(),
-        }
-    }
-}
-
-/// The answer to an [`ApprovalRequest`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Approval {
-    /// This call.
-    Once,
-    /// This tool, as it is defined now.
-    AlwaysTool(Keep),
-    /// Every tool that this server offers today.
-    AlwaysServer(Keep),
-    /// Not this call.
-    No {
-        /// Why, for the model: the error of the call says it.
-        reason: Option<String>,
-    },
-    /// No person can be asked.
-    Unavailable,
-}
-
-impl Approval {
-    /// No, and why: the model is told, and may do something else.
-    pub fn no(reason: impl Into<String>) -> Self {
-        Self::No {
-            reason: Some(reason.into()),
-        }
-    }
-}
-
-/// How long an *always* is remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// Until this host stops.
-    Run,
-    /// In the store.
-    ForGood,
-}
-
-/// A question of a server.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Elicitation {
-    /// Who asks. Not the server's own word for itself.
-    pub server: ServerName,
-    /// The tool whose call caused it, where a call did.
-    pub tool: Option<ToolId>,
-    /// What it wants.
-    pub kind: ElicitationKind,
-    /// The params of `elicitation/create`, as they came.
-    pub params: RawJson,
-}
-
-/// What a server wants to know.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum ElicitationKind {
-    /// Fields to fill in, described by a flat JSON schema.
-    Form {
-        /// The server's words.
-        message: Untrusted,
-        /// `requestedSchema`, as it came.
-        schema: RawJson,
-    },
-    /// A page to visit.
-    Url {
-        /// The server's words.
-        message: Untrusted,
-        /// The address, as it came.
-        url: Untrusted,
-        /// The server's name for the visit, where it has one (2025-11-25): it may say later that
-        /// it is done.
-        id: Option<String>,
-    },
-}
-
-/// The answer to an [`Elicitation`].
-#[derive(Debug, Clone, PartialEq)]
-pub enum ElicitAnswer {
-    /// The fields; empty for a URL.
-    Accept(Map<String, Value>),
-    /// The person said no.
-    Decline,
-    /// The person turned away.
-    Cancel,
-}
-
-/// What a server wants a model to answer.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Sampling {
-    /// Who asks.
-    pub server: ServerName,
-    /// The tool whose call caused it, where a call did.
-    pub tool: Option<ToolId>,
-    /// The params of `sampling/createMessage`, as they came.
-    pub params: RawJson,
-}
-
-/// The answer to a [`Sampling`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SampleAnswer {
-    /// The result of `sampling/createMessage`, given to the server as it is.
-    Answer(RawJson),
-    /// None; the server is told this line.
-    Refuse(String),
-}
-
-/// A folder that a server may work in.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Root {
-    /// `file://…`.
-    pub uri: String,
-    /// For people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
 }
 
 /// Members of a client's request that the server gets as they came.

@@ -2,7 +2,8 @@
 //! hold a `ServerHandle`.
 //!
 //! The files, from the outside in:
-//! - `state`: what others see. `status_publisher` changes it, `messages` words it, `dialect_status`
+//! - `start`: starts the task, with what all servers of a host share (`resources`).
+//! - `snapshot`: what others see. `status_publisher` changes it, `messages` words it, `dialect_status`
 //!   words it as the dialect's own program does.
 //! - `task`: the server's task. `backoff` decides when to retry, `keep_policy` whether to keep a
 //!   server that offers nothing, `in_flight_count` when a replaced server may end.
@@ -17,22 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::auth::{AuthContext, NeedsLogin};
-use crate::caller::Offers;
+use crate::auth::NeedsLogin;
 use crate::catalog::ToolDefinition;
-use crate::config::{Environment, Fingerprint, ServerConfig, Start};
-use crate::event::Event;
+use crate::config::{Fingerprint, ServerConfig, Start};
 use crate::future::BoxFuture;
-use crate::launch::Launcher;
-use crate::panics::catch_panic;
-use crate::secret::Redactor;
-use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Session, Subscriptions};
+use crate::session::Session;
 pub use crate::state::{ConnectStep, State};
-use crate::store::{LogFile, Store};
-use crate::transport::Connector;
 
 pub(crate) use caller_sessions::CallerSession;
 pub(crate) use connectors::Connectors;
@@ -49,16 +43,12 @@ pub use stderr::ServerStderr;
 pub(crate) use era::EraEvidence;
 pub(crate) use switching::EraRefusal;
 
-use backoff::Backoff;
 use caller_sessions::CallerSessions;
-use connection_factory::ConnectionFactory;
-use endpoint::{ConnectorEndpoint, ServerEndpoint};
 pub(crate) use in_flight_count::InFlightCount;
-use launch_store::{LaunchProfile, LaunchStore};
 use other_era::OtherEra;
-use status_publisher::StatusPublisher;
-use store_writes::StoreWrites;
-use task::{Phase, ServerTask, TaskCommand};
+pub(crate) use resources::ServerResources;
+use start::{TaskSetup, connecting_now};
+use task::TaskCommand;
 
 mod backoff;
 mod caller_sessions;
@@ -76,7 +66,9 @@ mod list_refresh;
 mod messages;
 mod not_ready;
 mod other_era;
+mod resources;
 mod snapshot;
+mod start;
 mod status_publisher;
 mod stderr;
 mod store_writes;
@@ -85,46 +77,8 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-/// Commands that wait for a busy task. When the queue is full, senders wait.
-const COMMANDS: usize = 16;
-
 /// How long a failed call waits to learn how its server ended.
 const END_REASON_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// What all server tasks of a host share.
-#[derive(Debug, Clone)]
-pub(crate) struct ServerResources {
-    /// Starts processes.
-    pub launcher: Launcher,
-    /// The variables that references expand to.
-    pub environment: Arc<Environment>,
-    /// The HTTP stack of all URL servers.
-    #[cfg(feature = "http")]
-    pub http: SharedStack,
-    /// For logins to URL servers.
-    pub auth: AuthContext,
-    /// Remembers eras, wires and catalogs.
-    pub store: Arc<dyn Store>,
-    /// Where the server's log file goes; `None` writes none.
-    pub log_folder: Option<Arc<std::path::PathBuf>>,
-    /// The parent of the folders in which user-scope servers without `cwd` run; `None` runs them in
-    /// this process's folder.
-    pub private_folder: Option<Arc<std::path::PathBuf>>,
-    /// Receives what happens.
-    pub events: broadcast::Sender<Event>,
-    /// Notified when a snapshot changed; the host then rebuilds its catalog.
-    pub changed: Arc<Notify>,
-    /// The client capabilities that legacy sessions advertise.
-    pub offers: Offers,
-    /// The roots that a server may ask for.
-    pub roots: Roots,
-    /// Answers a server's sampling requests.
-    pub overseer: Option<Arc<dyn Overseer>>,
-    /// The library user's own transports.
-    pub connectors: Arc<Connectors>,
-    /// Whether a server offers what it offered last time until it is connected.
-    pub offers_cached: bool,
-}
 
 /// A handle of a server's task. The task ends when the last handle is dropped.
 #[derive(Debug, Clone)]
@@ -148,207 +102,6 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// Starts the task. With `Connecting` it connects at once; `Idle`, `Disabled`, `Blocked` and
-    /// `Untrusted` start nothing. An idle server shows its cached catalog until it is used.
-    pub(crate) fn start(
-        config: Arc<ServerConfig>,
-        resources: ServerResources,
-        initial: State,
-    ) -> Self {
-        Self::start_after(config, resources, initial, None)
-    }
-
-    /// The same, but nothing is started before `after` has completed.
-    pub(crate) fn start_after(
-        config: Arc<ServerConfig>,
-        resources: ServerResources,
-        initial: State,
-        after: Option<BoxFuture<'static, ()>>,
-    ) -> Self {
-        match resources.connectors.of(&config.name) {
-            Some(connector) => {
-                Self::start_with_connector(config, resources, initial, after, connector)
-            }
-            None => Self::start_from_entry(config, resources, initial, after),
-        }
-    }
-
-    fn start_from_entry(
-        config: Arc<ServerConfig>,
-        resources: ServerResources,
-        initial: State,
-        after: Option<BoxFuture<'static, ()>>,
-    ) -> Self {
-        let log = open_log(&config, &resources, &initial);
-        let stderr = ServerStderr::new(log.clone(), config.dialect.profile().drops_info_lines);
-        let endpoint = endpoint::endpoint_for(&config, &resources, &stderr);
-        let subscriptions = Subscriptions::default();
-        let factory = ConnectionFactory {
-            config: config.clone(),
-            resources: resources.clone(),
-            connector: None,
-            log: log.clone(),
-            subscriptions: subscriptions.clone(),
-        };
-        let server = TaskSetup {
-            log,
-            stderr,
-            subscriptions,
-            after,
-            ..TaskSetup::new(config, &resources, endpoint)
-        };
-        Self {
-            caller_sessions: CallerSessions::new(&factory),
-            other_era: OtherEra::new(&factory),
-            ..Self::spawn_task(server, initial)
-        }
-    }
-
-    /// With the library user's transport instead of the entry's endpoint.
-    fn start_with_connector(
-        config: Arc<ServerConfig>,
-        resources: ServerResources,
-        initial: State,
-        after: Option<BoxFuture<'static, ()>>,
-        connector: Arc<dyn Connector>,
-    ) -> Self {
-        let log = open_log(&config, &resources, &initial);
-        let subscriptions = Subscriptions::default();
-        let factory = ConnectionFactory {
-            config: config.clone(),
-            resources: resources.clone(),
-            connector: Some(connector.clone()),
-            log: log.clone(),
-            subscriptions: subscriptions.clone(),
-        };
-        let endpoint = Arc::new(ConnectorEndpoint(connector));
-        let server = TaskSetup {
-            log,
-            subscriptions,
-            after,
-            ..TaskSetup::new(config, &resources, endpoint)
-        };
-        Self {
-            caller_sessions: CallerSessions::new(&factory),
-            other_era: OtherEra::new(&factory),
-            ..Self::spawn_task(server, initial)
-        }
-    }
-
-    fn spawn_task(server: TaskSetup, initial: State) -> Self {
-        let TaskSetup {
-            config,
-            launch,
-            log,
-            stderr,
-            endpoint,
-            launch_store,
-            offers,
-            roots,
-            overseer,
-            events,
-            changed,
-            subscriptions,
-            is_further_connection,
-            offers_cached,
-            after,
-        } = server;
-        let now = tokio::time::Instant::now();
-        let idle = matches!(initial, State::Idle);
-        let phase = match (&initial, after) {
-            (State::Connecting { .. }, None) => Phase::Waiting(now),
-            (State::Connecting { .. }, Some(stopping)) => Phase::Stopping {
-                stopping,
-                then: Some(now),
-            },
-            (State::Idle, Some(stopping)) => Phase::Stopping {
-                stopping,
-                then: None,
-            },
-            _ => Phase::Idle,
-        };
-        let (commands, heard) = mpsc::channel(COMMANDS);
-        let logs = events.clone();
-        // A further connection publishes no states: a server's state is that of its shared
-        // connection.
-        let events = if is_further_connection {
-            broadcast::Sender::new(1)
-        } else {
-            events
-        };
-        let (status, snapshot) =
-            StatusPublisher::new(config.name.clone(), initial, log.clone(), events, changed);
-        let worked = Arc::new(AtomicBool::new(false));
-        let mut store_writes = StoreWrites::default();
-        let is_connecting = matches!(snapshot.borrow().state, State::Connecting { .. });
-        if idle || is_connecting && offers_cached && !is_further_connection {
-            status.update_quietly(|snapshot| snapshot.loading_cached = true);
-            store_writes.add(load_cached(status.clone(), launch_store.clone()));
-        }
-        let options = OpenOptions {
-            server: config.name.clone(),
-            protocol: config.protocol,
-            known_era: None,
-            asks: config.asks,
-            sharing: config.session,
-            offers,
-            roots,
-            overseer,
-            connect_timeout: config.timeouts.connect,
-            max_message_bytes: config.max_message_bytes,
-            events: Some(logs),
-            oddities: OddityLog::default(),
-            log,
-            subscriptions,
-            cache: Cache::default(),
-            // Known once the launch is resolved.
-            redactor: Redactor::default(),
-        };
-        let task = ServerTask {
-            config: config.clone(),
-            endpoint,
-            status,
-            launch_store,
-            options,
-            commands: heard,
-            worked: worked.clone(),
-            phase,
-            backoff: Backoff::default(),
-            profile: LaunchProfile::default(),
-            is_profile_current: false,
-            store_writes,
-            restarting: Vec::new(),
-        };
-        // The handles own the task: it ends when the last one is dropped.
-        tokio::spawn(async move {
-            let status = task.status.clone();
-            if let Err(panicked) = catch_panic(task.run()).await {
-                // Its session and process were dropped with it.
-                status.set_state(
-                    State::Failed {
-                        error: panicked.to_string(),
-                    },
-                    "its task ended",
-                    |snapshot| {
-                        (snapshot.session, snapshot.pid, snapshot.loading_cached) =
-                            (None, None, false);
-                    },
-                );
-            }
-        });
-        Self {
-            config,
-            launch,
-            stderr,
-            commands,
-            snapshot,
-            worked,
-            caller_sessions: None,
-            other_era: None,
-            in_flight: Arc::default(),
-        }
-    }
-
     /// The current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.borrow().clone()
@@ -559,91 +312,4 @@ impl ServerHandle {
     fn not_ready(&self, state: &State, waited: Duration) -> NotReady {
         NotReady::new(&self.config, state, waited)
     }
-}
-
-/// What a task is created from.
-struct TaskSetup {
-    config: Arc<ServerConfig>,
-    launch: Fingerprint,
-    log: Option<LogFile>,
-    stderr: ServerStderr,
-    endpoint: Arc<dyn ServerEndpoint>,
-    launch_store: LaunchStore,
-    offers: Offers,
-    roots: Roots,
-    overseer: Option<Arc<dyn Overseer>>,
-    events: broadcast::Sender<Event>,
-    changed: Arc<Notify>,
-    /// Subscriptions and log level, shared by all connections to the server.
-    subscriptions: Subscriptions,
-    /// It is not the shared connection: a caller's own, or the one of the other era.
-    is_further_connection: bool,
-    /// It offers what it offered last time until it is connected.
-    offers_cached: bool,
-    /// Completes when the servers that this one replaces have ended.
-    after: Option<BoxFuture<'static, ()>>,
-}
-
-impl TaskSetup {
-    fn new(
-        config: Arc<ServerConfig>,
-        resources: &ServerResources,
-        endpoint: Arc<dyn ServerEndpoint>,
-    ) -> Self {
-        let launch = config.fingerprint();
-        Self {
-            config,
-            launch,
-            log: None,
-            stderr: ServerStderr::default(),
-            endpoint,
-            launch_store: LaunchStore::new(resources.store.clone(), launch),
-            offers: resources.offers,
-            roots: resources.roots.clone(),
-            overseer: resources.overseer.clone(),
-            events: resources.events.clone(),
-            changed: resources.changed.clone(),
-            subscriptions: Subscriptions::default(),
-            is_further_connection: false,
-            offers_cached: resources.offers_cached,
-            after: None,
-        }
-    }
-}
-
-/// The state of a server that is being started.
-fn connecting_now() -> State {
-    State::Connecting {
-        since: std::time::SystemTime::now(),
-        step: ConnectStep::Starting,
-    }
-}
-
-/// Opens the log of a server that may run. An error is only logged: the server runs without.
-fn open_log(
-    config: &ServerConfig,
-    resources: &ServerResources,
-    initial: &State,
-) -> Option<LogFile> {
-    if !matches!(initial, State::Idle | State::Connecting { .. }) {
-        return None;
-    }
-    let opened = LogFile::open(resources.log_folder.as_deref()?, &config.name);
-    opened
-        .inspect_err(|error| {
-            tracing::warn!("server \"{}\" runs without a log: {error}", config.name)
-        })
-        .ok()
-}
-
-/// Publishes the cached catalog, unless an attempt to connect ended first.
-async fn load_cached(status: Arc<StatusPublisher>, launch_store: LaunchStore) {
-    let remembered = launch_store.offerings().await;
-    status.update(|snapshot| {
-        snapshot.loading_cached = false;
-        if let (Some(offerings), 0) = (remembered, snapshot.attempts_ended) {
-            snapshot.offerings = Arc::new(offerings);
-            snapshot.cached = true;
-        }
-    });
 }

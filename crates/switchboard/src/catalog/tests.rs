@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::config::{Dialect, Endpoint, Scope, Source, StdioEndpoint};
+use crate::name::Style;
 use crate::wire::RawJson;
 
 /// An entry that nothing is special about.

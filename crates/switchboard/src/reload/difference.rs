@@ -8,8 +8,11 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::PendingChange;
-use crate::config::{Config, Endpoint, Mode, ProjectPermissions, RuleText, ServerConfig};
+use crate::config::{Config, Endpoint, Mode, ServerConfig};
 use crate::name::ServerName;
+use rules::RulesInForce;
+
+mod rules;
 
 /// Who approved a new configuration.
 #[derive(Clone, Copy)]
@@ -323,131 +326,6 @@ fn may_offer_more(old: &ServerConfig, new: &ServerConfig) -> bool {
         (Some(old), Some(new)) => !is_within(new, old),
     };
     includes_more || !is_within(&old.exclude_tools, &new.exclude_tools)
-}
-
-/// Finds the global settings that take effect without approval.
-struct RulesInForce<'a> {
-    old: &'a Config,
-    new: &'a Config,
-    pending: Vec<PendingChange>,
-}
-
-impl RulesInForce<'_> {
-    fn in_force(&mut self) -> Config {
-        let mut config = self.new.clone();
-        // Entries of files that are not watched stay as they were loaded.
-        let unwatched = |server: &ServerConfig| !server.dialect.profile().watched;
-        let as_read = |name: &ServerName| {
-            self.old
-                .servers
-                .get(name)
-                .filter(|server| unwatched(server))
-        };
-        config
-            .servers
-            .retain(|name, server| !unwatched(server) || as_read(name).is_some());
-        for (name, server) in self
-            .old
-            .servers
-            .iter()
-            .filter(|(_, server)| unwatched(server))
-        {
-            let now = config
-                .servers
-                .entry(name.clone())
-                .or_insert_with(|| server.clone());
-            if unwatched(now) {
-                now.clone_from(server);
-            }
-        }
-        let (old, new) = (&self.old.permissions, &self.new.permissions);
-        let (allow, more) = rules_in_both(&old.allow, &watched_rules(&old.allow, &new.allow));
-        let (ask, fewer_asked) = rules_in_either(&old.ask, &watched_rules(&old.ask, &new.ask));
-        let (deny, fewer_denied) = rules_in_either(&old.deny, &watched_rules(&old.deny, &new.deny));
-        config.permissions.mode = stricter(old.mode, new.mode);
-        (
-            config.permissions.allow,
-            config.permissions.ask,
-            config.permissions.deny,
-        ) = (allow, ask, deny);
-        config.permissions.configured = old.configured || new.configured;
-        let is_watched = |project: &&ProjectPermissions| project.dialect.profile().watched;
-        let (before, now) = (&self.old.project_permissions, &self.new.project_permissions);
-        config.project_permissions = now
-            .iter()
-            .filter(is_watched)
-            .chain(before.iter().filter(|project| !is_watched(project)))
-            .cloned()
-            .collect();
-        config.security.locked = self.old.security.locked || self.new.security.locked;
-        if config.permissions.mode != new.mode {
-            self.add_pending("the mode would ask about less".to_owned());
-        }
-        more.iter()
-            .for_each(|rule| self.add_pending(format!("a new rule would allow {rule}")));
-        fewer_asked
-            .iter()
-            .for_each(|rule| self.add_pending(format!("{rule} would no longer be asked about")));
-        fewer_denied
-            .iter()
-            .for_each(|rule| self.add_pending(format!("{rule} would no longer be denied")));
-        if config.permissions.configured != new.configured {
-            self.add_pending("nothing would be said about permissions any more".to_owned());
-        }
-        if config.security.locked != self.new.security.locked {
-            self.add_pending("definitions would no longer be locked".to_owned());
-        }
-        config
-    }
-
-    fn add_pending(&mut self, reason: String) {
-        self.pending.push(PendingChange {
-            server: None,
-            reason,
-        });
-    }
-}
-
-/// The new rules of files that are watched, with the old ones of those that are not.
-fn watched_rules(old: &[RuleText], new: &[RuleText]) -> Vec<RuleText> {
-    let is_watched = |rule: &&RuleText| rule.dialect.profile().watched;
-    new.iter()
-        .filter(is_watched)
-        .chain(old.iter().filter(|rule| !is_watched(rule)))
-        .cloned()
-        .collect()
-}
-
-fn stricter(one: Mode, other: Mode) -> Mode {
-    match (one, other) {
-        (Mode::Deny, _) | (_, Mode::Deny) => Mode::Deny,
-        (Mode::Ask, _) | (_, Mode::Ask) => Mode::Ask,
-        (Mode::Yolo, Mode::Yolo) => Mode::Yolo,
-    }
-}
-
-fn is_same_rule(one: &RuleText, other: &RuleText) -> bool {
-    (&one.text, &one.client, one.dialect) == (&other.text, &other.client, other.dialect)
-}
-
-/// The new rules that were there before, and the texts of the added ones.
-fn rules_in_both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
-    let (kept, more): (Vec<_>, Vec<_>) = new
-        .iter()
-        .cloned()
-        .partition(|rule| old.iter().any(|before| is_same_rule(before, rule)));
-    (kept, more.iter().map(RuleText::quoted).collect())
-}
-
-/// The new rules and the removed ones, and the texts of the latter.
-fn rules_in_either(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
-    let gone: Vec<RuleText> = old
-        .iter()
-        .filter(|rule| !new.iter().any(|now| is_same_rule(now, rule)))
-        .cloned()
-        .collect();
-    let texts = gone.iter().map(RuleText::quoted).collect();
-    (new.iter().cloned().chain(gone).collect(), texts)
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::rules::{is_same_rule, stricter};
 use super::*;
-use crate::config::{Dialect, Protocol, Scope, Source, StdioEndpoint, Timeouts};
+use crate::config::{Dialect, Protocol, RuleText, Scope, Source, StdioEndpoint, Timeouts};
 
 fn name(text: &str) -> ServerName {
     ServerName::new(text).unwrap()

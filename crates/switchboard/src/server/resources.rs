@@ -1,0 +1,52 @@
+//! What all server tasks of a host share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, broadcast};
+
+use super::Connectors;
+#[cfg(feature = "http")]
+use super::SharedStack;
+use crate::auth::AuthContext;
+use crate::caller::Offers;
+use crate::config::Environment;
+use crate::event::Event;
+use crate::launch::Launcher;
+use crate::session::{Overseer, Roots};
+use crate::store::Store;
+
+/// What all server tasks of a host share.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerResources {
+    /// Starts processes.
+    pub launcher: Launcher,
+    /// The variables that references expand to.
+    pub environment: Arc<Environment>,
+    /// The HTTP stack of all URL servers.
+    #[cfg(feature = "http")]
+    pub http: SharedStack,
+    /// For logins to URL servers.
+    pub auth: AuthContext,
+    /// Remembers eras, wires and catalogs.
+    pub store: Arc<dyn Store>,
+    /// Where the server's log file goes; `None` writes none.
+    pub log_folder: Option<Arc<PathBuf>>,
+    /// The parent of the folders in which user-scope servers without `cwd` run; `None` runs them in
+    /// this process's folder.
+    pub private_folder: Option<Arc<PathBuf>>,
+    /// Receives what happens.
+    pub events: broadcast::Sender<Event>,
+    /// Notified when a snapshot changed; the host then rebuilds its catalog.
+    pub changed: Arc<Notify>,
+    /// The client capabilities that legacy sessions advertise.
+    pub offers: Offers,
+    /// The roots that a server may ask for.
+    pub roots: Roots,
+    /// Answers a server's sampling requests.
+    pub overseer: Option<Arc<dyn Overseer>>,
+    /// The library user's own transports.
+    pub connectors: Arc<Connectors>,
+    /// Whether a server offers what it offered last time until it is connected.
+    pub offers_cached: bool,
+}

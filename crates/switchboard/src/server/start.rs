@@ -1,0 +1,319 @@
+//! Starts the task of a server: from its entry, or with a library user's transport.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tokio::sync::{Notify, broadcast, mpsc};
+
+use super::backoff::Backoff;
+use super::caller_sessions::CallerSessions;
+use super::connection_factory::ConnectionFactory;
+use super::endpoint::{self, ConnectorEndpoint, ServerEndpoint};
+use super::launch_store::{LaunchProfile, LaunchStore};
+use super::other_era::OtherEra;
+use super::status_publisher::StatusPublisher;
+use super::store_writes::StoreWrites;
+use super::task::{Phase, ServerTask};
+use super::{ConnectStep, ServerHandle, ServerResources, ServerStderr, State};
+use crate::caller::Offers;
+use crate::config::{Fingerprint, ServerConfig};
+use crate::event::Event;
+use crate::future::BoxFuture;
+use crate::panics::catch_panic;
+use crate::secret::Redactor;
+use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Subscriptions};
+use crate::store::LogFile;
+use crate::transport::Connector;
+
+/// Commands that wait for a busy task. When the queue is full, senders wait.
+const COMMANDS: usize = 16;
+
+impl ServerHandle {
+    /// Starts the task. With `Connecting` it connects at once; `Idle`, `Disabled`, `Blocked` and
+    /// `Untrusted` start nothing. An idle server shows its cached catalog until it is used.
+    pub(crate) fn start(
+        config: Arc<ServerConfig>,
+        resources: ServerResources,
+        initial: State,
+    ) -> Self {
+        Self::start_after(config, resources, initial, None)
+    }
+
+    /// The same, but nothing is started before `after` has completed.
+    pub(crate) fn start_after(
+        config: Arc<ServerConfig>,
+        resources: ServerResources,
+        initial: State,
+        after: Option<BoxFuture<'static, ()>>,
+    ) -> Self {
+        match resources.connectors.of(&config.name) {
+            Some(connector) => {
+                Self::start_with_connector(config, resources, initial, after, connector)
+            }
+            None => Self::start_from_entry(config, resources, initial, after),
+        }
+    }
+
+    fn start_from_entry(
+        config: Arc<ServerConfig>,
+        resources: ServerResources,
+        initial: State,
+        after: Option<BoxFuture<'static, ()>>,
+    ) -> Self {
+        let log = open_log(&config, &resources, &initial);
+        let stderr = ServerStderr::new(log.clone(), config.dialect.profile().drops_info_lines);
+        let endpoint = endpoint::endpoint_for(&config, &resources, &stderr);
+        let subscriptions = Subscriptions::default();
+        let factory = ConnectionFactory {
+            config: config.clone(),
+            resources: resources.clone(),
+            connector: None,
+            log: log.clone(),
+            subscriptions: subscriptions.clone(),
+        };
+        let server = TaskSetup {
+            log,
+            stderr,
+            subscriptions,
+            after,
+            ..TaskSetup::new(config, &resources, endpoint)
+        };
+        Self {
+            caller_sessions: CallerSessions::new(&factory),
+            other_era: OtherEra::new(&factory),
+            ..Self::spawn_task(server, initial)
+        }
+    }
+
+    /// With the library user's transport instead of the entry's endpoint.
+    fn start_with_connector(
+        config: Arc<ServerConfig>,
+        resources: ServerResources,
+        initial: State,
+        after: Option<BoxFuture<'static, ()>>,
+        connector: Arc<dyn Connector>,
+    ) -> Self {
+        let log = open_log(&config, &resources, &initial);
+        let subscriptions = Subscriptions::default();
+        let factory = ConnectionFactory {
+            config: config.clone(),
+            resources: resources.clone(),
+            connector: Some(connector.clone()),
+            log: log.clone(),
+            subscriptions: subscriptions.clone(),
+        };
+        let endpoint = Arc::new(ConnectorEndpoint(connector));
+        let server = TaskSetup {
+            log,
+            subscriptions,
+            after,
+            ..TaskSetup::new(config, &resources, endpoint)
+        };
+        Self {
+            caller_sessions: CallerSessions::new(&factory),
+            other_era: OtherEra::new(&factory),
+            ..Self::spawn_task(server, initial)
+        }
+    }
+
+    pub(super) fn spawn_task(server: TaskSetup, initial: State) -> Self {
+        let TaskSetup {
+            config,
+            launch,
+            log,
+            stderr,
+            endpoint,
+            launch_store,
+            offers,
+            roots,
+            overseer,
+            events,
+            changed,
+            subscriptions,
+            is_further_connection,
+            offers_cached,
+            after,
+        } = server;
+        let now = tokio::time::Instant::now();
+        let idle = matches!(initial, State::Idle);
+        let phase = match (&initial, after) {
+            (State::Connecting { .. }, None) => Phase::Waiting(now),
+            (State::Connecting { .. }, Some(stopping)) => Phase::Stopping {
+                stopping,
+                then: Some(now),
+            },
+            (State::Idle, Some(stopping)) => Phase::Stopping {
+                stopping,
+                then: None,
+            },
+            _ => Phase::Idle,
+        };
+        let (commands, heard) = mpsc::channel(COMMANDS);
+        let logs = events.clone();
+        // A further connection publishes no states: a server's state is that of its shared
+        // connection.
+        let events = if is_further_connection {
+            broadcast::Sender::new(1)
+        } else {
+            events
+        };
+        let (status, snapshot) =
+            StatusPublisher::new(config.name.clone(), initial, log.clone(), events, changed);
+        let worked = Arc::new(AtomicBool::new(false));
+        let mut store_writes = StoreWrites::default();
+        let is_connecting = matches!(snapshot.borrow().state, State::Connecting { .. });
+        if idle || is_connecting && offers_cached && !is_further_connection {
+            status.update_quietly(|snapshot| snapshot.loading_cached = true);
+            store_writes.add(load_cached(status.clone(), launch_store.clone()));
+        }
+        let options = OpenOptions {
+            server: config.name.clone(),
+            protocol: config.protocol,
+            known_era: None,
+            asks: config.asks,
+            sharing: config.session,
+            offers,
+            roots,
+            overseer,
+            connect_timeout: config.timeouts.connect,
+            max_message_bytes: config.max_message_bytes,
+            events: Some(logs),
+            oddities: OddityLog::default(),
+            log,
+            subscriptions,
+            cache: Cache::default(),
+            // Known once the launch is resolved.
+            redactor: Redactor::default(),
+        };
+        let task = ServerTask {
+            config: config.clone(),
+            endpoint,
+            status,
+            launch_store,
+            options,
+            commands: heard,
+            worked: worked.clone(),
+            phase,
+            backoff: Backoff::default(),
+            profile: LaunchProfile::default(),
+            is_profile_current: false,
+            store_writes,
+            restarting: Vec::new(),
+        };
+        // The handles own the task: it ends when the last one is dropped.
+        tokio::spawn(async move {
+            let status = task.status.clone();
+            if let Err(panicked) = catch_panic(task.run()).await {
+                // Its session and process were dropped with it.
+                status.set_state(
+                    State::Failed {
+                        error: panicked.to_string(),
+                    },
+                    "its task ended",
+                    |snapshot| {
+                        (snapshot.session, snapshot.pid, snapshot.loading_cached) =
+                            (None, None, false);
+                    },
+                );
+            }
+        });
+        Self {
+            config,
+            launch,
+            stderr,
+            commands,
+            snapshot,
+            worked,
+            caller_sessions: None,
+            other_era: None,
+            in_flight: Arc::default(),
+        }
+    }
+}
+
+/// What a task is created from.
+pub(super) struct TaskSetup {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) launch: Fingerprint,
+    pub(super) log: Option<LogFile>,
+    pub(super) stderr: ServerStderr,
+    pub(super) endpoint: Arc<dyn ServerEndpoint>,
+    pub(super) launch_store: LaunchStore,
+    pub(super) offers: Offers,
+    pub(super) roots: Roots,
+    pub(super) overseer: Option<Arc<dyn Overseer>>,
+    pub(super) events: broadcast::Sender<Event>,
+    pub(super) changed: Arc<Notify>,
+    /// Subscriptions and log level, shared by all connections to the server.
+    pub(super) subscriptions: Subscriptions,
+    /// It is not the shared connection: a caller's own, or the one of the other era.
+    pub(super) is_further_connection: bool,
+    /// It offers what it offered last time until it is connected.
+    pub(super) offers_cached: bool,
+    /// Completes when the servers that this one replaces have ended.
+    pub(super) after: Option<BoxFuture<'static, ()>>,
+}
+
+impl TaskSetup {
+    pub(super) fn new(
+        config: Arc<ServerConfig>,
+        resources: &ServerResources,
+        endpoint: Arc<dyn ServerEndpoint>,
+    ) -> Self {
+        let launch = config.fingerprint();
+        Self {
+            config,
+            launch,
+            log: None,
+            stderr: ServerStderr::default(),
+            endpoint,
+            launch_store: LaunchStore::new(resources.store.clone(), launch),
+            offers: resources.offers,
+            roots: resources.roots.clone(),
+            overseer: resources.overseer.clone(),
+            events: resources.events.clone(),
+            changed: resources.changed.clone(),
+            subscriptions: Subscriptions::default(),
+            is_further_connection: false,
+            offers_cached: resources.offers_cached,
+            after: None,
+        }
+    }
+}
+
+/// The state of a server that is being started.
+pub(super) fn connecting_now() -> State {
+    State::Connecting {
+        since: std::time::SystemTime::now(),
+        step: ConnectStep::Starting,
+    }
+}
+
+/// Opens the log of a server that may run. An error is only logged: the server runs without.
+fn open_log(
+    config: &ServerConfig,
+    resources: &ServerResources,
+    initial: &State,
+) -> Option<LogFile> {
+    if !matches!(initial, State::Idle | State::Connecting { .. }) {
+        return None;
+    }
+    let opened = LogFile::open(resources.log_folder.as_deref()?, &config.name);
+    opened
+        .inspect_err(|error| {
+            tracing::warn!("server \"{}\" runs without a log: {error}", config.name)
+        })
+        .ok()
+}
+
+/// Publishes the cached catalog, unless an attempt to connect ended first.
+async fn load_cached(status: Arc<StatusPublisher>, launch_store: LaunchStore) {
+    let remembered = launch_store.offerings().await;
+    status.update(|snapshot| {
+        snapshot.loading_cached = false;
+        if let (Some(offerings), 0) = (remembered, snapshot.attempts_ended) {
+            snapshot.offerings = Arc::new(offerings);
+            snapshot.cached = true;
+        }
+    });
+}

@@ -1,0 +1,70 @@
+//! What the standard streams carry, and when they end.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::transport::WireFault;
+use crate::wire::{Incoming, RequestId, RequestMetadata};
+
+struct Ignore;
+
+impl Inbound for Ignore {
+    fn message(&self, _: Incoming, _: MessageOrigin) {}
+    fn failed(&self, _: u64, _: WireFault) {}
+    fn session_renewed(&self) {}
+    fn not_a_message(&self, _: &[u8]) {}
+    fn oversized(&self, _: Option<RequestId>) {}
+    fn closed(&self, _: String) {}
+}
+
+/// Sends this much, drops the transport at once, and gives what the server reads, then or
+/// `later`, until its input ends.
+async fn received(sent: usize, later: Duration) -> usize {
+    let (stdin, mut input) = pipe::pipe().unwrap();
+    let (_output, stdout) = pipe::pipe().unwrap();
+    let transport = StdioConnector::new(stdin, stdout, 1024)
+        .connect(Arc::new(Ignore))
+        .await
+        .unwrap();
+    transport
+        .send(Outgoing {
+            id: None,
+            method: None,
+            body: &vec![b'x'; sent - 1],
+            metadata: RequestMetadata::default(),
+        })
+        .unwrap();
+    drop(transport);
+    tokio::time::sleep(later).await;
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes).await.unwrap();
+    bytes.len()
+}
+
+/// F28: the cancel of a call is sent just before the session is closed and dropped.
+#[tokio::test]
+async fn f28_what_was_sent_before_the_end_arrives() {
+    assert_eq!(received(100, Duration::ZERO).await, 100);
+    assert_eq!(received(300_000, Duration::ZERO).await, 300_000);
+}
+
+/// A server that ends in an orderly way may say something first.
+#[tokio::test]
+async fn a_server_can_write_after_its_input_has_ended_and_until_it_ends() {
+    let (stdin, mut input) = pipe::pipe().unwrap();
+    let (mut output, stdout) = pipe::pipe().unwrap();
+    let transport = StdioConnector::new(stdin, stdout, 1024)
+        .connect(Arc::new(Ignore))
+        .await
+        .unwrap();
+    drop(transport);
+    assert_eq!(input.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    // More than a pipe holds, so that somebody must have read it.
+    output.write_all(&vec![b'x'; 1 << 20]).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_read_sees_the_end_of_its_input_all_the_same() {
+    let received = received(300_000, Duration::from_secs(1)).await;
+    assert!((1..300_000).contains(&received), "{received}");
+}
