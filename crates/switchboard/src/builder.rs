@@ -1,4 +1,4 @@
-//! What a host is made of, and its start: what may not run is found out before anything is spawned.
+//! What a host is made of, and its start.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -192,9 +192,9 @@ impl HostBuilder {
         self
     }
 
-    /// With a way of this program's own to a server: its entry stands in the configuration like any
-    /// other and is gated like any other, but nothing of its endpoint is used. A name that no
-    /// entry has is an error of [`start`](Self::start).
+    /// With this program's own transport to a server, instead of the endpoint of its entry. All
+    /// else of the entry applies, and so does the gate. A name that no entry has is an error of
+    /// [`start`](Self::start).
     pub fn connector(mut self, server: &str, connector: Arc<dyn Connector>) -> Self {
         self.connectors.insert(server, connector);
         self
@@ -206,22 +206,22 @@ impl HostBuilder {
         self
     }
 
-    /// With this memory.
+    /// With this store for what is remembered between runs.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
         self
     }
 
-    /// With this place for tokens.
+    /// With this vault for tokens.
     pub fn vault(mut self, vault: Arc<dyn Vault>) -> Self {
         self.auth.vault = vault;
         self
     }
 
-    /// With somebody who is sent to the login page whenever a server asks for a login: the request
-    /// that met it waits, and goes on after it, within its own deadline. A server that is never
-    /// content causes three logins in ten minutes and no more. Without this, such a server is
-    /// in state `NeedsLogin` until [`Host::login`].
+    /// Shows a login page through `opener` whenever a server asks for a login. The request that was
+    /// rejected waits for the login, within its own deadline, and is then sent again. A server
+    /// causes at most three logins in ten minutes. Without this, such a server is in state
+    /// `NeedsLogin` until [`Host::login`].
     pub fn logins(mut self, opener: Arc<dyn Opener>) -> Self {
         self.auth.logins = Some(opener);
         self
@@ -279,7 +279,7 @@ impl HostBuilder {
         self
     }
 
-    /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
+    /// Starts the host. Servers connect in parallel afterwards; nothing here waits for them.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
         if !self.errors.is_empty() {
             return Err(ConfigErrors(self.errors));
@@ -288,8 +288,7 @@ impl HostBuilder {
         let reference = HostReference::default();
         let own = RegisteredTools::read(self.tools, resource_tools::tools(&reference))?;
         let gate = Roster::gate_of(&self.config, &own, &*self.store)?;
-        // This reader is there before anything can happen; what it saw by the end of the start is
-        // told by `Host::notices`.
+        // Subscribed before any event is sent; `Host::notices` returns the notices among them.
         let (events, early) = broadcast::channel(EVENTS);
         let changed = Arc::new(Notify::new());
         let caller = match self.caller {
@@ -329,7 +328,7 @@ impl HostBuilder {
                     server.cache_read().await;
                 }
             };
-            // A store that is slow must not keep anybody waiting.
+            // A slow store must not delay the start further.
             let _ = tokio::time::timeout(CACHE_TIMEOUT, read).await;
         }
         let state = state.begin(Events(early));

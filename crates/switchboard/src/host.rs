@@ -1,4 +1,5 @@
-//! All servers together. Nothing below this module knows two servers.
+//! The state of a host: all its servers, their catalog, leases of servers, logins, stop. The
+//! modules that this one uses know one server at a time.
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -45,13 +46,13 @@ const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
 /// How many reloads in a row may replace a server before a request that wants it gives up.
 pub(crate) const MAX_RELOADS: usize = 16;
 
-/// All servers behind one gate. Clones share them; the last one to go stops them.
+/// All servers behind one gate. Clones share them; they stop when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Host(pub(crate) Arc<HostState>);
 
 /// What every clone of a host shares.
 pub(crate) struct HostState {
-    /// Replaced whole by a reload; whoever has loaded it keeps theirs.
+    /// Replaced as a whole by a reload. A request keeps the one that it has loaded.
     pub(crate) roster: ArcSwap<Roster>,
     /// What servers are started with.
     pub(crate) resources: ServerResources,
@@ -67,7 +68,7 @@ pub(crate) struct HostState {
     pub(crate) events: broadcast::Sender<Event>,
     /// What was found wrong while starting, before anybody could listen.
     notices: Vec<String>,
-    /// Replaced whole, under `rebuilding`.
+    /// Replaced as a whole, while `rebuilding` is locked.
     catalog: ArcSwap<Catalog>,
     rebuilding: Mutex<()>,
     /// Rebuilds the catalog when a server changed; ends with the host.
@@ -76,7 +77,7 @@ pub(crate) struct HostState {
     pub(crate) only: Option<Vec<ServerName>>,
     /// Who makes the calls that name no caller.
     pub(crate) caller: Arc<dyn Caller>,
-    /// Somebody was told that a caller offers more than servers know.
+    /// The notice that a caller offers more than servers are told was given.
     pub(crate) warned_of_offers: AtomicBool,
     pub(crate) reload: ReloadState,
 }
@@ -139,8 +140,8 @@ impl Host {
         settled
     }
 
-    /// Logs in to a server: its page is brought to whoever logs in through `opener`. The server is
-    /// then connected anew, if it waited for this.
+    /// Logs in to a server; `opener` shows the login page. The server is then connected again, if
+    /// it was not connected.
     #[cfg(feature = "oauth")]
     pub async fn login(
         &self,
@@ -163,8 +164,8 @@ impl Host {
         Ok(given)
     }
 
-    /// Gives a login back, and forgets it. A connection that is open stays so until the server asks
-    /// again.
+    /// Revokes a login and deletes it. An open connection stays open until the server asks for a
+    /// login again.
     #[cfg(feature = "oauth")]
     pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
         let handle = self
@@ -215,7 +216,7 @@ impl Host {
         }
         while stopping.join_next().await.is_some() {}
         self.0.finish_writes().await;
-        // Only now: whatever could begin one has ended.
+        // Last: nothing that could begin a refresh runs any more.
         self.finish_renewals(RENEWAL_LIMIT).await;
     }
 
@@ -370,7 +371,7 @@ impl HostState {
         }
     }
 
-    /// Rebuilds whenever a server rings.
+    /// Rebuilds the catalog whenever a server has changed.
     pub(crate) fn watch(self: &Arc<Self>, changed: Arc<Notify>) {
         let shared = Arc::downgrade(self);
         let task = tokio::spawn(async move {
@@ -389,8 +390,7 @@ impl HostState {
     }
 }
 
-/// What the catalog is built from. One look at the server: its offerings belong to the state that
-/// they came with.
+/// What the catalog is built from. One snapshot is read, so that the offerings belong to the state.
 fn part(server: &ServerHandle) -> CatalogSource {
     let now = server.snapshot();
     let (offerings, settled) = (now.offerings.clone(), server.is_settled_at(&now));

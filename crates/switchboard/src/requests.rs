@@ -15,8 +15,8 @@ use crate::session::{CompletionTarget, RequestFault, Session};
 use crate::wire::RawJson;
 
 impl Host {
-    /// Reads a resource of a server: its result, byte for byte. A modern server may have said that
-    /// an earlier answer still holds; then it is not asked.
+    /// Reads a resource of a server: its result, byte for byte. A response that a modern server
+    /// allowed us to cache is used while it is valid.
     pub async fn read(
         &self,
         server: &ServerName,
@@ -65,8 +65,8 @@ impl Host {
         self.finished(&handle, &session, answer, caller).await
     }
 
-    /// Asks a server how the value of an argument may go on: its result, byte for byte. `given` are
-    /// the arguments of the same prompt or template that have their values already.
+    /// Asks a server for completions of the value of an argument: its result, byte for byte.
+    /// `given` are the other arguments of the same prompt or template, as far as they have values.
     pub async fn complete(
         &self,
         server: &ServerName,
@@ -83,25 +83,25 @@ impl Host {
     }
 
     /// Subscribes to a resource: from now on each change of it is an
-    /// [`Event::ResourceUpdated`](crate::event::Event), also after the server was connected
-    /// anew. Returns when the server has agreed. Subscribing twice is subscribing once.
+    /// [`Event::ResourceUpdated`](crate::event::Event), also after a reconnect. Returns when the
+    /// server has confirmed it. A second subscription to the same resource changes nothing.
     pub async fn subscribe(&self, server: &ServerName, uri: &str) -> Result<(), CallError> {
         let (handle, session) = self.session_of(server).await?;
         let outcome = session.subscribe(uri, handle.config.timeouts.call).await;
         self.agreed(&handle, outcome).await
     }
 
-    /// Ends a subscription. One that was not there has ended already.
+    /// Ends a subscription. Without one, nothing happens.
     pub async fn unsubscribe(&self, server: &ServerName, uri: &str) -> Result<(), CallError> {
         let (handle, session) = self.session_of(server).await?;
         let outcome = session.unsubscribe(uri, handle.config.timeouts.call).await;
         self.agreed(&handle, outcome).await
     }
 
-    /// Sets from which level on a server logs, also after it was connected anew. What it logs
-    /// during a call goes to the call's [`Caller`], where the wire says whose it is; the rest
-    /// is an [`Event::Log`](crate::event::Event). A modern server logs during requests only,
-    /// and a caller's own [`log_level`](Caller::log_level) comes first.
+    /// Sets the lowest level that a server logs, also after a reconnect. A message during a call
+    /// goes to the call's [`Caller`], if the transport says which call it belongs to; any other is
+    /// an [`Event::Log`](crate::event::Event). A modern server logs during requests only, and a
+    /// caller's own [`log_level`](Caller::log_level) takes precedence.
     pub async fn set_log_level(
         &self,
         server: &ServerName,
@@ -114,8 +114,8 @@ impl Host {
         self.agreed(&handle, outcome).await
     }
 
-    /// As [`finish`](crate::host::HostState::finish) has it. A prompt or a resource may ask as well, and
-    /// need the other era for it.
+    /// As [`finish`](crate::host::HostState::finish), and handles a response that says that its
+    /// handler needs the other era: prompts and resources may ask questions too.
     async fn finished(
         &self,
         handle: &ServerLease,

@@ -1,9 +1,9 @@
-//! Definitions adapted to what a model's vendor takes, and the model's calls led back to what the
-//! server takes.
+//! Definitions adapted to what a model vendor's API accepts, and the model's calls mapped back to
+//! the server's names.
 //!
-//! One definition that a vendor does not take makes it refuse the whole request, so a tool that
-//! cannot be adapted is left out with its reason. What is lost on the way is only ever a limit:
-//! arguments are checked against the server's own schema before a call.
+//! A vendor refuses a whole request for one definition that it does not accept, so a tool that
+//! cannot be adapted is left out with the reason. An adapted schema may allow more than the
+//! server's, never less: arguments are checked against the server's own schema before a call.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-/// The tools of a catalog as a vendor's API takes them. A model's call is led back by
+/// The tools of a catalog as a vendor's API accepts them. A model's call is mapped back by
 /// [`Toolset::to_server_call`].
 #[derive(Debug)]
 pub struct Toolset {
@@ -54,7 +54,7 @@ pub struct AdaptedTool {
     renamed: Vec<(String, String)>,
 }
 
-/// A schema and description on their way to a vendor.
+/// A schema and a description while they are adapted.
 struct ToolDraft {
     description: String,
     schema: Json,

@@ -1,4 +1,4 @@
-//! The bearer token that a server's entry brings.
+//! The bearer token of a server's entry.
 
 use crate::future::BoxFuture;
 use crate::hint::Hint;

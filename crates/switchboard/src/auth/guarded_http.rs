@@ -2,8 +2,8 @@
 //! link-local addresses unless the base address itself is such an address.
 //!
 //! Every request of a login is sent here, including those of the OAuth library, and those of an
-//! agent that fetches pages. A host name is
-//! judged by the address that is connected to, so that it cannot change between check and use.
+//! agent that fetches pages. A host name is judged by the address that is connected to, so that it
+//! cannot change between check and use.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;

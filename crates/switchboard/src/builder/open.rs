@@ -1,5 +1,4 @@
-//! A host from nothing: one file or a few lines of code, with this process's variables, and servers
-//! that end with this process.
+//! A host from one file or a few lines of code, with this process's environment and launcher.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,8 @@ static IS_LAUNCHER_READY: AtomicBool = AtomicBool::new(false);
 /// end with this process, whatever ends it.
 ///
 /// Linux only; elsewhere, and without this call, servers are kept in process groups: what they
-/// started may outlive a `kill -9` of this process ([`Host::containment`] says which of the two holds).
+/// started may outlive a `kill -9` of this process ([`Host::containment`] says which of the two
+/// holds).
 pub fn launcher_main() {
     launch::launcher_main();
     IS_LAUNCHER_READY.store(true, Ordering::Relaxed);
@@ -28,7 +28,7 @@ impl Host {
     /// ([`launcher_main`]). The file may be of any kind that is known by its name or shape. It is
     /// trusted: whoever names it here has looked at it.
     ///
-    /// Calls are made for a caller that nobody sits behind: what no rule allows is denied.
+    /// Nobody can be asked for approval: calls that no rule allows are denied.
     /// [`HostBuilder::open`] is the same with more to set.
     pub async fn open(file: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
         HostBuilder::open(file)?.start().await

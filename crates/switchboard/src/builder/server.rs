@@ -30,7 +30,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A child process that speaks over its standard streams.
+    /// A child process, with its standard streams as transport.
     pub fn stdio(name: impl Into<String>, command: impl Into<String>) -> Self {
         let endpoint = StdioEndpoint {
             syntax: ReferenceSyntax::Literal,

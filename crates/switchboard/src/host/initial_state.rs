@@ -1,4 +1,4 @@
-//! The state that a server begins in: what keeps it from starting is found before anything is spawned.
+//! The state that a server begins in, found before anything is spawned.
 
 use std::time::SystemTime;
 

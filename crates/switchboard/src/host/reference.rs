@@ -4,12 +4,12 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::HostState;
 
-/// A host that is being started. Empty until it is, and again after it is gone.
+/// A weak reference to a host, set once the host has started.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostReference(Arc<OnceLock<Weak<HostState>>>);
 
 impl HostReference {
-    /// The host is there. Called once for each host.
+    /// Sets the host. Called once for each host.
     pub(crate) fn set(&self, host: &Arc<HostState>) {
         let _ = self.0.set(Arc::downgrade(host));
     }

@@ -22,7 +22,8 @@ use crate::sync::lock;
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl HostState {
-    /// Stores answers, and waits for that. What cannot be stored holds for this run, and is told.
+    /// Stores answers, and waits for that. Answers that cannot be stored hold for this run, and a
+    /// notice says so.
     pub(crate) async fn store_grants(&self, server: &ServerName, grants: &[Grant]) {
         let items: Vec<_> = grants.iter().map(|grant| self.as_stored(grant)).collect();
         let store = self.store.clone();
@@ -73,10 +74,10 @@ impl HostState {
         (clean(grant.key()), clean(grant.to_json()))
     }
 
-    /// Waits until what is to be stored is, or cannot be.
+    /// Waits until all pending writes have succeeded or failed.
     pub(crate) async fn finish_writes(&self) {
         let mut writes = std::mem::take(&mut *lock(&self.writes));
-        // What takes longer is not waited for; it goes on as long as the program does.
+        // Slower writes are not waited for; they continue while the program runs.
         let _ = timeout(STORE_TIMEOUT, async {
             while writes.join_next().await.is_some() {}
         })

@@ -1,5 +1,5 @@
-//! The servers of one configuration, with the gate that goes with them: one picture, replaced whole
-//! by a reload.
+//! The servers of one configuration and its gate: one immutable snapshot, replaced as a whole by a
+//! reload.
 
 use std::collections::HashMap;
 use std::ops::Deref;

@@ -374,7 +374,7 @@ impl Approach {
                 protocol: Protocol::Legacy,
                 known_era: None,
             }),
-            // The server now speaks the other era.
+            // The server now uses the other era.
             (
                 OpenFault::Refused(_),
                 Self {

@@ -83,7 +83,7 @@ impl Snapshot {
             || !matches!(self.state, State::Connecting { .. }) && !self.loading_cached
     }
 
-    /// Its session has ended, and the task has not said so yet.
+    /// Its session has ended, and the task has not published that yet.
     pub(super) fn has_lost_session(&self) -> bool {
         self.session
             .as_ref()

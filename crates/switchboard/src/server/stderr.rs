@@ -55,7 +55,7 @@ impl ServerStderr {
         redactor.redact(text).into_owned()
     }
 
-    /// For a server that has no stderr: texts about it are to be free of these secrets.
+    /// For a server without stderr: these secrets are redacted in texts about it.
     #[cfg(feature = "http")]
     pub(crate) fn redact_with(&self, redactor: Redactor) {
         if let Some(log) = &self.0.log {

@@ -1,5 +1,5 @@
-//! Schemas for Anthropic's tools: no choice at the root, and names of arguments in a few
-//! characters, led back when the model calls.
+//! Schemas for Anthropic's tools: no `anyOf`, `oneOf` or `allOf` at the root, and names of
+//! arguments in a limited set of characters, mapped back when the model calls.
 
 use std::collections::HashSet;
 
@@ -53,7 +53,7 @@ fn is_taken_as_it_is(name: &str) -> bool {
     (1..=MAX_KEY).contains(&name.len()) && name.bytes().all(fits)
 }
 
-/// A name that is like it, fits, and is no other's.
+/// A similar name that is accepted, and that no other argument has.
 fn another(name: &str, taken: &mut HashSet<String>) -> String {
     let safe = |character: char| {
         if character.is_ascii() && is_taken_as_it_is(&character.to_string()) {

@@ -1,10 +1,10 @@
-//! Schemas for Gemini: what its own program takes out of them, and what else its API refuses.
+//! Schemas for Gemini, without what Gemini CLI removes from them and what its API refuses besides.
 
 use super::json::{Json, Members};
 use super::{ToolDraft, walk};
 
-/// What Gemini's own program shows its model: no `$schema`, no `additionalProperties`, no `default`
-/// beside `anyOf`, at any depth.
+/// The schema as Gemini CLI shows it to the model: no `$schema`, no `additionalProperties`, no
+/// `default` beside `anyOf`, at any depth.
 pub(super) fn cleaned(mut schema: Json) -> Json {
     walk::each(&mut schema, &mut |schema| {
         let Some(members) = schema.members_mut() else {
@@ -56,8 +56,7 @@ pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     Ok(())
 }
 
-/// Keywords that the API does not take, and that only limit what is allowed, or say nothing to a
-/// model.
+/// Keywords that the API refuses. They only restrict what is allowed, or mean nothing to a model.
 const UNKNOWN: [&str; 16] = [
     "title",
     "examples",
@@ -77,8 +76,8 @@ const UNKNOWN: [&str; 16] = [
     "$comment",
 ];
 
-/// A choice is between texts; any other is told in words, so that the model answers with a value of
-/// the right type.
+/// `enum` may list strings only. Other values are listed in the description instead, so that the
+/// model answers with a value of the right type.
 fn only_texts_to_choose_from(members: &mut Members) {
     if let Some(only) = members.shift_remove("const") {
         members.insert("enum".to_owned(), Json::List(vec![only]));
@@ -120,7 +119,7 @@ fn only_known_formats(members: &mut Members) {
     }
 }
 
-/// What is required is there, and what a list holds is said.
+/// Removes required properties that are not defined, and adds the missing `items` of an array.
 fn only_what_is_there(members: &mut Members) {
     if members.contains_key("required") {
         let named = members.get("properties").and_then(Json::members);

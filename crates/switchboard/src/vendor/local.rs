@@ -5,7 +5,7 @@
 use super::json::{Json, Members};
 use super::{ToolDraft, walk};
 
-/// No schema is followed deeper.
+/// The deepest nesting that is copied.
 const MAX_DEPTH: usize = 16;
 
 /// How many schemas one tool may have once its references are replaced.

@@ -1,5 +1,5 @@
-//! Schemas for OpenAI's functions that are not strict: types said, objects with properties, lists
-//! with items, no definition unused.
+//! Schemas for OpenAI's functions without strict mode: each has a type, each object `properties`,
+//! each array `items`, and no definition is unused.
 
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ fn typed(kind: &str) -> Members {
         .collect()
 }
 
-/// What a schema without a type describes, as far as its other keywords tell.
+/// The type that the other keywords of a schema without `type` imply, if they do.
 fn missing_type(members: &Members) -> Option<&'static str> {
     let has = |keywords: &[&str]| {
         keywords
@@ -90,7 +90,7 @@ fn complete(members: &mut Members) {
     }
 }
 
-/// Takes out the definitions that nothing leads to.
+/// Removes the definitions that nothing refers to.
 fn prune(schema: &mut Json) {
     let Some(root) = schema.members_mut() else {
         return;
@@ -123,7 +123,7 @@ fn prune(schema: &mut Json) {
     }
 }
 
-/// Every `#/$defs/NAME` and `#/definitions/NAME` in it, whatever stands behind the name.
+/// Every reference to `#/$defs/NAME` or `#/definitions/NAME`, or to something inside it.
 fn references(value: &Json, found: &mut Vec<(String, String)>) {
     match value {
         Json::List(items) => items.iter().for_each(|item| references(item, found)),

@@ -1,8 +1,8 @@
-//! Schemas that strict MCP clients reject, in a form that they take.
+//! Schemas that strict MCP clients reject, in a form that they accept.
 //!
-//! One such schema costs a client more than its tool: some drop the whole server, others send a
-//! request that the model's vendor refuses. What is lost is only ever a limit: arguments are checked
-//! against the server's own schema before a call.
+//! For one such schema some clients drop the whole server, and others send a request that the
+//! model's vendor refuses. A repaired schema may allow more than the server's, never less:
+//! arguments are checked against the server's own schema before a call.
 
 use super::json::{Json, Members};
 use super::walk::flatten_root;

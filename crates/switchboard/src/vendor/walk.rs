@@ -1,9 +1,9 @@
-//! Goes through a schema and the schemas in it. What is only *named* like a keyword is a property
-//! and stays.
+//! Visits a schema and all its subschemas. A property that has the name of a keyword is not taken
+//! for the keyword.
 
 use super::json::{Json, Members};
 
-/// Changes a schema and every schema in it, outermost first.
+/// Applies a change to a schema and then to each of its subschemas.
 pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
     change(schema);
     let Json::Object(members) = schema else {
@@ -12,7 +12,7 @@ pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
     for (keyword, value) in members {
         match (keyword.as_str(), value) {
             (
-                // Under `dependencies` a list of names stands beside schemas, and stays.
+                // `dependencies` may also hold lists of names, which are not changed.
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
                 | "dependencies",
                 Json::Object(schemas),
@@ -37,8 +37,8 @@ pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
                 | "contentSchema",
                 schema @ Json::Object(_),
             ) => each(schema, change),
-            // A schema may be no more than yes or no; as a limit on further members that is no
-            // schema to a model.
+            // `true` and `false` are schemas too. As `additionalProperties` every vendor accepts
+            // them.
             ("items" | "contains" | "not", schema @ Json::Bool(_)) => each(schema, change),
             _ => {}
         }
@@ -58,7 +58,7 @@ pub(super) fn has_properties(schema: &Json) -> bool {
         .is_some_and(|members| named(members) || refers(members))
 }
 
-/// Tells the model in words what the vendor has no keyword for.
+/// Adds to the description what the vendor has no keyword for.
 pub(super) fn note(schema: &mut Members, what: &str) {
     let said = schema
         .get("description")
@@ -72,8 +72,8 @@ pub(super) fn note(schema: &mut Members, what: &str) {
     schema.insert("description".to_owned(), Json::Text(said));
 }
 
-/// A vendor wants an object with properties at the root, and no choice between schemas: what the
-/// choices name is named there, and which of it goes together is told in the description.
+/// Makes the root an object with properties, without `anyOf`, `oneOf` or `allOf`: the properties of
+/// the alternatives move to the root, and the description says which of them belong together.
 pub(super) fn flatten_root(schema: &mut Json, description: &mut String) -> Result<(), String> {
     let definitions = schema.clone();
     let root = schema.members_mut().ok_or("/inputSchema: not an object")?;
@@ -134,8 +134,8 @@ pub(super) fn flatten_root(schema: &mut Json, description: &mut String) -> Resul
     Ok(())
 }
 
-/// What a schema refers to, if it does no more than that; in one step, since that is how they are
-/// written.
+/// The definition that a schema of nothing but a `$ref` names. One reference is followed, not a
+/// chain of them.
 fn resolved<'a>(root: &'a Json, schema: &'a Json) -> Option<&'a Json> {
     let Some(reference) = schema.members()?.get("$ref").and_then(Json::as_str) else {
         return Some(schema);
