@@ -23,7 +23,6 @@ use crate::panics::catch_panic;
 use crate::secret::Redactor;
 use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Subscriptions};
 use crate::store::LogFile;
-use crate::transport::Connector;
 
 /// Commands that wait for a busy task. When the queue is full, senders wait.
 const COMMANDS: usize = 16;
@@ -46,65 +45,31 @@ impl ServerHandle {
         initial: State,
         after: Option<BoxFuture<'static, ()>>,
     ) -> Self {
-        match resources.connectors.of(&config.name) {
-            Some(connector) => {
-                Self::start_with_connector(config, resources, initial, after, connector)
-            }
-            None => Self::start_from_entry(config, resources, initial, after),
-        }
-    }
-
-    fn start_from_entry(
-        config: Arc<ServerConfig>,
-        resources: ServerResources,
-        initial: State,
-        after: Option<BoxFuture<'static, ()>>,
-    ) -> Self {
+        let connector = resources.connectors.of(&config.name);
         let log = open_log(&config, &resources, &initial);
-        let stderr = ServerStderr::new(log.clone(), config.dialect.profile().drops_info_lines);
-        let endpoint = endpoint::endpoint_for(&config, &resources, &stderr);
         let subscriptions = Subscriptions::default();
         let factory = ConnectionFactory {
             config: config.clone(),
             resources: resources.clone(),
-            connector: None,
+            connector: connector.clone(),
             log: log.clone(),
             subscriptions: subscriptions.clone(),
+        };
+        let (endpoint, stderr): (Arc<dyn ServerEndpoint>, _) = match connector {
+            Some(connector) => (
+                Arc::new(ConnectorEndpoint(connector)),
+                ServerStderr::default(),
+            ),
+            None => {
+                let drops_info = config.dialect.profile().drops_info_lines;
+                let stderr = ServerStderr::new(log.clone(), drops_info);
+                let endpoint = endpoint::endpoint_for(&config, &resources, &stderr);
+                (endpoint, stderr)
+            }
         };
         let server = TaskSetup {
             log,
             stderr,
-            subscriptions,
-            after,
-            ..TaskSetup::new(config, &resources, endpoint)
-        };
-        Self {
-            caller_sessions: CallerSessions::new(&factory),
-            other_era: OtherEra::new(&factory),
-            ..Self::spawn_task(server, initial)
-        }
-    }
-
-    /// With the library user's transport instead of the entry's endpoint.
-    fn start_with_connector(
-        config: Arc<ServerConfig>,
-        resources: ServerResources,
-        initial: State,
-        after: Option<BoxFuture<'static, ()>>,
-        connector: Arc<dyn Connector>,
-    ) -> Self {
-        let log = open_log(&config, &resources, &initial);
-        let subscriptions = Subscriptions::default();
-        let factory = ConnectionFactory {
-            config: config.clone(),
-            resources: resources.clone(),
-            connector: Some(connector.clone()),
-            log: log.clone(),
-            subscriptions: subscriptions.clone(),
-        };
-        let endpoint = Arc::new(ConnectorEndpoint(connector));
-        let server = TaskSetup {
-            log,
             subscriptions,
             after,
             ..TaskSetup::new(config, &resources, endpoint)
