@@ -31,6 +31,9 @@ pub struct ToolSpec {
     pub name: String,
     /// The server that has it, for the list of names. Empty for built-in tools.
     pub server: String,
+    /// The server's own name for it; empty where only `name` is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
     /// What it does.
     pub description: String,
     /// The JSON schema of its arguments: an object.

@@ -42,6 +42,7 @@ fn tool(name: &str, schema: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         server: "srv".to_owned(),
+        tool: String::new(),
         description: "Tells the time".to_owned(),
         schema: JsonText::parse(schema).expect("JSON"),
     }

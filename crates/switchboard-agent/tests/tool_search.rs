@@ -47,6 +47,7 @@ fn corpus(test: &str) -> Option<Vec<(String, ToolSpec)>> {
             let spec = ToolSpec {
                 name: format!("{server}__{bare}"),
                 server: server.clone(),
+                tool: String::new(),
                 description: tool["description"].as_str().unwrap_or_default().to_owned(),
                 schema: JsonText::from_value(&tool["inputSchema"]),
             };

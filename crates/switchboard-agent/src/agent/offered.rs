@@ -26,9 +26,10 @@ pub(super) struct OfferedTools {
     limit: Option<usize>,
     /// How many tokens definitions may fill; `None` where the size of the context is unknown.
     max_tokens: Option<u64>,
-    /// The catalog that the list was last made from.
-    catalog: Option<Arc<Catalog>>,
-    toolset: Toolset,
+    /// The tools that the host offered last.
+    adapted: Option<AdaptedCatalog>,
+    /// Whether the list has what `adapted` has.
+    is_current: bool,
     list: ToolList,
     /// Whether tools that come late are deferred: this vendor keeps its cache only if a definition
     /// comes by a reference in the result of `search_tools`.
@@ -39,6 +40,33 @@ pub(super) struct OfferedTools {
     has_started: bool,
     /// Names of tools that calls of the present turn loaded.
     loaded_by_calls: Vec<String>,
+}
+
+/// The tools of one catalog in the form that a vendor takes.
+struct AdaptedCatalog {
+    vendor: Vendor,
+    catalog: Arc<Catalog>,
+    toolset: Toolset,
+    specs: Vec<ToolSpec>,
+}
+
+impl AdaptedCatalog {
+    fn new(vendor: Vendor, catalog: Arc<Catalog>) -> Self {
+        let toolset = Toolset::new(vendor, catalog.tools());
+        let specs = toolset.tools().iter().map(|adapted| ToolSpec {
+            name: adapted.name.clone(),
+            server: adapted.tool.id.server.to_string(),
+            tool: adapted.tool.id.tool.as_wire().to_owned(),
+            description: adapted.description(),
+            schema: JsonText::from_written(adapted.schema().as_str().to_owned()),
+        });
+        Self {
+            specs: specs.collect(),
+            vendor,
+            catalog,
+            toolset,
+        }
+    }
 }
 
 /// What an update brought.
@@ -68,8 +96,8 @@ impl OfferedTools {
             vendor,
             limit,
             max_tokens: context.map(|size| max_definition_tokens(size, DEFAULT_SHARE_PERCENT)),
-            catalog: None,
-            toolset: Toolset::new(vendor, []),
+            adapted: None,
+            is_current: false,
             list: ToolList::new(limit),
             defers_late: settings.vendor == ModelVendor::Anthropic && settings.is_vendors_own(),
             has_search: false,
@@ -88,6 +116,16 @@ impl OfferedTools {
         }
     }
 
+    /// Begins the list of a new conversation. What is known of the host's tools stays.
+    pub(super) fn restart(&mut self, settings: &ModelSettings) {
+        let known = self.adapted.take();
+        let new = Self::new(settings);
+        *self = Self {
+            adapted: known.filter(|known| known.vendor == new.vendor),
+            ..new
+        };
+    }
+
     pub(super) fn list(&self) -> &ToolList {
         &self.list
     }
@@ -103,13 +141,16 @@ impl OfferedTools {
     /// Brings the list up to date. The first time it marks the beginning of the conversation.
     pub(super) fn update(&mut self, host: &Host) -> ToolsUpdate {
         let catalog = host.catalog();
-        let is_same = |known: &Arc<Catalog>| Arc::ptr_eq(known, &catalog);
-        if self.catalog.as_ref().is_some_and(is_same) {
+        let known = self.adapted.take();
+        let known = known.filter(|known| Arc::ptr_eq(&known.catalog, &catalog));
+        let is_known = known.is_some();
+        let adapted = known.unwrap_or_else(|| AdaptedCatalog::new(self.vendor, catalog));
+        let adapted = self.adapted.insert(adapted);
+        if is_known && self.is_current {
             return ToolsUpdate::default();
         }
-        self.toolset = Toolset::new(self.vendor, catalog.tools());
-        self.catalog = Some(catalog);
-        let mut specs = self.specs();
+        self.is_current = true;
+        let mut specs = adapted.specs.clone();
         let may_grow =
             !self.has_started && self.defers_late && host.servers().iter().next().is_some();
         self.has_search |= may_grow || self.is_too_much(&specs);
@@ -170,16 +211,6 @@ impl OfferedTools {
         ))
     }
 
-    fn specs(&self) -> Vec<ToolSpec> {
-        let specs = self.toolset.tools().iter().map(|adapted| ToolSpec {
-            name: adapted.name.clone(),
-            server: adapted.tool.id.server.to_string(),
-            description: adapted.description(),
-            schema: JsonText::from_written(adapted.schema().as_str().to_owned()),
-        });
-        specs.collect()
-    }
-
     /// Whether not all definitions can be in each request.
     fn is_too_much(&self, specs: &[ToolSpec]) -> bool {
         let is_beyond_limit = self.limit.is_some_and(|limit| specs.len() > limit);
@@ -207,9 +238,13 @@ impl OfferedTools {
         }
         let arguments = RawJson::parse(arguments.as_str().to_owned());
         let arguments = arguments.map_err(|error| CallOutcome::failed(error.to_string()))?;
-        let adapted = self.toolset.get(&call.name);
-        let meant = self.toolset.to_server_call(&call.name, &arguments);
-        let (Some(adapted), Some(meant), Some(catalog)) = (adapted, meant, &self.catalog) else {
+        let known = self.adapted.as_ref();
+        let found = known.and_then(|known| {
+            let adapted = known.toolset.get(&call.name)?;
+            let meant = known.toolset.to_server_call(&call.name, &arguments)?;
+            Some((adapted, meant, &known.catalog))
+        });
+        let Some((adapted, meant, catalog)) = found else {
             let name = &call.name;
             return Err(CallOutcome::failed(format!(
                 "there is no tool named \"{name}\" now"

@@ -89,7 +89,7 @@ impl Agent {
     pub(super) fn forget_prefix(&mut self) {
         self.prefix = None;
         self.recorded_refusals.clear();
-        self.tools = OfferedTools::new(self.model.settings());
+        self.tools.restart(self.model.settings());
     }
 
     /// Records which model is asked, where that changed.

@@ -10,6 +10,7 @@ use crate::conversation::{
 };
 use crate::json::JsonText;
 use crate::model::{ModelSettings, ModelVendor};
+use crate::tools::ToolList;
 use crate::usage::TokenUsage;
 use crate::wire::ModelWire;
 use crate::wire::chat::ChatWire;
@@ -26,8 +27,8 @@ static SETTINGS: LazyLock<ModelSettings> =
 /// The scripted model.
 ///
 /// It understands `call TOOL {"argument": …}`, one per line, and calls those tools in parallel; a
-/// line `then` begins the calls of the next turn. In the end it repeats the last results. To
-/// everything else it answers what it is.
+/// line `then` begins the calls of the next turn. A tool is named as it is offered, or as
+/// `server/tool`. In the end it repeats the last results. To everything else it answers what it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DemoModel;
 
@@ -69,7 +70,7 @@ impl Model for DemoModel {
 fn answer(context: &TurnContext<'_>) -> ModelTurn {
     let input = last_input(context.conversation);
     let entry = context.conversation.entries().len();
-    let calls = read_orders(&input.text, input.turns, entry);
+    let calls = read_orders(&input.text, input.turns, entry, context.tools);
     let parts = match (calls.is_empty(), input.results) {
         (false, _) => calls.into_iter().map(TurnPart::Call).collect(),
         (true, Some(answered)) => vec![TurnPart::Text(repeat_results(answered))],
@@ -132,7 +133,7 @@ fn last_input(conversation: &Conversation) -> LastInput<'_> {
 }
 
 /// Every line `call TOOL {…}` of one turn as a call; lines `then` stand between turns.
-fn read_orders(text: &str, turn: usize, entry: usize) -> Vec<ToolCall> {
+fn read_orders(text: &str, turn: usize, entry: usize, tools: &ToolList) -> Vec<ToolCall> {
     let mut earlier = 0;
     let lines = text.lines().map(str::trim).filter(|line| {
         earlier += usize::from(*line == "then");
@@ -141,7 +142,7 @@ fn read_orders(text: &str, turn: usize, entry: usize) -> Vec<ToolCall> {
     let orders = lines.filter_map(|line| {
         let order = line.strip_prefix("call ")?.trim();
         let (name, arguments) = order.split_once(char::is_whitespace).unwrap_or((order, ""));
-        Some((name.to_owned(), CallArguments::read(arguments)))
+        Some((exposed_name(name, tools), CallArguments::read(arguments)))
     });
     let calls = orders
         .enumerate()
@@ -151,6 +152,19 @@ fn read_orders(text: &str, turn: usize, entry: usize) -> Vec<ToolCall> {
             arguments,
         });
     calls.collect()
+}
+
+/// The name that the tool is offered by, where the order names it as `server/tool`.
+fn exposed_name(order: &str, tools: &ToolList) -> String {
+    let pair = match tools.get(order) {
+        Some(_) => None,
+        None => order.split_once('/'),
+    };
+    let offered = pair.and_then(|(server, tool)| {
+        let mut specs = tools.all().iter().map(|listed| &listed.spec);
+        specs.find(|spec| spec.server == server && spec.tool == tool)
+    });
+    offered.map_or(order, |spec| &spec.name).to_owned()
 }
 
 fn repeat_results(answered: &AnsweredTurn) -> String {
@@ -245,6 +259,29 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Reason: not now"), "{text}");
+    }
+
+    #[test]
+    fn a_tool_is_found_by_its_exposed_name_and_by_server_and_tool() {
+        let mut tools = ToolList::default();
+        let offered = [("files__read", "files", "read"), ("a/b", "x", "y")];
+        let specs = offered.map(|(name, server, tool)| crate::ToolSpec {
+            name: name.to_owned(),
+            server: server.to_owned(),
+            tool: tool.to_owned(),
+            description: String::new(),
+            schema: JsonText::parse("{}").expect("JSON"),
+        });
+        tools.update(specs.to_vec(), |_| false);
+        for (order, expected) in [
+            ("files__read", "files__read"),
+            ("files/read", "files__read"),
+            ("a/b", "a/b"),
+            ("files/write", "files/write"),
+            ("read", "read"),
+        ] {
+            assert_eq!(exposed_name(order, &tools), expected);
+        }
     }
 
     #[tokio::test]

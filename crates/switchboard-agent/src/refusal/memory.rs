@@ -102,6 +102,7 @@ mod tests {
         let mut tool = ToolSpec {
             name: "a".to_owned(),
             server: String::new(),
+            tool: String::new(),
             description: "b".to_owned(),
             schema: JsonText::parse("{}").expect("JSON"),
         };

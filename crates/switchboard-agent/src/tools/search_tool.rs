@@ -17,6 +17,7 @@ pub fn spec() -> ToolSpec {
     ToolSpec {
         name: SEARCH_TOOL.to_owned(),
         server: String::new(),
+        tool: String::new(),
         description: "Finds and loads tools that are listed by name only. Loaded tools can be \
                       called like any other. Give exact names where you know them."
             .to_owned(),

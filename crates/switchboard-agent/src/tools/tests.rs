@@ -5,6 +5,7 @@ fn spec(server: &str, name: &str, description: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         server: server.to_owned(),
+        tool: String::new(),
         description: description.to_owned(),
         schema: JsonText::parse(r#"{"type":"object","properties":{}}"#).expect("JSON"),
     }

@@ -17,6 +17,7 @@ pub(crate) fn tools(schemas: &[(&str, &str)]) -> ToolList {
     let specs = schemas.iter().map(|(name, schema)| ToolSpec {
         name: (*name).to_owned(),
         server: "srv".to_owned(),
+        tool: String::new(),
         description: "does something".to_owned(),
         schema: JsonText::parse(schema).expect("JSON"),
     });

@@ -150,6 +150,7 @@ fn spec(name: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         server: "srv".to_owned(),
+        tool: String::new(),
         description: format!("does {name}"),
         schema: JsonText::parse(r#"{"type":"object","properties":{}}"#).expect("JSON"),
     }

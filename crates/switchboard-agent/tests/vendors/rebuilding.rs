@@ -44,6 +44,7 @@ pub(crate) fn request_body(
     let specs = names.into_iter().map(|name| ToolSpec {
         name,
         server: "srv".to_owned(),
+        tool: String::new(),
         description: "does something".to_owned(),
         schema: JsonText::parse(r#"{"type":"object","properties":{}}"#).expect("JSON"),
     });
