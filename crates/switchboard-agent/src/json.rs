@@ -1,5 +1,6 @@
 //! JSON text kept byte for byte, and a writer that keeps the order of an object's members.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -68,33 +69,30 @@ impl<'de> Deserialize<'de> for JsonText {
 
 /// Writes one JSON object, member by member, in the order of the calls.
 #[derive(Debug)]
-pub(crate) struct ObjectWriter(String);
+pub(crate) struct ObjectWriter(Vec<u8>);
 
 impl ObjectWriter {
     pub(crate) fn new() -> Self {
-        Self("{".to_owned())
+        Self(b"{".to_vec())
     }
 
     /// A member whose value is JSON text already.
     pub(crate) fn raw(mut self, key: &str, json: &str) -> Self {
-        if self.0.len() > 1 {
-            self.0.push(',');
-        }
-        self.0.push_str(&string(key));
-        self.0.push(':');
-        self.0.push_str(json);
+        self.begin_member(key);
+        self.0.extend_from_slice(json.as_bytes());
         self
     }
 
     /// A member whose value is a string.
     pub(crate) fn text(self, key: &str, text: &str) -> Self {
-        self.raw(key, &string(text))
+        self.value(key, text)
     }
 
     /// A member whose value is a number, a boolean or anything else that serialises.
-    pub(crate) fn value<T: Serialize + ?Sized>(self, key: &str, value: &T) -> Self {
-        let json = serde_json::to_string(value).expect("a value of our own serialises");
-        self.raw(key, &json)
+    pub(crate) fn value<T: Serialize + ?Sized>(mut self, key: &str, value: &T) -> Self {
+        self.begin_member(key);
+        self.write(value);
+        self
     }
 
     /// A member that is left out where there is no value.
@@ -106,8 +104,20 @@ impl ObjectWriter {
     }
 
     pub(crate) fn end(mut self) -> String {
-        self.0.push('}');
-        self.0
+        self.0.push(b'}');
+        String::from_utf8(self.0).expect("JSON is text")
+    }
+
+    fn begin_member(&mut self, key: &str) {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+        self.write(key);
+        self.0.push(b':');
+    }
+
+    fn write<T: Serialize + ?Sized>(&mut self, value: &T) {
+        serde_json::to_writer(&mut self.0, value).expect("a value of our own serialises");
     }
 }
 
@@ -118,6 +128,17 @@ where
     T: Deserialize<'de> + Default,
 {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Reads a text without a copy where it has no escape, and `null` as no text.
+pub(crate) fn text_or_empty<'de: 'a, 'a, D>(deserializer: D) -> Result<Cow<'a, str>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    #[derive(Deserialize)]
+    struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
+    let text = Option::<BorrowedText<'a>>::deserialize(deserializer)?;
+    Ok(text.map(|text| text.0).unwrap_or_default())
 }
 
 /// An array of JSON texts.

@@ -10,15 +10,6 @@ pub struct SseFrames {
     max_bytes: usize,
 }
 
-/// One event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SseEvent {
-    /// Its name; empty where it has none.
-    pub name: String,
-    /// Its data, lines joined by line breaks.
-    pub data: String,
-}
-
 /// An event is larger than the bound, or is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -40,16 +31,18 @@ impl SseFrames {
         }
     }
 
-    /// Reads bytes and appends the events that they complete.
-    pub fn read(&mut self, bytes: &[u8], events: &mut Vec<SseEvent>) -> Result<(), SseError> {
+    /// Reads bytes and passes on each event that they complete: its name, empty where it has none,
+    /// and its data, lines joined by line breaks.
+    pub fn read(
+        &mut self,
+        bytes: &[u8],
+        mut on_event: impl FnMut(&str, &str),
+    ) -> Result<(), SseError> {
         let mut read = Ok(());
         let max_bytes = self.max_bytes;
         self.frames.push(bytes, &mut |found| match found {
             ServerEvent::Event { name, data, .. } => match std::str::from_utf8(data.as_ref()) {
-                Ok(data) => events.push(SseEvent {
-                    name: name.to_owned(),
-                    data: data.to_owned(),
-                }),
+                Ok(data) => on_event(name, data),
                 Err(_) => read = Err(SseError::NotText),
             },
             ServerEvent::Oversized(_) => read = Err(SseError::TooLarge(max_bytes)),
@@ -69,10 +62,12 @@ mod tests {
         let mut frames = SseFrames::new(1000);
         let mut events = Vec::new();
         for chunk in chunks {
-            frames.read(chunk, &mut events).expect("events");
+            let read = frames.read(chunk, |name, data| {
+                events.push((name.to_owned(), data.to_owned()));
+            });
+            read.expect("events");
         }
-        let pairs = events.into_iter().map(|event| (event.name, event.data));
-        pairs.collect()
+        events
     }
 
     #[test]
@@ -93,12 +88,12 @@ mod tests {
     #[test]
     fn an_event_without_its_end_is_no_event_and_one_past_the_bound_is_an_error() {
         let mut frames = SseFrames::new(16);
-        let mut events = Vec::new();
-        frames.read(b"data: 12", &mut events).expect("short");
-        assert!(events.is_empty());
-        let long = frames.read(b"345678901234567890", &mut events);
+        let mut count = 0;
+        frames.read(b"data: 12", |_, _| count += 1).expect("short");
+        let long = frames.read(b"345678901234567890", |_, _| count += 1);
         assert_eq!(long, Err(SseError::TooLarge(16)));
-        let binary = SseFrames::new(16).read(b"data: \xff\n\n", &mut events);
+        let binary = SseFrames::new(16).read(b"data: \xff\n\n", |_, _| count += 1);
+        assert_eq!(count, 0);
         assert_eq!(binary, Err(SseError::NotText));
     }
 }

@@ -1,7 +1,7 @@
 //! One request and its answer.
 
 use std::error::Error;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, StatusCode};
@@ -17,6 +17,9 @@ use crate::wire::WireRequest;
 
 /// How much of an error's body is read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// How long the end of a body is waited for after the last event.
+const MAX_WAIT_FOR_END: Duration = Duration::from_millis(50);
 
 impl HttpModel {
     /// Sends the request once and reads the answer.
@@ -80,7 +83,6 @@ impl HttpModel {
     ) -> Result<ModelTurn, ModelFault> {
         let mut reader = self.wire.reader(self.settings.origin());
         let mut frames = SseFrames::new(self.limits.max_event_bytes);
-        let mut events = Vec::new();
         let mut deltas = Vec::new();
         let mut total_bytes = 0;
         while !reader.has_ended() {
@@ -93,13 +95,17 @@ impl HttpModel {
                 let message = format!("the answer is larger than {bytes} bytes");
                 return Err(ModelFault::new(FaultKind::Unreadable, message));
             }
-            let read = frames.read(&chunk, &mut events);
+            let mut fault = Ok(());
+            let read = frames.read(&chunk, |name, data| {
+                if fault.is_ok() {
+                    fault = reader.event(name, data, &mut deltas);
+                    deltas.drain(..).for_each(&mut *show);
+                }
+            });
             read.map_err(ModelFault::unreadable)?;
-            for event in events.drain(..) {
-                reader.event(&event.name, &event.data, &mut deltas)?;
-                deltas.drain(..).for_each(&mut *show);
-            }
+            fault?;
         }
+        read_to_end(response).await;
         reader.finish()
     }
 
@@ -181,6 +187,14 @@ impl HttpModel {
             }
         }
     }
+}
+
+/// Reads what follows the last event, which is the end of the body. A connection whose body was not
+/// read to its end is closed, and the next turn would have to open another one.
+async fn read_to_end(mut response: Response) {
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    // A server that does not end the body loses the connection, which costs less than waiting.
+    let _ = tokio::time::timeout(MAX_WAIT_FOR_END, rest).await;
 }
 
 /// The base URL with the vendor's path. A base URL that has the path's beginning already, as many

@@ -31,12 +31,14 @@ pub(crate) fn read_stream(
     let mut frames = SseFrames::new(1 << 24);
     let mut deltas = Vec::new();
     for piece in body.chunks(size) {
-        let mut events = Vec::new();
-        let read = frames.read(piece, &mut events);
+        let mut fault = Ok(());
+        let read = frames.read(piece, |name, data| {
+            if fault.is_ok() {
+                fault = reader.event(name, data, &mut deltas);
+            }
+        });
         read.map_err(|error| ModelFault::new(FaultKind::Unreadable, error.to_string()))?;
-        for event in events {
-            reader.event(&event.name, &event.data, &mut deltas)?;
-        }
+        fault?;
     }
     reader.finish()
 }

@@ -1,5 +1,7 @@
 //! Answers of the Messages API, streamed or whole.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -9,7 +11,7 @@ use crate::conversation::{
 };
 use crate::fault::ModelFault;
 use crate::fault::read::read_stream_error;
-use crate::json::{JsonText, null_as_default};
+use crate::json::{JsonText, null_as_default, text_or_empty};
 use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
 use crate::wire::{TurnReader, has_calls, push_text};
@@ -26,7 +28,8 @@ pub(super) struct AnthropicReader {
 
 #[derive(Deserialize)]
 struct AnthropicEvent<'a> {
-    r#type: String,
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
     #[serde(default, deserialize_with = "null_as_default")]
     index: u64,
     #[serde(borrow)]
@@ -40,16 +43,16 @@ struct AnthropicEvent<'a> {
 
 #[derive(Deserialize, Default)]
 struct AnthropicDelta<'a> {
-    #[serde(default, deserialize_with = "null_as_default")]
-    r#type: String,
-    #[serde(default, deserialize_with = "null_as_default")]
-    text: String,
-    #[serde(default, deserialize_with = "null_as_default")]
-    thinking: String,
-    #[serde(default, deserialize_with = "null_as_default")]
-    signature: String,
-    #[serde(default, deserialize_with = "null_as_default")]
-    partial_json: String,
+    #[serde(default, borrow, deserialize_with = "text_or_empty")]
+    r#type: Cow<'a, str>,
+    #[serde(default, borrow, deserialize_with = "text_or_empty")]
+    text: Cow<'a, str>,
+    #[serde(default, borrow, deserialize_with = "text_or_empty")]
+    thinking: Cow<'a, str>,
+    #[serde(default, borrow, deserialize_with = "text_or_empty")]
+    signature: Cow<'a, str>,
+    #[serde(default, borrow, deserialize_with = "text_or_empty")]
+    partial_json: Cow<'a, str>,
     #[serde(borrow)]
     citation: Option<&'a RawValue>,
     stop_reason: Option<String>,
@@ -149,24 +152,19 @@ impl AnthropicReader {
         Ok(())
     }
 
-    fn change_block(
-        &mut self,
-        index: u64,
-        delta: &AnthropicDelta<'_>,
-        deltas: &mut Vec<TurnDelta>,
-    ) {
+    fn change_block(&mut self, index: u64, delta: AnthropicDelta<'_>, deltas: &mut Vec<TurnDelta>) {
         let mut blocks = self.blocks.iter_mut().rev();
         let Some(block) = blocks.find(|block| block.index == index) else {
             return;
         };
-        match delta.r#type.as_str() {
+        match &*delta.r#type {
             "text_delta" => {
                 block.text.push_str(&delta.text);
-                deltas.push(TurnDelta::Text(delta.text.clone()));
+                deltas.push(TurnDelta::Text(delta.text.into_owned()));
             }
             "thinking_delta" => {
                 block.text.push_str(&delta.thinking);
-                deltas.push(TurnDelta::Thought(delta.thinking.clone()));
+                deltas.push(TurnDelta::Thought(delta.thinking.into_owned()));
             }
             "signature_delta" => block.signature.push_str(&delta.signature),
             "input_json_delta" => block.input.push_str(&delta.partial_json),
@@ -209,7 +207,7 @@ impl TurnReader for AnthropicReader {
         if let Some(usage) = &event.usage {
             usage.update(&mut self.usage);
         }
-        match (event.r#type.as_str(), event.delta) {
+        match (&*event.r#type, event.delta) {
             ("message_start", _) => {
                 let message = event.message.map(RawValue::get).unwrap_or("{}");
                 let message: AnthropicMessage<'_> =
@@ -225,7 +223,7 @@ impl TurnReader for AnthropicReader {
             }
             ("content_block_delta", Some(raw)) => {
                 let delta = serde_json::from_str(raw.get()).map_err(ModelFault::unreadable)?;
-                self.change_block(event.index, &delta, deltas);
+                self.change_block(event.index, delta, deltas);
             }
             ("content_block_stop", _) => {
                 let mut blocks = self.blocks.iter_mut().rev();
