@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The map: `workspace` finds a path and opens it without leaving the folders; `text_file` reads a
-//! file, `file_change` writes one; `read_record` remembers what a conversation has read. `read`,
+//! file, `image_file` knows images, `file_change` writes a file; `read_record` remembers what a conversation has read. `read`,
 //! `write` (also Edit), `glob`, `grep`, `bash` and `web_fetch` are the tools. `blocking` runs work on a
 //! thread that ends with the call, and `long_output` stores what is too long for a model.
 
@@ -53,6 +53,7 @@ mod blocking;
 mod file_change;
 mod glob;
 mod grep;
+mod image_file;
 mod long_output;
 mod read;
 mod read_record;

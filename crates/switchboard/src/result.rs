@@ -46,6 +46,13 @@ impl CallResult {
         Self { raw, misfit: None }
     }
 
+    /// An image that a tool of this program has found, in base64.
+    pub fn image(mime_type: &str, base64: &str) -> Self {
+        let image = serde_json::json!({"type": "image", "mimeType": mime_type, "data": base64});
+        let raw = RawJson::from_value(&serde_json::json!({"content": [image]}));
+        Self { raw, misfit: None }
+    }
+
     /// That a tool failed, and why: for the model, which may try again.
     pub fn failure(text: impl AsRef<str>) -> Self {
         let content = serde_json::json!([{"type": "text", "text": text.as_ref()}]);

@@ -1,4 +1,4 @@
-//! The tool Read: lines of a text file, with their numbers.
+//! The tool Read: lines of a text file, with their numbers, or an image.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,9 +11,10 @@ use switchboard::{
 };
 
 use super::blocking::run_blocking;
+use super::image_file::{image_result, image_type};
 use super::parse_args;
 use super::read_record::ReadRecord;
-use super::text_file::TextFile;
+use super::text_file::{TextFile, read_regular};
 use super::workspace::Workspace;
 
 const MAX_LINES: usize = 2000;
@@ -55,7 +56,7 @@ impl HostTool for ReadTool {
         });
         HostToolDefinition::new(
             "Read",
-            "Reads a text file of the workspace. Each line follows its number and a tab. A file must be read before it is edited.",
+            "Reads a text file or an image of the workspace. Each line of text follows its number and a tab. A file must be read before it is edited.",
             schema,
         )
         .effect(ToolEffect::Read)
@@ -70,13 +71,19 @@ impl HostTool for ReadTool {
             let args: ReadArgs = parse_args(arguments)?;
             let (workspace, record) = (self.workspace.clone(), self.record.clone());
             let caller = caller.id();
-            let text = run_blocking(TIME_LIMIT, move |_| {
+            let result = run_blocking(TIME_LIMIT, move |_| {
                 let place = workspace.locate(Some(&args.path))?;
-                let file = TextFile::open(&place)?;
+                let file = read_regular(&place)?;
+                if let Some(image_type) = image_type(&file.0) {
+                    let image = image_result(image_type, &file.0);
+                    return image.map_err(|fact| format!("path {}: {fact}", place.shown()));
+                }
+                let file = TextFile::new(file, &place)?;
                 record.add(caller, place.path(), file.hash);
-                numbered_lines(&file.text, args.offset.unwrap_or(1), args.limit)
+                let lines = numbered_lines(&file.text, args.offset.unwrap_or(1), args.limit);
+                lines.map(CallResult::success)
             });
-            Ok(CallResult::success(text.await?))
+            result.await
         })
     }
 }

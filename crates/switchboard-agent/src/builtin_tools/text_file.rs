@@ -35,37 +35,24 @@ struct TextLayout {
 }
 
 impl TextFile {
-    /// Opens and reads a file.
-    pub(super) fn open(place: &WorkspacePath<'_>) -> Result<Self, String> {
-        Self::read(open_regular(place)?, place)
-    }
-
     /// Reads a file that is to be replaced; `None` where there is none. No link is followed.
     pub(super) fn open_to_replace(place: &WorkspacePath<'_>) -> Result<Option<Self>, String> {
         let access = OFlag::O_RDWR | OFlag::O_NONBLOCK;
         match place.try_open(access, FollowLinks::No) {
             Err(Errno::ENOENT) => Ok(None),
             Err(error) => Err(place.explain(error)),
-            Ok(file) => Self::read(check_regular(file, place)?, place).map(Some),
+            Ok(file) => {
+                Self::new(read_bounded(check_regular(file, place)?, place)?, place).map(Some)
+            }
         }
     }
 
-    fn read((file, stat): (OwnedFd, FileStat), place: &WorkspacePath<'_>) -> Result<Self, String> {
+    /// The text in these bytes of a file.
+    pub(super) fn new(
+        (bytes, stat): (Vec<u8>, FileStat),
+        place: &WorkspacePath<'_>,
+    ) -> Result<Self, String> {
         let wrong = |fact: String| Err(format!("path {}: {fact}", place.shown()));
-        let mut bytes = Vec::new();
-        // A file can be longer than it says: it grows, or it is no stored file (/proc).
-        let read = File::from(file)
-            .take(MAX_FILE_BYTES + 1)
-            .read_to_end(&mut bytes);
-        if let Err(error) = read {
-            return wrong(format!("it cannot be read: {error}"));
-        }
-        if bytes.len() as u64 > MAX_FILE_BYTES || stat.st_size as u64 > MAX_FILE_BYTES {
-            let size = stat.st_size.max(bytes.len() as i64);
-            return wrong(format!(
-                "it has {size} bytes, and files of up to {MAX_FILE_BYTES} are read; Grep finds lines in it"
-            ));
-        }
         if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
             return wrong(format!("it is a binary file: byte {at} is NUL"));
         }
@@ -127,6 +114,33 @@ impl TextLayout {
         };
         format!("{bom}{text}").into_bytes()
     }
+}
+
+/// Opens and reads a regular file.
+pub(super) fn read_regular(place: &WorkspacePath<'_>) -> Result<(Vec<u8>, FileStat), String> {
+    read_bounded(open_regular(place)?, place)
+}
+
+fn read_bounded(
+    (file, stat): (OwnedFd, FileStat),
+    place: &WorkspacePath<'_>,
+) -> Result<(Vec<u8>, FileStat), String> {
+    let wrong = |fact: String| Err(format!("path {}: {fact}", place.shown()));
+    let mut bytes = Vec::new();
+    // A file can be longer than it says: it grows, or it is no stored file (/proc).
+    let read = File::from(file)
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes);
+    if let Err(error) = read {
+        return wrong(format!("it cannot be read: {error}"));
+    }
+    if bytes.len() as u64 > MAX_FILE_BYTES || stat.st_size as u64 > MAX_FILE_BYTES {
+        let size = stat.st_size.max(bytes.len() as i64);
+        return wrong(format!(
+            "it has {size} bytes, and files of up to {MAX_FILE_BYTES} are read; Grep finds lines in it"
+        ));
+    }
+    Ok((bytes, stat))
 }
 
 /// Opens a regular file and nothing else. A FIFO does not make it wait.

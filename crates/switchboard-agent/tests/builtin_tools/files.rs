@@ -67,6 +67,34 @@ async fn a_file_is_read_edited_and_written_with_its_difference_shown() {
 }
 
 #[tokio::test]
+async fn an_image_is_read_as_an_image() {
+    let world = World::new().await;
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    // The name says nothing: what counts is the content.
+    world.file("picture.txt", png);
+    let read = world.try_call("Read", json!({"path": "picture.txt"})).await;
+    let parts = read.unwrap().for_model();
+    let [switchboard::ModelContent::Image { mime_type, data }] = &*parts else {
+        panic!("{parts:?}");
+    };
+    assert_eq!(
+        (&**mime_type, &**data),
+        ("image/png", "iVBORw0KGgoAAAANSUhEUg==")
+    );
+    world.file("huge.png", [&png[..], &vec![0; 4_000_000]].concat());
+    let refused = world.call("Read", json!({"path": "huge.png"})).await;
+    let refused = refused.unwrap_err();
+    assert!(
+        refused.contains("images of up to 3750000 are read"),
+        "{refused}"
+    );
+    // An image is no text: it cannot be edited.
+    let edit = json!({"path": "picture.txt", "old_text": "PNG", "new_text": "GIF"});
+    let refused = world.call("Edit", edit).await.unwrap_err();
+    assert!(refused.contains("it is a binary file"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_file_that_was_not_read_or_changed_since_is_not_changed() {
     let world = World::new().await;
     world.file("a.txt", "one\n");
