@@ -270,12 +270,16 @@ fn s2_49_s4_04_a_model_loops_over_own_tools_and_mcp_tools_of_one_catalog() {
     let scratch = Scratch::new();
     let server = Chaos::new().tool("greet", Step::text("hello to you"));
     let config = scratch.config_with("", &[server.entry("chaos")]);
-    let message = "call mcp__chaos__greet {}\ncall count_words {\"text\":\"one two three\"}";
-    let ran = example("agent").arg(&config).arg(message).output().unwrap();
+    std::fs::write(scratch.path("note.txt"), "three words here\n").unwrap();
+    // The server's tool by its pair, which the demo model finds in the list.
+    let message = "call chaos/greet {}\ncall Read {\"path\":\"note.txt\"}";
+    let mut command = example("agent");
+    let command = command.arg(&config).arg(message);
+    let ran = command.current_dir(scratch.path("")).output().unwrap();
     let stderr = String::from_utf8_lossy(&ran.stderr);
-    let answer = "mcp__chaos__greet answered: hello to you\ncount_words answered: 3\n";
+    let answer = "mcp__chaos__greet answered: hello to you\nRead answered: 1\tthree words here\n\n";
     assert_eq!(String::from_utf8_lossy(&ran.stdout), answer, "{stderr}");
-    for tool in ["mcp__chaos__greet", "count_words"] {
+    for tool in ["mcp__chaos__greet", "Read"] {
         let asked = format!("may it call {tool}? yes, once\n");
         assert!(stderr.contains(&asked), "{stderr}");
     }
