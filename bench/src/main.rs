@@ -1,5 +1,6 @@
 //! Measures Switchboard, reference clients and other SDKs in one run.
 
+mod chat;
 mod cores;
 mod flood;
 mod flooder;
@@ -80,6 +81,7 @@ async fn measure(options: &Options) -> Result<Report, Fault> {
         Work::List => ("list", list::run(options).await?),
         Work::Flood => ("flood", flood::run(options).await?),
         Work::Turn => ("turn", turn::run(options).await?),
+        Work::Chat => ("chat", chat::run(options)?),
     };
     let mut notes = options.left_out();
     if options.work == Work::Http {

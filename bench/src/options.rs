@@ -7,7 +7,7 @@ use crate::http::Answers;
 use crate::measure::{Era, Fault};
 
 /// Shown when the words make no sense.
-pub(crate) const USAGE: &str = "usage: bench stdio|calls|http|startup|list|flood|turn [--json] [--rounds N] [--quick] [--runtime current|multi] \
+pub(crate) const USAGE: &str = "usage: bench stdio|calls|http|startup|list|flood|turn|chat [--json] [--rounds N] [--quick] [--runtime current|multi] \
 [--era legacy|modern] [--pin apart|together|none] [--answers json|sse] [--sdks DIR] [--without floor|raw|rmcp|us|ts|python]…";
 
 /// What to measure.
@@ -27,6 +27,8 @@ pub(crate) enum Work {
     Flood,
     /// Turns of the agent with a model.
     Turn,
+    /// The start and the memory of the console.
+    Chat,
 }
 
 /// One run, as asked for.
@@ -60,6 +62,7 @@ impl Options {
             Some("list") => Work::List,
             Some("flood") => Work::Flood,
             Some("turn") => Work::Turn,
+            Some("chat") => Work::Chat,
             _ => return Err(USAGE.into()),
         };
         let (mut json, mut rounds, mut quick, mut multi_thread, mut era, mut pin, mut without) =
