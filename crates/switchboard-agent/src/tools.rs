@@ -16,7 +16,10 @@ use crate::json::JsonText;
 use crate::model::{ModelSettings, ModelVendor};
 use crate::refusal::ToolTreatment;
 
+pub use record::ToolListRecord;
+
 pub mod budget;
+mod record;
 pub mod search;
 pub mod search_tool;
 
@@ -76,19 +79,6 @@ impl ListedTool {
             self.newer = (self.spec != spec).then(|| Box::new(spec));
         }
     }
-}
-
-/// A change of the list as a session records it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolListRecord {
-    /// Definitions of new and changed tools, and of those that came back.
-    pub specs: Vec<ToolSpec>,
-    /// Which of them are deferred, by name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deferred: Vec<String>,
-    /// Names of tools that are no longer offered.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub removed: Vec<String>,
 }
 
 /// All tools of a conversation.
@@ -227,35 +217,6 @@ impl ToolList {
             }
         }
         change
-    }
-
-    /// The change as a session records it. `None` where nothing changed.
-    pub fn record(&self, change: &ToolListChange) -> Option<ToolListRecord> {
-        let names = change.added.iter().chain(&change.changed);
-        let tools: Vec<&ListedTool> = names.filter_map(|name| self.get(name)).collect();
-        let deferred = tools
-            .iter()
-            .filter(|tool| tool.state == ToolState::Deferred);
-        let record = ToolListRecord {
-            deferred: deferred.map(|tool| tool.spec.name.clone()).collect(),
-            specs: tools.iter().map(|tool| tool.current().clone()).collect(),
-            removed: change.removed.clone(),
-        };
-        (record != ToolListRecord::default()).then_some(record)
-    }
-
-    /// Makes a recorded change again.
-    pub fn apply(&mut self, record: ToolListRecord) {
-        let is_kept = |tool: &&ListedTool| {
-            let name = &tool.spec.name;
-            tool.state != ToolState::Gone
-                && !record.removed.contains(name)
-                && !record.specs.iter().any(|spec| spec.name == *name)
-        };
-        let kept = self.tools.iter().filter(is_kept);
-        let mut offered: Vec<ToolSpec> = kept.map(|tool| tool.current().clone()).collect();
-        offered.extend(record.specs);
-        self.update(offered, |spec| record.deferred.contains(&spec.name));
     }
 
     /// Marks the beginning of the conversation: what is loaded from now on comes late. To be
