@@ -5,6 +5,7 @@
 //! are absent, each test that needs them says on stderr that it was skipped. The fixtures in
 //! `fixtures.rs` are always read.
 
+mod connecting;
 mod cutting;
 mod driving;
 mod fixtures;
