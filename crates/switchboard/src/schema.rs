@@ -17,6 +17,7 @@ mod compile;
 mod cost;
 mod json_tree;
 mod keyword;
+mod simple;
 mod validated_json;
 
 /// Why a schema is not usable: one line, safe to show.
@@ -178,6 +179,12 @@ impl Validators {
         schema: &RawJson,
         arguments: &RawJson,
     ) -> Result<(), ValidationFault> {
+        let compiled = self.compiled(hash, schema, RootType::Object);
+        if let Ok(compiled) = &*compiled
+            && compiled.simple.fits(arguments.as_str())
+        {
+            return Ok(());
+        }
         let tree: JsonTree<'_> = arguments
             .decode()
             .map_err(|error| ValidationFault::whole(format!("expected a JSON object: {error}")))?;
@@ -191,7 +198,7 @@ impl Validators {
                 "the key {key:?} occurs twice in one object"
             )));
         }
-        match &*self.compiled(hash, schema, RootType::Object) {
+        match &*compiled {
             Ok(compiled) => compiled.validate(&tree),
             Err(fault) => Err(ValidationFault::Schema(fault.clone())),
         }

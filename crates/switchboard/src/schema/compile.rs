@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jsonschema::PatternOptions;
 
+use super::simple::SimpleSchema;
 use super::validated_json::ValidatedJson;
 use super::{
     JsonTree, RootType, SchemaFault, ValidationFault, check_bounds, check_tree, cost, keyword,
@@ -14,6 +15,8 @@ use crate::wire::RawJson;
 
 /// A schema that is ready to validate arguments.
 pub(super) struct CompiledSchema {
+    /// Recognises most arguments that fit.
+    pub(super) simple: SimpleSchema,
     validator: jsonschema::Validator<ValidatedJson>,
     /// The patterns that are not checked.
     pub(super) warnings: Vec<String>,
@@ -39,6 +42,7 @@ impl CompiledSchema {
         let deepest = cost::deepest(&tree)?;
         remove_unknown_drafts(&mut tree);
         let warnings = remove_unsupported_patterns(&mut tree);
+        let simple = SimpleSchema::read(&tree);
         let value = serde_json::to_value(&tree)
             .map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
         let validator = options().build(&value).map_err(|error| {
@@ -49,6 +53,7 @@ impl CompiledSchema {
             ))
         })?;
         Ok(Self {
+            simple,
             validator,
             warnings,
             deepest,
