@@ -80,16 +80,22 @@ impl Host {
     pub async fn call_with(&self, call: Call) -> Result<CallResult, CallError> {
         let caller = call.caller.as_ref().unwrap_or(&self.0.caller);
         self.0.check_offers(caller);
-        let context = CallContext {
+        let mut context = CallContext {
             call: &call,
             caller,
             deadline: CallDeadline::start(call.timeout),
             trace: CallTrace::start(caller, &call),
         };
-        match context.trace.span().cloned() {
-            None => self.0.make_call(context).await,
-            Some(span) => Box::pin(self.0.make_call(context)).instrument(span).await,
-        }
+        let outcome = match context.trace.span().cloned() {
+            None => self.0.make_call(&mut context).await,
+            Some(span) => {
+                Box::pin(self.0.make_call(&mut context))
+                    .instrument(span)
+                    .await
+            }
+        };
+        context.trace.ended(&outcome);
+        outcome
     }
 }
 
@@ -102,13 +108,7 @@ pub(crate) struct CallContext<'a> {
 }
 
 impl HostState {
-    async fn make_call(&self, mut context: CallContext<'_>) -> Result<CallResult, CallError> {
-        let outcome = self.walk(&mut context).await;
-        context.trace.ended(&outcome);
-        outcome
-    }
-
-    async fn walk(&self, context: &mut CallContext<'_>) -> Result<CallResult, CallError> {
+    async fn make_call(&self, context: &mut CallContext<'_>) -> Result<CallResult, CallError> {
         let (mut tool, server) = self.resolve(context).await?;
         context.trace.resolved(&tool);
         tracing::debug!(

@@ -171,7 +171,13 @@ impl Session {
     ) -> Result<RawJson, RequestFault> {
         let call = InFlightCall::of_tool(permit.tool(), permit.caller(), options);
         let _in_flight = self.peer.receiver.in_flight.begin();
-        self.era.call_tool(&self.peer, &permit, &call).await
+        match &self.era {
+            EraSession::Legacy(session) => session.call_tool(&self.peer, &permit, &call).await,
+            // Boxed: it is larger, and would make every legacy call's future as large.
+            EraSession::Modern(session) => {
+                Box::pin(session.call_tool(&self.peer, &permit, &call)).await
+            }
+        }
     }
 
     /// Reads a resource, or returns a cached result that is still fresh.
@@ -291,19 +297,6 @@ impl EraSession {
         match self {
             Self::Legacy(_) => legacy::request(method, fields),
             Self::Modern(session) => modern::request(session.revision, method, fields),
-        }
-    }
-
-    /// Calls the tool that the permit is for.
-    async fn call_tool(
-        &self,
-        peer: &Peer,
-        permit: &Permit,
-        call: &Arc<InFlightCall>,
-    ) -> RequestResult {
-        match self {
-            Self::Legacy(session) => session.call_tool(peer, permit, call).await,
-            Self::Modern(session) => session.call_tool(peer, permit, call).await,
         }
     }
 

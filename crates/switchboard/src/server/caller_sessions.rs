@@ -67,8 +67,8 @@ struct CallerConnections {
 
 impl std::fmt::Debug for CallerSessions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Callers")
-            .field("seats", &self.connections)
+        f.debug_struct("CallerSessions")
+            .field("connections", &self.connections)
             .finish_non_exhaustive()
     }
 }

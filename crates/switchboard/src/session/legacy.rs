@@ -174,8 +174,11 @@ impl LegacyHalf {
             true => Some(Box::pin(self.wait_for_turn(call)).await?),
             false => None,
         };
-        let result = self.send(peer, call, request, as_task).await;
-        // Rare branches are boxed, here and below: they would make every call's future larger.
+        // Rare branches are boxed: they would make every call's future larger.
+        let result = match as_task {
+            true => Box::pin(tasks::call_as_task(peer, call, *request, self.tasks)).await,
+            false => peer.request_for(call, request).await,
+        };
         match &result {
             Err(RequestFault::Answered {
                 code: URL_ELICITATION_REQUIRED,
@@ -183,7 +186,7 @@ impl LegacyHalf {
                 ..
             }) if peer.receiver.options.offers.elicit_url => {
                 match Box::pin(url_elicitation::visit_pages(peer, call, data)).await? {
-                    true => Box::pin(self.send(peer, call, request, as_task)).await,
+                    true => Box::pin(self.send_again(peer, call, request, as_task)).await,
                     false => result,
                 }
             }
@@ -191,7 +194,7 @@ impl LegacyHalf {
         }
     }
 
-    async fn send(
+    async fn send_again(
         &self,
         peer: &Peer,
         call: &Arc<InFlightCall>,
@@ -199,7 +202,7 @@ impl LegacyHalf {
         as_task: bool,
     ) -> RequestResult {
         match as_task {
-            true => Box::pin(tasks::call_as_task(peer, call, *request, self.tasks)).await,
+            true => tasks::call_as_task(peer, call, *request, self.tasks).await,
             false => peer.request_for(call, request).await,
         }
     }
