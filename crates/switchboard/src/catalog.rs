@@ -16,6 +16,7 @@ pub(crate) use builtin_names::{LIST_RESOURCES, READ_RESOURCE, SAMPLING};
 pub use definition::ToolDefinition;
 use filter::Filter;
 pub use icon::Icon;
+pub use mirror::MirroredArgument;
 pub(crate) use mirror::parameters;
 pub use offerings::Offerings;
 pub use owner::{PossibleOwners, likely_owner, possible_owners};

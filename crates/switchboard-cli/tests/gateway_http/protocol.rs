@@ -90,6 +90,49 @@ fn a_modern_client_needs_no_session_and_its_headers_must_agree_with_its_body() {
     gateway.assert_calls(1);
 }
 
+/// A modern call repeats the arguments that its tool's schema marks in headers: what is wrong,
+/// missing or too much there is refused and runs nothing.
+#[test]
+fn mirrored_arguments_must_agree_with_the_headers_of_a_modern_call() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp/demo");
+    let route = gateway.tool("/mcp/demo", &session, "route");
+    let arguments = json!({"region": "Zürich", "priority": 7});
+    let params = modern(json!({"name": route, "arguments": arguments}));
+    let call = request(2, "tools/call", params);
+    let send = |more: &[(&str, &str)]| {
+        let standard = [
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", "tools/call"),
+            ("Mcp-Name", route.as_str()),
+        ];
+        gateway.send("POST", "/mcp/demo", &[&standard[..], more].concat(), &call)
+    };
+    let region = ("Mcp-Param-Region", "=?base64?WsO8cmljaA==?=");
+    let priority = ("Mcp-Param-Priority", "7");
+    for wrong in [
+        &[][..],
+        &[region],
+        &[priority],
+        &[region, ("Mcp-Param-Priority", "8")],
+        &[priority, ("Mcp-Param-Region", "Zurich")],
+        &[priority, ("Mcp-Param-Region", "=?base64?Ws?=")],
+        &[region, priority, ("Mcp-Param-Express", "true")],
+    ] {
+        let answer = send(wrong);
+        let code = answer.json()["error"]["code"].clone();
+        assert_eq!((answer.status, code), (400, json!(-32020)), "{wrong:?}");
+    }
+    gateway.assert_calls(0);
+    // Headers that the schema does not name are none of our business.
+    let answer = send(&[region, priority, ("Mcp-Param-Other", "x")]);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.json()["result"]["content"].is_array(), "{answer:?}");
+    // Integers are compared as numbers.
+    assert_eq!(send(&[region, ("Mcp-Param-Priority", "7.0")]).status, 200);
+    gateway.assert_calls(2);
+}
+
 #[test]
 fn one_server_is_offered_under_its_own_names() {
     let gateway = Gateway::start();

@@ -11,7 +11,7 @@ use unicode_security::{MixedScript, skeleton};
 
 use super::ToolAnnotations;
 use super::icon::{self, Icon};
-use super::mirror::{self, Mirrored};
+use super::mirror::{self, Mirrored, MirroredArgument};
 use crate::name::ToolName;
 use crate::schema::{self, DefinitionHash, JsonTree};
 use crate::untrusted::{Untrusted, is_hidden};
@@ -101,6 +101,15 @@ impl ToolDefinition {
             is_hidden,
         } = &*self.offer.0;
         !is_withdrawn.load(Ordering::Acquire) && !is_hidden.load(Ordering::Acquire)
+    }
+
+    /// What the HTTP headers of a call with these arguments must repeat (`x-mcp-header`). Nothing
+    /// where the annotations of the schema are invalid. The error is why no header can say it.
+    pub fn mirrored_arguments(&self, arguments: &str) -> Result<Vec<MirroredArgument<'_>>, String> {
+        match &self.mirrored {
+            Ok(mirrored) => mirror::values(mirrored, arguments),
+            Err(_) => Ok(Vec::new()),
+        }
     }
 
     /// Reads one element of a `tools/list` answer. The error is one line, safe to show, with the

@@ -112,29 +112,63 @@ pub(crate) fn parameters(
     mirrored: &[Mirrored],
     arguments: &RawJson,
 ) -> Result<Vec<(String, String)>, String> {
+    let values = values(mirrored, arguments.as_str())?.into_iter();
+    let present = values.filter_map(|argument| Some((argument.header.to_owned(), argument.value?)));
+    Ok(present.collect())
+}
+
+/// An argument that a header of its call must repeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirroredArgument<'a> {
+    /// What follows `Mcp-Param-` in the header's name.
+    pub header: &'a str,
+    /// What the header must say; `None` where the argument is absent or null, and so is the header.
+    pub value: Option<String>,
+    is_number: bool,
+}
+
+impl MirroredArgument<'_> {
+    /// Whether a header that says this repeats the argument. Numbers are compared as numbers.
+    pub fn is_repeated_by(&self, header: &str) -> bool {
+        let Some(value) = &self.value else {
+            return false;
+        };
+        let is_same_number = || {
+            let numbers = (header.parse::<f64>(), value.parse::<f64>());
+            matches!(numbers, (Ok(one), Ok(other)) if one == other)
+        };
+        header == value || self.is_number && is_same_number()
+    }
+}
+
+/// Every mirrored argument in its order.
+pub(super) fn values<'a>(
+    mirrored: &'a [Mirrored],
+    arguments: &str,
+) -> Result<Vec<MirroredArgument<'a>>, String> {
     if mirrored.is_empty() {
         return Ok(Vec::new());
     }
-    let Ok(arguments) = arguments.decode::<JsonTree<'_>>() else {
+    let Ok(arguments) = serde_json::from_str::<JsonTree<'_>>(arguments) else {
         return Ok(Vec::new());
     };
-    let mut said = Vec::new();
-    for Mirrored { header, path } in mirrored {
-        let Some(value) = path
+    let argument = |Mirrored { header, path }: &'a Mirrored| {
+        let found = path
             .iter()
-            .try_fold(&arguments, |value, key| value.get(key))
-        else {
-            continue;
-        };
-        let text = text(value).map_err(|number| {
+            .try_fold(&arguments, |value, key| value.get(key));
+        let value = found.map(text).transpose().map_err(|number| {
             let argument = quoted(&path.join("/"));
             format!(
                 "the argument {argument} goes into a header, which takes integers of at most {LARGEST} either way, not {number}"
             )
         })?;
-        said.extend(text.map(|text| (header.clone(), text)));
-    }
-    Ok(said)
+        Ok(MirroredArgument {
+            header,
+            value: value.flatten(),
+            is_number: matches!(found, Some(JsonTree::Number(_))),
+        })
+    };
+    mirrored.iter().map(argument).collect()
 }
 
 /// The largest integer that a header may carry, 2^53 - 1.

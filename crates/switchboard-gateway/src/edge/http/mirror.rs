@@ -8,6 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use switchboard::ToolDefinition;
 use switchboard::revision::{Era, Revision};
 
 use crate::reply::ErrorReply;
@@ -27,6 +28,8 @@ pub(super) struct MirroredParams<'a> {
     name: Option<&'a RawValue>,
     #[serde(borrow, default)]
     uri: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
     meta: Option<MirroredMeta<'a>>,
 }
@@ -78,12 +81,48 @@ impl<'a> MirroredParams<'a> {
             "resources/read" => self.uri,
             _ => return Ok(()),
         };
-        let name: Cow<'_, str> = name
-            .and_then(|name| serde_json::from_str(name.get()).ok())
-            .unwrap_or_default();
         let given = decode("mcp-name", header(headers, "mcp-name")?)?;
-        expect(&given, "mcp-name", &name)
+        expect(&given, "mcp-name", &text(name))
     }
+
+    /// The name of the tool or prompt.
+    pub(super) fn name(&self) -> Cow<'a, str> {
+        text(self.name)
+    }
+
+    /// Compares the `Mcp-Param-` headers of a call with the arguments that the tool's schema wants
+    /// repeated there.
+    pub(super) fn check_arguments(
+        &self,
+        headers: &HeaderMap,
+        tool: &ToolDefinition,
+    ) -> Result<(), ErrorReply> {
+        let arguments = self.arguments.map_or("{}", RawValue::get);
+        for argument in tool.mirrored_arguments(arguments).map_err(mismatch)? {
+            let name = format!("mcp-param-{}", argument.header.to_ascii_lowercase());
+            match &argument.value {
+                None if headers.contains_key(&name) => {
+                    return Err(mismatch(format!(
+                        "the header {name} is there, and the body has no such argument"
+                    )));
+                }
+                None => {}
+                Some(value) => {
+                    let given = decode(&name, header(headers, &name)?)?;
+                    if !argument.is_repeated_by(&given) {
+                        expect(&given, &name, value)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text of a JSON string; empty for anything else.
+fn text(value: Option<&RawValue>) -> Cow<'_, str> {
+    let text = value.and_then(|value| serde_json::from_str(value.get()).ok());
+    text.unwrap_or_default()
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, ErrorReply> {

@@ -18,6 +18,7 @@ use super::mirror::{MirroredParams, VERSION_HEADER};
 use super::sessions::{self, HttpSession, SESSION_HEADER};
 use super::{HttpBody, response};
 use crate::client::Received;
+use crate::gateway::ServerSelection;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::reply::{self, ErrorReply};
 
@@ -134,7 +135,10 @@ async fn modern(
         // The notifications of older revisions mean nothing without a session.
         return response::accepted();
     };
-    if let Err(fault) = params.check(exchange.headers(), method) {
+    let checked = params
+        .check(exchange.headers(), method)
+        .and_then(|()| check_arguments(exchange, method, params));
+    if let Err(fault) = checked {
         let message = reply::error(Some(&request_id(id)), &fault);
         return response::json(StatusCode::BAD_REQUEST, message);
     }
@@ -173,6 +177,26 @@ async fn modern(
     response::events(match closing {
         Some(closing) => reader.ends_on(closing),
         None => reader,
+    })
+}
+
+/// Compares the headers of a tool call with its arguments, where the tool is known.
+fn check_arguments(
+    exchange: &HttpExchange<'_>,
+    method: &str,
+    params: &MirroredParams<'_>,
+) -> Result<(), ErrorReply> {
+    if method != "tools/call" {
+        return Ok(());
+    }
+    let name = params.name();
+    let catalog = exchange.state.gateway.host().catalog();
+    let tool = match &exchange.selection {
+        ServerSelection::All => catalog.resolve(&name),
+        ServerSelection::One(server) => catalog.resolve(&format!("{server}/{name}")),
+    };
+    tool.map_or(Ok(()), |tool| {
+        params.check_arguments(exchange.headers(), &tool.definition)
     })
 }
 
