@@ -231,10 +231,13 @@ impl ApprovalQueue {
                         Ok(_) => Approval::no("an operator denied it"),
                         Err(_) => {
                             self.release(id);
-                            Approval::no(format!(
-                                "not approved yet: approval {id} waits for an operator (`switchboard approvals`, or the status \
-                                 page); once it is allowed, call again with the same arguments"
-                            ))
+                            Approval::Pending {
+                                number: id,
+                                next_step: format!(
+                                    "once an operator has allowed it (`switchboard approvals allow {id}`, or the status page), \
+                                     call again with the same arguments"
+                                ),
+                            }
                         }
                     };
                 }

@@ -18,6 +18,7 @@ use switchboard::{
 
 use crate::approvals::HeldCall;
 use crate::client::ClientState;
+use crate::dispatch;
 use crate::gateway::lock;
 use crate::inputs::InputRequests;
 use crate::outbound::Outbound;
@@ -139,6 +140,7 @@ impl Caller for RequestCaller {
                 Approval::No {
                     reason: Some(reason),
                 } => format!("no: {reason}"),
+                Approval::Pending { number, .. } => format!("pending: {number}"),
                 Approval::Unavailable => "nobody to ask".to_owned(),
                 _ => "yes".to_owned(),
             });
@@ -171,10 +173,21 @@ impl Caller for RequestCaller {
     }
 
     fn roots(&self) -> Option<Vec<Root>> {
-        // A modern client is asked through the server's own `input_required`.
         self.capabilities
             .roots
             .then(|| self.client.roots().unwrap_or_default())
+    }
+
+    /// A legacy client has listed them before, or is about to; a modern one is asked now.
+    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<Vec<Root>>> {
+        Box::pin(async move {
+            let known = self.client.roots();
+            if known.is_some() || !self.capabilities.roots {
+                return known;
+            }
+            let listed = self.ask("roots/list", b"{}").await.ok()?;
+            dispatch::read_roots(&listed)
+        })
     }
 
     fn log_level(&self) -> Option<LogLevel> {

@@ -380,8 +380,8 @@ fn request_id(text: &str) -> RequestId {
     }
 }
 
-/// Asks a legacy client for the folders that servers may work in, if it has any.
-fn ask_roots(client: &Arc<ClientState>) {
+/// Reads a client's result of `roots/list`.
+pub(crate) fn read_roots(listed: &RawJson) -> Option<Vec<Root>> {
     #[derive(Deserialize)]
     struct ListedRoots {
         roots: Vec<ListedRoot>,
@@ -391,6 +391,13 @@ fn ask_roots(client: &Arc<ClientState>) {
         uri: String,
         name: Option<String>,
     }
+    let ListedRoots { roots } = listed.decode().ok()?;
+    let root = |ListedRoot { uri, name }| Root { uri, name };
+    Some(roots.into_iter().map(root).collect())
+}
+
+/// Asks a legacy client for the folders that servers may work in, if it has any.
+fn ask_roots(client: &Arc<ClientState>) {
     if !client
         .handshake()
         .is_some_and(|handshake| handshake.capabilities.roots)
@@ -403,13 +410,9 @@ fn ask_roots(client: &Arc<ClientState>) {
         let Ok(Some(Ok(listed))) = tokio::time::timeout(ROOTS_WITHIN, asked).await else {
             return;
         };
-        let Ok(ListedRoots { roots }) = listed.decode() else {
+        let Some(roots) = read_roots(&listed) else {
             return;
         };
-        let roots: Vec<_> = roots
-            .into_iter()
-            .map(|ListedRoot { uri, name }| Root { uri, name })
-            .collect();
         client.set_roots(roots.clone());
         // A legacy server may ask outside of a call: then the folders of the only client count.
         if client.gateway.clients().len() == 1 {

@@ -95,6 +95,44 @@ async fn progress_logs_and_questions_come_to_the_client_in_all_four_combinations
     stop(gateway).await;
 }
 
+/// A server that asks for folders during a call gets those of the client that calls, though others
+/// are connected.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn roots_are_those_of_the_client_that_calls_in_all_four_combinations() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch, ALLOW).await;
+    let _other = TestClient::legacy(&gateway, "bob", json!({})).await;
+    for (is_modern, server) in COMBINATIONS {
+        let mut client = client(&gateway, is_modern, "ada").await;
+        let text = client
+            .call(1, &format!("mcp__{server}__ask_roots"), json!({}))
+            .await;
+        assert!(
+            text.contains("file:///work"),
+            "{is_modern} {server}: {text}"
+        );
+    }
+    stop(gateway).await;
+}
+
+/// A server's sampling passes the gate as `SERVER/@sampling`, whichever way it reaches the client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn denied_sampling_never_reaches_the_client_in_all_four_combinations() {
+    let scratch = Scratch::new();
+    let rules = "[permissions]\nallow = [\"*\"]\ndeny = [\"*/@sampling\"]\n";
+    let gateway = both(&scratch, rules).await;
+    for (is_modern, server) in COMBINATIONS {
+        let mut client = client(&gateway, is_modern, "ada").await;
+        let params = json!({"name": format!("mcp__{server}__ask_model"), "arguments": {}});
+        let response = client.request(1, "tools/call", params).await;
+        let is_sampling = |question: &Value| question["method"] == "sampling/createMessage";
+        let asked = client.questions.iter().any(is_sampling);
+        assert!(!asked, "{is_modern} {server}: {response}");
+        assert!(!response.to_string().contains("m said"), "{response}");
+    }
+    stop(gateway).await;
+}
+
 /// The gate's question goes to the client that calls; a client that cannot be asked is told why the
 /// call is denied.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

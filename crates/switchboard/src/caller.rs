@@ -94,6 +94,15 @@ pub trait Caller: Send + Sync {
         None
     }
 
+    /// The same when a server wants them: a caller that speaks for a client may ask it first.
+    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<Vec<Root>>> {
+        let roots = self.roots();
+        Box::pin(std::future::ready(roots))
+    }
+
+    /// The call of this caller has become a task at its server: its result may take long.
+    fn became_task(&self) {}
+
     /// From which level on a modern server may log during a call of this caller; `None` wants no
     /// log.
     fn log_level(&self) -> Option<LogLevel> {
@@ -171,6 +180,14 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
 
     fn roots(&self) -> Option<Vec<Root>> {
         (**self).roots()
+    }
+
+    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<Vec<Root>>> {
+        (**self).ask_roots()
+    }
+
+    fn became_task(&self) {
+        (**self).became_task();
     }
 
     fn log_level(&self) -> Option<LogLevel> {

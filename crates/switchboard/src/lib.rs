@@ -58,7 +58,7 @@ mod future;
 mod panics;
 
 /// Locks that a panic does not break.
-mod sync;
+pub mod sync;
 
 /// The difference of two texts, for people.
 pub mod line_diff;

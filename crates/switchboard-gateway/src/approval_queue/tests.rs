@@ -61,6 +61,13 @@ async fn waiting(queue: &ApprovalQueue, count: usize) -> Vec<WaitingCall> {
 fn reason(approval: Approval) -> String {
     match approval {
         Approval::No { reason } => reason.unwrap_or_default(),
+        Approval::Pending { number, next_step } => {
+            assert!(
+                next_step.contains(&format!("approvals allow {number}`")),
+                "{next_step}"
+            );
+            format!("approval {number} is pending")
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -101,7 +108,7 @@ async fn a_later_yes_is_a_permit_for_exactly_that_call_once_for_ten_minutes() {
     let requests = Requests::new().await;
     let asked = requests.request("Writes.", json!({"path": "a"}));
     let refused = reason(call(&queue, "codex", &asked).await);
-    assert!(refused.contains("approval 1 waits"), "{refused}");
+    assert!(refused.contains("approval 1 is pending"), "{refused}");
     let shown = &queue.waiting()[0];
     assert_eq!((shown.id, shown.held_for), (1, None));
     assert_eq!(queue.decide(1, true).unwrap().1, ApprovalEffect::Kept);
@@ -112,16 +119,16 @@ async fn a_later_yes_is_a_permit_for_exactly_that_call_once_for_ten_minutes() {
         ("codex", requests.request("Deletes.", json!({"path": "a"}))),
     ];
     for (client, other) in &others {
-        assert!(reason(call(&queue, client, other).await).contains("not approved yet"));
+        assert!(reason(call(&queue, client, other).await).contains("is pending"));
     }
     assert_eq!(call(&queue, "codex", &asked).await, Approval::Once);
     let again = reason(call(&queue, "codex", &asked).await);
-    assert!(again.contains("not approved yet"), "{again}");
+    assert!(again.contains("is pending"), "{again}");
     // Unused, it is gone after ten minutes.
     let id = queue.waiting().last().unwrap().id;
     assert_eq!(queue.decide(id, true).unwrap().1, ApprovalEffect::Kept);
     tokio::time::sleep(KEEP).await;
-    assert!(reason(call(&queue, "codex", &asked).await).contains("not approved yet"));
+    assert!(reason(call(&queue, "codex", &asked).await).contains("is pending"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +136,7 @@ async fn no_answer_means_no_and_an_approval_is_forgotten() {
     let queue = ApprovalQueue::default();
     let asked = Requests::new().await.request("Writes.", json!({}));
     let began = Instant::now();
-    assert!(reason(call(&queue, "codex", &asked).await).contains("not approved yet"));
+    assert!(reason(call(&queue, "codex", &asked).await).contains("is pending"));
     assert_eq!(began.elapsed(), HOLD);
     // Its next try is the same approval.
     let denial = async {

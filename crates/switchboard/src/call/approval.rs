@@ -134,6 +134,9 @@ impl HostState {
                     Some(Hint::AllowTool { beforehand }),
                 )
             }
+            Approval::Pending { number, next_step } => {
+                (DenialReason::ApprovalPending { number, next_step }, None)
+            }
             Approval::No { reason } => (DenialReason::Caller { reason }, None),
             _ => (DenialReason::Caller { reason: None }, None),
         })

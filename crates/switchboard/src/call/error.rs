@@ -104,6 +104,13 @@ pub enum DenialReason {
         /// How long it had.
         after: Duration,
     },
+    /// It needs approval, and a person may still give it.
+    ApprovalPending {
+        /// The number by which that person finds the question.
+        number: u64,
+        /// What whoever called can do meanwhile, as a clause.
+        next_step: String,
+    },
     /// It needs approval, and the caller cannot ask a person.
     ApprovalUnavailable,
 }
@@ -118,6 +125,9 @@ impl fmt::Display for DenialReason {
             } => write!(f, "the answer was no: {}", escaped_line(reason)),
             Self::NoAnswer { after } => {
                 write!(f, "nobody answered within {} s", after.as_secs())
+            }
+            Self::ApprovalPending { number, next_step } => {
+                write!(f, "approval {number} is pending; {next_step}")
             }
             Self::ApprovalUnavailable => {
                 f.write_str("it needs approval, and no person can be asked")

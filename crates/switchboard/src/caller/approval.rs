@@ -70,6 +70,13 @@ pub enum Approval {
         /// Why, for the model: the error of the call says it.
         reason: Option<String>,
     },
+    /// Not now: a person may still answer.
+    Pending {
+        /// The number by which that person finds the question.
+        number: u64,
+        /// What whoever called can do meanwhile, as a clause.
+        next_step: String,
+    },
     /// No person can be asked.
     Unavailable,
 }

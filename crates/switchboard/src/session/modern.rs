@@ -200,8 +200,11 @@ impl ModernHalf {
                         request.method
                     )));
                 }
-                ResultKind::InputRequired { .. } if call.caller.takes_input_required() => {
+                ResultKind::InputRequired { requests, .. }
+                    if call.caller.takes_input_required() =>
+                {
                     call.gave_input.store(true, Ordering::Relaxed);
+                    Box::pin(responder.permit_sampling(&requests)).await?;
                     return Ok(result);
                 }
                 ResultKind::InputRequired { requests, state } => {

@@ -1,7 +1,10 @@
-//! The folders that servers may ask for: the host's, shared by all its sessions.
+//! The folders that servers may ask for: the host's, shared by all its sessions, or a caller's.
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 
+use super::elicitation::ANSWER_TIMEOUT;
+use super::in_flight::InFlightCall;
 use crate::caller::Root;
 
 /// The host's folders. Clones share them. Whether there are any to offer is fixed, since a legacy
@@ -43,5 +46,14 @@ impl Roots {
     /// Sees every change from now on.
     pub(super) fn changes(&self) -> Option<RootChanges> {
         self.0.as_ref().map(watch::Sender::subscribe)
+    }
+}
+
+impl InFlightCall {
+    /// Asks the caller for its folders; its time does not count against the deadlines.
+    pub(super) async fn ask_roots(&self) -> Option<Vec<Root>> {
+        let _pause = self.pause_deadlines();
+        let asked = timeout(ANSWER_TIMEOUT, self.caller.ask_roots()).await;
+        asked.ok().flatten()
     }
 }

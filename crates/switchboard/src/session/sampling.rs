@@ -41,6 +41,25 @@ impl InFlightCall {
         tool: Option<ToolId>,
         overseer: Option<&Arc<dyn Overseer>>,
     ) -> Result<RawJson, SamplingRefusal> {
+        let request = self.permit_sampling(params, tool, overseer).await?;
+        let _pause = self.pause_deadlines();
+        match timeout(ANSWER_TIMEOUT, self.caller.sample(&request)).await {
+            Ok(SampleAnswer::Answer(answer)) => Ok(answer),
+            Ok(SampleAnswer::Refuse(line)) => Err(SamplingRefusal::plain(line)),
+            Err(_) => Err(SamplingRefusal::plain(format!(
+                "no answer within {} s",
+                ANSWER_TIMEOUT.as_secs()
+            ))),
+        }
+    }
+
+    /// Puts the server's request to the overseer alone.
+    pub(super) async fn permit_sampling(
+        &self,
+        params: RawJson,
+        tool: Option<ToolId>,
+        overseer: Option<&Arc<dyn Overseer>>,
+    ) -> Result<Sampling, SamplingRefusal> {
         if !self.caller.offers().sampling {
             return Err(SamplingRefusal::plain("nobody here answers for a model"));
         }
@@ -55,25 +74,14 @@ impl InFlightCall {
             tool,
             params,
         };
-        match overseer {
-            Some(overseer) => overseer
-                .permit(&request, &self.caller)
-                .await
-                .map_err(SamplingRefusal::rejected)?,
-            None => {
-                return Err(SamplingRefusal::rejected(
-                    "it needs approval, and no person can be asked".to_owned(),
-                ));
-            }
-        }
-        match timeout(ANSWER_TIMEOUT, self.caller.sample(&request)).await {
-            Ok(SampleAnswer::Answer(answer)) => Ok(answer),
-            Ok(SampleAnswer::Refuse(line)) => Err(SamplingRefusal::plain(line)),
-            Err(_) => Err(SamplingRefusal::plain(format!(
-                "no answer within {} s",
-                ANSWER_TIMEOUT.as_secs()
-            ))),
-        }
+        let Some(overseer) = overseer else {
+            return Err(SamplingRefusal::rejected(
+                "it needs approval, and no person can be asked".to_owned(),
+            ));
+        };
+        let permitted = overseer.permit(&request, &self.caller).await;
+        permitted.map_err(SamplingRefusal::rejected)?;
+        Ok(request)
     }
 }
 

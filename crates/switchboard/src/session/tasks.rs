@@ -68,6 +68,7 @@ impl<'a> TaskFollower<'a> {
         task: &TaskState,
     ) -> Self {
         followed.created(&task.id);
+        followed.call.caller.became_task();
         Self {
             peer,
             template,

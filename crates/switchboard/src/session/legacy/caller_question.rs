@@ -21,6 +21,7 @@ pub(super) struct CallerQuestion {
 pub(super) enum CallerQuestionKind {
     Elicitation(ElicitationKind),
     Sampling,
+    Roots,
 }
 
 /// The body of a response to the server.
@@ -59,6 +60,11 @@ impl CallerQuestion {
                     }
                 }
             }
+            CallerQuestionKind::Roots => {
+                let roots = call.ask_roots().await.unwrap_or_default();
+                let roots = json!({"roots": roots});
+                ReplyBody::result(&tasks::in_answer(Some(&params), roots))
+            }
             CallerQuestionKind::Elicitation(kind) => {
                 let page = match &kind {
                     ElicitationKind::Url { id, .. } => id.clone(),
@@ -86,6 +92,7 @@ impl CallerQuestion {
         match &self.kind {
             CallerQuestionKind::Elicitation(kind) => call.caller.offers().answers(kind),
             CallerQuestionKind::Sampling => true,
+            CallerQuestionKind::Roots => call.caller.roots().is_some(),
         }
     }
 
@@ -97,6 +104,7 @@ impl CallerQuestion {
                 elicit_result(ElicitAnswer::Decline, true),
             )),
             CallerQuestionKind::Sampling => ReplyBody::error(REJECTED, reason),
+            CallerQuestionKind::Roots => ReplyBody::result(&json!({"roots": []})),
         }
     }
 
@@ -109,6 +117,7 @@ impl CallerQuestion {
             CallerQuestionKind::Sampling => {
                 ReplyBody::error(REJECTED, "the call that wanted it is over")
             }
+            CallerQuestionKind::Roots => ReplyBody::result(&json!({"roots": []})),
         }
     }
 }

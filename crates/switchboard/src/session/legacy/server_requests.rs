@@ -125,8 +125,7 @@ pub(super) fn handle(
     match method {
         "ping" => respond(receiver, &id, &ReplyBody::result(&json!({}))),
         "roots/list" if receiver.options.roots.offered() => {
-            let roots = json!({"roots": receiver.options.roots.list()});
-            respond(receiver, &id, &ReplyBody::result(&roots));
+            answer_roots(receiver, id, params, origin);
         }
         "elicitation/create" if offers.elicit_form || offers.elicit_url => attribute_question(
             receiver,
@@ -182,28 +181,8 @@ fn attribute_question(
         Ok((kind, params)) => CallerQuestion { kind, params },
         Err(fault) => return respond(receiver, &id, &ReplyBody::error(INVALID_PARAMS, &fault)),
     };
-    receiver
-        .server_requests
-        .is_used
-        .store(true, Ordering::Relaxed);
-    let in_flight = |in_flight| CandidateCalls {
-        in_flight,
-        abandoned_by: Vec::new(),
-    };
-    let candidates = match (receiver.call_of_task(&question.params), origin) {
-        // A question of a task may come on any stream, and names the task.
-        (Some(of_task), _) => in_flight(of_task),
-        (None, MessageOrigin::Shared) => {
-            receiver
-                .asked_on_shared_stream
-                .store(true, Ordering::Relaxed);
-            receiver.candidate_calls()
-        }
-        (None, MessageOrigin::Response(request)) => {
-            let call = receiver.call(request);
-            in_flight(call.map(|call| (request, call)).into_iter().collect())
-        }
-    };
+    note_question(receiver, &question, origin);
+    let candidates = candidates(receiver, &question, origin);
     match attribute(&candidates) {
         Ok((call, _)) if !question.is_offered_by(&call) => {
             receiver.notice_unanswered();
@@ -217,6 +196,67 @@ fn attribute_question(
             receiver.oddities().unattributed += 1;
             receiver.notice(format!("a question of the server was declined: {reason}"));
             respond(receiver, &id, &question.declined(reason));
+        }
+    }
+}
+
+/// Folders of the caller whose call the question belongs to, where that caller has any; else the
+/// host's. A server may ask for them outside of calls, too.
+fn answer_roots(
+    receiver: &Receiver,
+    id: RequestId,
+    params: Option<RawJson>,
+    origin: MessageOrigin,
+) {
+    let question = CallerQuestion {
+        kind: CallerQuestionKind::Roots,
+        params: params.unwrap_or_else(|| RawJson::from_value(&json!({}))),
+    };
+    let candidates = candidates(receiver, &question, origin);
+    match attribute(&candidates) {
+        Ok((call, is_certain)) if question.is_offered_by(&call) => {
+            note_question(receiver, &question, origin);
+            let caused_by = candidates.in_flight.iter().map(|(id, _)| *id).collect();
+            ask_caller(receiver, id, caused_by, call, is_certain, question);
+        }
+        _ => {
+            let roots = json!({"roots": receiver.options.roots.list()});
+            respond(receiver, &id, &ReplyBody::result(&roots));
+        }
+    }
+}
+
+/// Remembers that the server puts questions to callers, and where.
+fn note_question(receiver: &Receiver, question: &CallerQuestion, origin: MessageOrigin) {
+    receiver
+        .server_requests
+        .is_used
+        .store(true, Ordering::Relaxed);
+    let is_of_task = receiver.call_of_task(&question.params).is_some();
+    if !is_of_task && origin == MessageOrigin::Shared {
+        receiver
+            .asked_on_shared_stream
+            .store(true, Ordering::Relaxed);
+    }
+}
+
+/// The calls that a question may belong to.
+fn candidates(
+    receiver: &Receiver,
+    question: &CallerQuestion,
+    origin: MessageOrigin,
+) -> CandidateCalls {
+    let in_flight = |in_flight| CandidateCalls {
+        in_flight,
+        abandoned_by: Vec::new(),
+    };
+    match (receiver.call_of_task(&question.params), origin) {
+        // A question of a task may come on any stream, and names the task.
+        (Some(of_task), _) => in_flight(of_task),
+        (None, MessageOrigin::Shared) => receiver.candidate_calls(),
+        (None, MessageOrigin::Response(request)) => {
+            let call = receiver.call(request);
+            in_flight(call.map(|call| (request, call)).into_iter().collect())
         }
     }
 }

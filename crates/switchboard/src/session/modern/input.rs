@@ -93,6 +93,30 @@ impl ResultKind {
     }
 }
 
+const SAMPLING_METHOD: &str = "sampling/createMessage";
+
+/// One question of a result that requires input.
+#[derive(Deserialize)]
+struct ServerInputRequest<'a> {
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+impl<'a> ServerInputRequest<'a> {
+    fn read(request: &'a RawJson) -> Result<Self, RequestFault> {
+        request
+            .decode()
+            .map_err(|fault| RequestFault::Invalid(format!("an input request: {fault}")))
+    }
+
+    fn params_in(&self, request: &RawJson) -> Result<RawJson, RequestFault> {
+        let needed = || RequestFault::Invalid(format!("{} needs params", self.method));
+        Ok(request.part(self.params.ok_or_else(needed)?))
+    }
+}
+
 /// Answers the questions of one call.
 pub(super) struct InputResponder<'a> {
     peer: &'a Peer,
@@ -135,29 +159,39 @@ impl<'a> InputResponder<'a> {
         Ok(responses)
     }
 
+    /// Puts the sampling among these questions to the gate. The caller answers them itself.
+    pub(super) async fn permit_sampling(
+        &self,
+        requests: &[(String, RawJson)],
+    ) -> Result<(), RequestFault> {
+        for (_, request) in requests {
+            let read = ServerInputRequest::read(request)?;
+            if read.method == SAMPLING_METHOD {
+                let params = read.params_in(request)?;
+                sampling::check(&params, self.offers.sampling_tools)
+                    .map_err(RequestFault::Invalid)?;
+                let overseer = self.peer.receiver.options.overseer.as_ref();
+                let permitted = self
+                    .call
+                    .permit_sampling(params, self.call.tool_id(), overseer);
+                permitted
+                    .await
+                    .map_err(|refusal| RequestFault::Declined(refusal.to_caller))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Answers one question.
     async fn answer(&self, request: &RawJson) -> Result<RawJson, RequestFault> {
-        #[derive(Deserialize)]
-        struct InputRequest<'a> {
-            method: Cow<'a, str>,
-            #[serde(borrow, default)]
-            params: Option<&'a RawValue>,
-        }
-        let read: InputRequest<'_> = request
-            .decode()
-            .map_err(|fault| RequestFault::Invalid(format!("an input request: {fault}")))?;
-        let params = || match read.params {
-            Some(params) => Ok(request.part(params)),
-            None => Err(RequestFault::Invalid(format!(
-                "{} needs params",
-                read.method
-            ))),
-        };
+        let read = ServerInputRequest::read(request)?;
         match &*read.method {
-            "elicitation/create" => self.elicit(&params()?).await,
-            "sampling/createMessage" if self.offers.sampling => self.sample(params()?).await,
+            "elicitation/create" => self.elicit(&read.params_in(request)?).await,
+            SAMPLING_METHOD if self.offers.sampling => self.sample(read.params_in(request)?).await,
             "roots/list" if self.roots.is_some() => {
-                Ok(RawJson::from_value(&json!({"roots": self.roots})))
+                let asked = self.call.ask_roots().await;
+                let roots = asked.as_ref().or(self.roots.as_ref());
+                Ok(RawJson::from_value(&json!({"roots": roots})))
             }
             other => Err(RequestFault::Invalid(format!(
                 "the server asked for {other:?}, which was not offered"
