@@ -221,6 +221,58 @@ fn a_signal_ends_it_and_its_servers() {
     }
 }
 
+/// SIGTERM drains: a call in flight may end and is answered; one that takes too long is answered with
+/// an error that says so. Nothing is left.
+#[test]
+fn sigterm_answers_the_calls_in_flight() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    let files = switchboard_testkit::Scratch::new();
+    let (begun, go) = (files.path("begun"), files.path("go"));
+    let server = Chaos::new()
+        .tool("inspect", Step::Inspect)
+        .tool("never", Step::Drop)
+        .tool(
+            "late",
+            [
+                Step::touch(&begun),
+                Step::wait_file(&go),
+                Step::text("done"),
+            ],
+        );
+    let home = home(&[("one", server)]);
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    let seen = served.call(1, "mcp__one__inspect", json!({}));
+    let seen: Value = serde_json::from_str(seen["content"][0]["text"].as_str().unwrap()).unwrap();
+    for (id, tool) in [(2, "mcp__one__never"), (3, "mcp__one__late")] {
+        let params = json!({"name": tool, "arguments": {}});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        served.send(&call);
+    }
+    assert!(switchboard_testkit::wait_until(PATIENCE, || begun.exists()));
+    let pid = Pid::from_raw(i32::try_from(served.child.id()).unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    std::fs::write(&go, "").unwrap();
+    let late = served.next();
+    assert_eq!(
+        (&late["id"], &late["result"]["content"][0]["text"]),
+        (&json!(3), &json!("done")),
+        "{late}"
+    );
+    let never = served.next();
+    assert_eq!(
+        (&never["id"], &never["result"]["isError"]),
+        (&json!(2), &json!(true)),
+        "{never}"
+    );
+    let text = never["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("the gateway ended before"), "{text}");
+    assert_eq!(served.wait(), Some(0));
+    let server = Pid::from_raw(i32::try_from(seen["pid"].as_i64().unwrap()).unwrap());
+    assert!(kill(server, None).is_err(), "the server outlived it");
+}
+
 /// The gateway's demo needs nothing but the program: one call whose client is asked, one that an
 /// operator allows, both in the audit log.
 #[test]

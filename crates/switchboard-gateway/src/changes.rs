@@ -225,6 +225,7 @@ pub(crate) async fn listen(request: &ClientRequest, responder: Responder, cancel
     tokio::select! {
         () = cancel.notified() => {}
         () = responder.outbound.closed() => {}
+        () = request.client.draining() => {}
     }
     let result = ended(&responder.id);
     responder.result(&result).await;

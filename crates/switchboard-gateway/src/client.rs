@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use switchboard::caller::Root;
@@ -14,7 +15,8 @@ use switchboard::event::LogLevel;
 use switchboard::revision::Revision;
 use switchboard::wire::{self, Incoming, RequestId};
 use switchboard::{CallerId, RawJson};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 
 use crate::dispatch;
 use crate::gateway::{GatewayState, ServerSelection, lock};
@@ -28,6 +30,9 @@ mod questions;
 
 /// How many requests of one client may be in flight.
 const MAX_IN_FLIGHT: usize = 1024;
+
+/// How long the responses to requests that were cancelled may take.
+const LAST_RESPONSES: Duration = Duration::from_secs(1);
 
 /// One connected client. Dropping it ends its requests, except those that wait for a modern
 /// client's next request.
@@ -62,6 +67,8 @@ pub(crate) struct ClientState {
     in_flight: Mutex<HashMap<RequestId, Arc<Notify>>>,
     /// Notified when the last of them ends.
     ended: Notify,
+    /// True once no more messages are read: what has no end of its own ends.
+    is_draining: watch::Sender<bool>,
     /// `logging/setLevel`.
     log_level: Mutex<Option<LogLevel>>,
     /// The folders that a legacy client listed, once it has.
@@ -96,6 +103,7 @@ impl ClientSession {
             is_initialized: AtomicBool::new(false),
             in_flight: Mutex::default(),
             ended: Notify::new(),
+            is_draining: watch::Sender::new(false),
             log_level: Mutex::default(),
             roots: Mutex::default(),
             gateway,
@@ -143,6 +151,16 @@ impl ClientSession {
     /// Whether a request is in flight.
     pub fn is_busy(&self) -> bool {
         self.0.is_busy()
+    }
+
+    /// Ends what has no end of its own and waits for the other requests. Those that take longer than
+    /// `within` are answered with an error that says so.
+    pub async fn drain(&self, within: Duration) {
+        self.0.is_draining.send_replace(true);
+        if timeout(within, self.idle()).await.is_err() {
+            self.0.gateway.settings.running.end(Some(self.0.number));
+            let _ = timeout(LAST_RESPONSES, self.idle()).await;
+        }
     }
 
     /// Waits until no request is in flight.
@@ -204,6 +222,13 @@ impl ClientState {
             }
         }
         false
+    }
+
+    /// Completes when no more messages of the client are read.
+    pub(crate) async fn draining(&self) {
+        let mut is_draining = self.is_draining.subscribe();
+        // The sender is part of this.
+        let _ = is_draining.wait_for(|is_draining| *is_draining).await;
     }
 
     /// Two calls of one client have the same caller.

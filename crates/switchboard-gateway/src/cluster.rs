@@ -8,13 +8,14 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use switchboard::BoxFuture;
 use tokio::sync::mpsc;
 
+use crate::gateway::lock;
 use crate::seal::{OpenedSeal, SealFault, SealKeys, SealKind, SealNonce, SealedContent, random};
 
 /// The most claims that [`Alone`] remembers; beyond it, nothing can be claimed until some expire.
@@ -116,7 +117,7 @@ impl Alone {
         if opened.content.replica != self.replica {
             return Claim::Unknown;
         }
-        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claims = lock(&self.claims);
         if claims.len() >= limit {
             claims.retain(|_, expires| *expires > now);
         }

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use switchboard::server::State;
+pub(crate) use switchboard::sync::lock;
 use switchboard::{Host, ServerName};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -132,6 +133,11 @@ impl Gateway {
         ClientSession::new(self.0.clone(), principal, selection, outbound)
     }
 
+    /// Ends the requests that are with servers: each is answered with an error that says why.
+    pub(crate) fn end_requests(&self) {
+        self.0.settings.running.end(None);
+    }
+
     /// Ends every request of every client, and the suspended ones. The host goes on.
     pub fn disconnect_all(&self) {
         for client in self.0.clients() {
@@ -239,9 +245,4 @@ impl fmt::Debug for GatewayState {
             .field("host", &self.host)
             .finish_non_exhaustive()
     }
-}
-
-/// Locks; a panic of another holder does not matter, since every change is complete in itself.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,13 +1,18 @@
-//! The requests that are with servers now, for an operator who looks at them or cancels one.
+//! The requests that are with servers now, for an operator who looks at them or cancels one, and for
+//! the end of a connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use crate::Principal;
 use crate::gateway::lock;
+
+const CANCELLED_BY_OPERATOR: &str = "an operator cancelled the request; it may have run";
+const ENDED_BY_GATEWAY: &str =
+    "the gateway ended before the request did; it may have run, so look before you repeat it";
 
 /// All requests that are with servers.
 #[derive(Debug, Default)]
@@ -21,11 +26,14 @@ struct RunningState {
 
 #[derive(Debug)]
 struct RunningRequest {
+    /// The number of the client.
+    client: u64,
     principal: Principal,
     method: String,
     name: String,
     began: Instant,
-    cancel: Notify,
+    /// Why the request is cancelled, once it is.
+    cancelled: watch::Sender<Option<&'static str>>,
 }
 
 /// A request that is with a server, as it is shown.
@@ -47,16 +55,18 @@ impl RunningRequests {
     /// A request begins; it ends when the guard is dropped.
     pub(crate) fn begin(
         self: &Arc<Self>,
+        client: u64,
         principal: &Principal,
         method: &str,
         name: &str,
     ) -> RunningGuard {
         let request = Arc::new(RunningRequest {
+            client,
             principal: principal.clone(),
             method: method.to_owned(),
             name: name.to_owned(),
             began: Instant::now(),
-            cancel: Notify::new(),
+            cancelled: watch::Sender::new(None),
         });
         let mut state = lock(&self.0);
         state.last_id += 1;
@@ -91,8 +101,23 @@ impl RunningRequests {
     pub fn cancel(&self, id: u64) -> bool {
         let state = lock(&self.0);
         let found = state.requests.get(&id);
-        found.inspect(|request| request.cancel.notify_one());
+        found.inspect(|request| request.cancel(CANCELLED_BY_OPERATOR));
         found.is_some()
+    }
+
+    /// Cancels the requests of one client, or of all: they are answered with an error that says why.
+    pub(crate) fn end(&self, client: Option<u64>) {
+        for request in lock(&self.0).requests.values() {
+            if client.is_none_or(|client| client == request.client) {
+                request.cancel(ENDED_BY_GATEWAY);
+            }
+        }
+    }
+}
+
+impl RunningRequest {
+    fn cancel(&self, reason: &'static str) {
+        self.cancelled.send_replace(Some(reason));
     }
 }
 
@@ -104,9 +129,11 @@ pub(crate) struct RunningGuard {
 }
 
 impl RunningGuard {
-    /// Completes when an operator cancels the request.
-    pub(crate) async fn cancelled(&self) {
-        self.request.cancel.notified().await;
+    /// Completes when the request is cancelled, with the reason.
+    pub(crate) async fn cancelled(&self) -> &'static str {
+        let mut cancelled = self.request.cancelled.subscribe();
+        let reason = cancelled.wait_for(Option::is_some).await;
+        reason.ok().and_then(|reason| *reason).unwrap_or_default()
     }
 }
 

@@ -114,16 +114,17 @@ async fn drive(
     let mut current = responder;
     let running = current.client.gateway.settings.running.clone();
     let running = running.begin(
+        current.client.number,
         &current.client.principal,
         &record.request.method,
         &record.asked.name,
     );
     loop {
         tokio::select! {
-            () = running.cancelled() => {
+            reason = running.cancelled() => {
                 drop(work);
-                record.record(RequestOutcome::Failed(CANCELLED_BY_OPERATOR));
-                return respond_cancelled(record.request, current).await;
+                record.record(RequestOutcome::Failed(reason));
+                return respond_cancelled(record.request, current, reason).await;
             }
             answer = &mut work => {
                 record.ended(&answer);
@@ -222,15 +223,13 @@ fn input_required(inputs: &InputRequests, state: &str) -> Vec<u8> {
     )
 }
 
-const CANCELLED_BY_OPERATOR: &str = "an operator cancelled the request; it may have run";
-
-/// Answers a request that an operator cancelled: its client waits for a response.
-async fn respond_cancelled(request: &ClientRequest, responder: Responder) {
+/// Answers a request that its client did not cancel: it waits for a response.
+async fn respond_cancelled(request: &ClientRequest, responder: Responder, reason: &str) {
     if request.method != "tools/call" {
-        let error = ErrorReply::new(reply::INTERNAL_ERROR, CANCELLED_BY_OPERATOR);
+        let error = ErrorReply::new(reply::INTERNAL_ERROR, reason);
         return responder.error(&error).await;
     }
-    let result = reply::failed_call(CANCELLED_BY_OPERATOR);
+    let result = reply::failed_call(reason);
     match request.era {
         Era::Legacy => responder.result(result.as_bytes()).await,
         Era::Modern => responder.result(&reply::completed(&result, "")).await,

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
 
+use crate::gateway::lock;
 use crate::private_file;
 use crate::seal::random;
 
@@ -147,7 +148,7 @@ impl ClientTokens {
     /// The client that a token belongs to. Comparing takes the same time whatever was given.
     pub fn client_of(&self, token: &str) -> Option<String> {
         let digest = blake3::hash(token.as_bytes());
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = lock(&self.cache);
         let now = Instant::now();
         let is_fresh = cache
             .checked

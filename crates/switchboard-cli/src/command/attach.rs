@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use switchboard::untrusted::Untrusted;
-use switchboard_gateway::edge::socket::attach_line;
+use switchboard_gateway::edge::socket::{ATTACHED, attach_line};
 use switchboard_gateway::tokens::check_client_name;
 
 use crate::arguments::Options;
@@ -38,7 +38,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Arguments of `attach`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-This is what a client starts as its MCP server: one gateway then serves all clients. If none runs for these configuration files, it is started, and ends by itself five minutes after its last client has gone.
+This is what a client starts as its MCP server: one gateway then serves all clients. If none runs for these configuration files, it is started, and ends by itself after its last client has gone.
 
 Examples:
   switchboard attach --as codex
@@ -47,6 +47,18 @@ pub(crate) struct AttachArgs {
     /// Name of the client, which rules can name (`client = \"NAME\"`)
     #[arg(long = "as", value_name = "CLIENT", default_value = DEFAULT_CLIENT)]
     client: String,
+    /// A gateway that this starts ends so long after its last client has gone
+    #[arg(long, value_name = "SECS", default_value = IDLE_SECONDS, value_parser = seconds)]
+    idle_timeout: f64,
+}
+
+/// How long a gateway that was started for clients waits for the next one.
+pub(super) const IDLE_SECONDS: &str = "300";
+
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds: &f64| (0.1..=1e6).contains(seconds));
+    seconds.ok_or_else(|| "expected seconds, 0.1 or more".to_owned())
 }
 
 pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
@@ -54,21 +66,41 @@ pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
     let paths = Paths::find()?;
     let socket = paths.gateway_socket(options);
-    let mut stream = match UnixStream::connect(&socket) {
-        Ok(stream) => stream,
-        Err(_) => start_gateway(options, &paths, &socket)?,
+    let deadline = Instant::now() + START_TIMEOUT;
+    let stream = loop {
+        let stream = match UnixStream::connect(&socket) {
+            Ok(stream) => stream,
+            Err(_) => start_gateway(options, args, &paths, &socket)?,
+        };
+        match attach(&stream, &args.client) {
+            Ok(()) => break stream,
+            // It is ending; the next one is started.
+            Err(_) if Instant::now() < deadline => std::thread::sleep(CONNECT_PAUSE),
+            Err(error) => return Err(lost(&error)),
+        }
     };
-    let io_failure = |error: io::Error| {
-        Failure::new(
-            Code::Unreachable,
-            format!("the connection to the gateway was lost: {error}"),
-        )
-    };
-    stream
-        .write_all(attach_line(&args.client).as_bytes())
-        .map_err(io_failure)?;
-    pump(&stream).map_err(io_failure)?;
+    pump(&stream).map_err(|error| lost(&error))?;
     Ok(0)
+}
+
+fn lost(error: &io::Error) -> Failure {
+    Failure::new(
+        Code::Unreachable,
+        format!("the connection to the gateway was lost: {error}"),
+    )
+}
+
+/// Says who connects. An error means that the gateway has read nothing of the client.
+fn attach(mut stream: &UnixStream, client: &str) -> io::Result<()> {
+    stream.write_all(attach_line(client).as_bytes())?;
+    stream.set_read_timeout(Some(START_TIMEOUT))?;
+    let mut answer = [0; ATTACHED.len()];
+    stream.read_exact(&mut answer)?;
+    stream.set_read_timeout(None)?;
+    match answer == ATTACHED.as_bytes() {
+        true => Ok(()),
+        false => Err(io::Error::other("another program answers there")),
+    }
 }
 
 /// Moves bytes both ways until the gateway has closed its end.
@@ -105,7 +137,12 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
 }
 
 /// Starts a gateway and connects to it. Only one process does so at a time.
-fn start_gateway(options: &Options, paths: &Paths, socket: &Path) -> Result<UnixStream, Failure> {
+fn start_gateway(
+    options: &Options,
+    args: &AttachArgs,
+    paths: &Paths,
+    socket: &Path,
+) -> Result<UnixStream, Failure> {
     let deadline = Instant::now() + START_TIMEOUT;
     let log = paths.state.join("gateway.log");
     let failure = |error: io::Error| {
@@ -133,7 +170,7 @@ fn start_gateway(options: &Options, paths: &Paths, socket: &Path) -> Result<Unix
     if let Ok(stream) = UnixStream::connect(socket) {
         return Ok(stream);
     }
-    let mut gateway = spawn(options, &log).map_err(failure)?;
+    let mut gateway = spawn(options, args, &log).map_err(failure)?;
     loop {
         if let Ok(stream) = UnixStream::connect(socket) {
             return Ok(stream);
@@ -149,7 +186,7 @@ fn start_gateway(options: &Options, paths: &Paths, socket: &Path) -> Result<Unix
 }
 
 /// A gateway that outlives this process and ends when it is idle.
-fn spawn(options: &Options, log: &Path) -> io::Result<Child> {
+fn spawn(options: &Options, args: &AttachArgs, log: &Path) -> io::Result<Child> {
     let log = File::options()
         .write(true)
         .create(true)
@@ -167,7 +204,8 @@ fn spawn(options: &Options, log: &Path) -> io::Result<Child> {
         command.arg("--root").arg(root);
     }
     command
-        .args(["serve", "--detached"])
+        .args(["serve", "--detached", "--idle-timeout"])
+        .arg(args.idle_timeout.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);

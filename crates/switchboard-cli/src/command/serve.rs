@@ -13,6 +13,7 @@ use switchboard_gateway::{
 };
 
 use crate::arguments::Options;
+use crate::command::attach;
 use crate::failure::{Code, Failure};
 use crate::setup::Setup;
 
@@ -47,9 +48,12 @@ pub(crate) struct ServeArgs {
     /// Let anybody who reaches the address read /metrics, without a token
     #[arg(long, requires = "http")]
     pub(crate) metrics_open: bool,
-    /// Serve `switchboard attach` alone, and end when no client is left for five minutes
+    /// Serve `switchboard attach` alone, and end when no client is left for a while
     #[arg(long, hide = true, conflicts_with = "http")]
     pub(crate) detached: bool,
+    /// How many seconds that is
+    #[arg(long, hide = true, default_value = attach::IDLE_SECONDS, value_parser = attach::seconds)]
+    pub(crate) idle_timeout: f64,
     #[command(flatten)]
     pub(crate) listing: ListingArgs,
 }
@@ -89,7 +93,7 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
         return machine::run(options, args, setup, selection);
     }
     let (arguments, redactor) = (setup.config.audit_arguments, setup.redactor());
-    let outcome = setup.run(None, async |host, paths| {
+    let outcome = setup.run_service(async |host, paths, closing, hang_up| {
         let audit = AuditLog::open(&paths.state, arguments, redactor);
         let operations = Operations::new(host.clone(), audit, Vec::new());
         // No operator can reach this process.
@@ -99,7 +103,15 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
             ..operations.settings()
         };
         let gateway = Gateway::new(host.clone(), settings);
-        let served = edge::stdio::serve(&gateway, selection).await;
+        let signalled = async move {
+            let mut closing = closing;
+            tokio::select! {
+                _ = closing.wait_for(|closing| *closing) => {}
+                // The terminal of the client that started this process is gone.
+                () = hang_up.notified() => {}
+            }
+        };
+        let served = edge::stdio::serve(&gateway, selection, signalled).await;
         gateway.disconnect_all();
         operations.audit().close().await;
         served.map_err(|error| {

@@ -6,13 +6,15 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use switchboard_testkit::is_alive;
 
-use super::client::{Gateway, initialize, request};
+use super::client::{Gateway, PATIENCE, initialize, request};
 use super::support::Home;
 
 /// A client that `attach` serves.
@@ -23,7 +25,12 @@ struct Attached {
 
 impl Attached {
     fn start(home: &Home, client: &str) -> Self {
-        let mut command = home.command(&["attach", "--as", client]);
+        Self::start_with(home, client, "300")
+    }
+
+    /// A gateway that it starts ends so many seconds after its last client.
+    fn start_with(home: &Home, client: &str, idle: &str) -> Self {
+        let mut command = home.command(&["attach", "--as", client, "--idle-timeout", idle]);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
@@ -96,6 +103,35 @@ fn attach_starts_one_gateway_for_clients_that_come_at_once() {
         .unwrap()
         .map(|file| file.unwrap().path());
     let left: Vec<_> = left
+        .filter(|path| path.extension().is_some_and(|end| end == "sock"))
+        .collect();
+    assert_eq!(left, Vec::<std::path::PathBuf>::new());
+}
+
+/// A gateway without clients ends and leaves nothing; a client that connects at that moment is
+/// served by it or by the next one.
+#[test]
+fn a_gateway_without_clients_ends_and_no_client_is_lost_to_its_end() {
+    let home = Home::with_demo("[permissions]\nallow = [\"*\"]\n");
+    let ping = request(1, "ping", json!({}));
+    let mut pids = std::collections::HashSet::new();
+    for round in 0..20 {
+        let mut client = Attached::start_with(&home, "codex", "0.2");
+        client.send(&ping);
+        assert_eq!(client.next()["id"], 1, "round {round}");
+        pids.insert(gateway_pid(&home));
+        assert_eq!(client.end(), Some(0), "round {round}");
+        // Around the moment at which the gateway ends.
+        std::thread::sleep(Duration::from_millis(150 + 5 * round));
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while pids.iter().any(|pid| is_alive(pid.as_raw())) {
+        assert!(Instant::now() < deadline, "a gateway without clients runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let folder = std::fs::read_dir(home.path("state/switchboard/run")).unwrap();
+    let files = folder.map(|file| file.unwrap().path());
+    let left: Vec<_> = files
         .filter(|path| path.extension().is_some_and(|end| end == "sock"))
         .collect();
     assert_eq!(left, Vec::<std::path::PathBuf>::new());

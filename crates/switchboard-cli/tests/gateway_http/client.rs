@@ -79,19 +79,26 @@ impl Gateway {
     /// Waits until the audit log has a refusal for this reason.
     #[track_caller]
     pub(crate) fn assert_audited(&self, reason: &str) {
+        self.assert_refusals(reason, 1);
+    }
+
+    /// Waits until the audit log has at least so many refusals for this reason.
+    #[track_caller]
+    pub(crate) fn assert_refusals(&self, reason: &str, least: usize) {
         let file = self.home.path("state/switchboard/audit/audit.jsonl");
-        let is_audited = || {
+        let is_refusal = |line: &Value| line["event"] == "refused" && line["rule"] == reason;
+        let refusals = || {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
-            let mut lines = text
-                .lines()
-                .filter_map(|line| serde_json::from_str(line).ok());
-            lines.any(|line: Value| line["event"] == "refused" && line["rule"] == reason)
+            let lines = text.lines();
+            let lines = lines.filter_map(|line| serde_json::from_str(line).ok());
+            lines.filter(is_refusal).count()
         };
         let deadline = Instant::now() + PATIENCE;
-        while !is_audited() {
+        while refusals() < least {
+            let found = refusals();
             assert!(
                 Instant::now() < deadline,
-                "{reason} is not in the audit log"
+                "{found} of {least} {reason} are in the audit log"
             );
             std::thread::sleep(Duration::from_millis(20));
         }

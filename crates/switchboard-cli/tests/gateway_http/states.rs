@@ -1,7 +1,11 @@
-//! T36: the state of a call that waits for a modern client's answer, tampered with, replayed, and
-//! sent by another client.
+//! T36: the state of a call that waits for a modern client's answer, tampered with, expired,
+//! replayed, and sent by another client.
+
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use switchboard_gateway::cluster::{Alone, Cluster};
+use switchboard_gateway::seal::SealKind;
 
 use super::client::{Answer, Gateway, modern, request};
 
@@ -50,9 +54,25 @@ impl AskingCall {
     }
 }
 
-/// T36: each is refused and runs nothing; the untouched state continues its call, once.
+/// The same state with an expiry that has passed, sealed with the gateway's own keys.
+fn expired(gateway: &Gateway, state: &str) -> String {
+    let keys = Alone::open(&gateway.home.path("state/switchboard")).unwrap();
+    let sealed = state.strip_prefix("switchboard.").unwrap();
+    let opened = keys.open_sealed(SealKind::State, "tester", sealed).unwrap();
+    let mut content = opened.content;
+    let seal = |content| {
+        format!(
+            "switchboard.{}",
+            keys.seal(SealKind::State, "tester", content)
+        )
+    };
+    content.expires = SystemTime::now() - Duration::from_secs(1);
+    seal(&content)
+}
+
+/// T36: each is refused, audited and runs nothing; the untouched state continues its call, once.
 #[test]
-fn t36_a_tampered_replayed_or_foreign_state_is_refused() {
+fn t36_a_tampered_expired_replayed_or_foreign_state_is_refused() {
     let more = "protocol = \"legacy\"\n[permissions]\nallow = [\"*\"]\n";
     let gateway = Gateway::start_with(more, &[]);
     let session = gateway.initialize("/mcp/demo");
@@ -90,11 +110,16 @@ fn t36_a_tampered_replayed_or_foreign_state_is_refused() {
         call.send_state(&gateway, &bearer, &session),
         "a session's id",
     );
-    gateway.assert_audited("invalid_state");
+    refused(
+        call.send_state(&gateway, &bearer, &expired(&gateway, &state)),
+        "an expired one",
+    );
+    gateway.assert_refusals("invalid_state", state.len() + 3);
     gateway.assert_calls(1);
 
     let answer = call.answer(&gateway, &bearer, &asked);
     assert!(answer.body.contains("Ada"), "{answer:?}");
     refused(call.answer(&gateway, &bearer, &asked), "a used one");
+    gateway.assert_refusals("invalid_state", state.len() + 4);
     gateway.assert_calls(1);
 }

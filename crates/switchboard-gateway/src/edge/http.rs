@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 
 use super::closed;
 use crate::gateway::{Gateway, ServerSelection};
@@ -55,6 +56,9 @@ use sessions::HttpSessions;
 
 /// How long calls may go on after the edge began to close.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the responses to calls that took longer may take.
+const LAST_RESPONSES: Duration = Duration::from_secs(1);
 
 /// How often unused sessions are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -120,6 +124,7 @@ impl Default for HttpLimits {
 /// A running edge. Dropping it ends all connections at once; [`close`](Self::close) drains them.
 #[derive(Debug)]
 pub struct HttpEdge {
+    gateway: Gateway,
     address: SocketAddr,
     closing: watch::Sender<bool>,
     serving: JoinHandle<()>,
@@ -155,7 +160,7 @@ impl HttpEdge {
         } = settings;
         let (closing, is_closing) = watch::channel(false);
         let state = Arc::new(HttpState {
-            gateway,
+            gateway: gateway.clone(),
             selection,
             admission: Admission::new(tokens, address.ip(), &hosts, &origins),
             sessions: HttpSessions::new(limits.max_sessions),
@@ -165,6 +170,7 @@ impl HttpEdge {
         });
         let serving = tokio::spawn(accept(state, listener));
         Ok(Self {
+            gateway,
             address,
             closing,
             serving,
@@ -176,11 +182,14 @@ impl HttpEdge {
         self.address
     }
 
-    /// Accepts nothing more, ends streams that have no end of their own, and waits for calls, for
-    /// ten seconds at most.
+    /// Accepts nothing more, ends streams that have no end of their own, and waits for calls. Those
+    /// that take longer than ten seconds are answered with an error.
     pub async fn close(mut self) {
         self.closing.send_replace(true);
-        let _ = tokio::time::timeout(DRAIN_TIMEOUT, &mut self.serving).await;
+        if timeout(DRAIN_TIMEOUT, &mut self.serving).await.is_err() {
+            self.gateway.end_requests();
+            let _ = timeout(LAST_RESPONSES, &mut self.serving).await;
+        }
     }
 }
 

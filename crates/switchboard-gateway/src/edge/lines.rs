@@ -24,7 +24,7 @@ const WRITE_BYTES: usize = 64 * 1024;
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves one client until either end of the connection is closed. After the client closed its end,
-/// the requests in flight are answered, for a few seconds at most.
+/// the requests in flight may end; after a few seconds the rest is answered with an error.
 pub async fn serve(
     gateway: &Gateway,
     principal: Principal,
@@ -36,8 +36,7 @@ pub async fn serve(
     let client = gateway.connect(principal, selection, outbound.clone());
     let reading = async move {
         let outcome = read(&client, &outbound, reader).await;
-        // Late requests are cancelled when the client is dropped.
-        let _ = timeout(DRAIN, client.idle()).await;
+        client.drain(DRAIN).await;
         outcome
     };
     let writing = write(queue, writer);

@@ -1,7 +1,8 @@
 //! The Unix socket of the gateway: clients of the same user, and commands to the gateway.
 //!
-//! The first line says what the connection is for: `attach CLIENT`, after which messages follow as
-//! lines, or `command WORDS`, which is answered with one line. The folder of the socket is the
+//! The first line says what the connection is for: `attach CLIENT`, which is answered with
+//! `attached`, after which messages follow as lines; or `command WORDS`, which is answered with one
+//! line. The folder of the socket is the
 //! user's own (0700), and the user at the other end is compared: so a client needs no token here.
 
 use std::fs::File;
@@ -9,18 +10,16 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use switchboard::BoxFuture;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, ReadBuf};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::{closed, lines};
+use super::{ReaderUntilClosing, closed, lines};
 use crate::gateway::{Gateway, ServerSelection};
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
@@ -40,6 +39,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 const ATTACH: &str = "attach ";
 const COMMAND: &str = "command ";
+
+/// What the gateway sends first to a client that it serves.
+pub const ATTACHED: &str = "attached\n";
 
 /// Runs the commands that are sent to the gateway.
 pub trait SocketCommands: Send + Sync {
@@ -66,7 +68,7 @@ struct SocketFile {
 #[derive(Debug)]
 pub struct SocketEdge {
     closing: watch::Sender<bool>,
-    clients: watch::Receiver<usize>,
+    clients: watch::Sender<Option<usize>>,
     serving: JoinHandle<()>,
 }
 
@@ -74,7 +76,8 @@ struct SocketState {
     gateway: Gateway,
     selection: ServerSelection,
     commands: Arc<dyn SocketCommands>,
-    clients: watch::Sender<usize>,
+    /// How many clients are connected; `None` once no more are admitted.
+    clients: watch::Sender<Option<usize>>,
 }
 
 /// The path of the socket of the gateway that these paths identify.
@@ -167,12 +170,12 @@ impl SocketEdge {
         commands: Arc<dyn SocketCommands>,
     ) -> Self {
         let (closing, is_closing) = watch::channel(false);
-        let (count, clients) = watch::channel(0);
+        let clients = watch::Sender::new(Some(0));
         let state = Arc::new(SocketState {
             gateway,
             selection,
             commands,
-            clients: count,
+            clients: clients.clone(),
         });
         let serving = tokio::spawn(accept(state, socket, is_closing));
         Self {
@@ -182,13 +185,25 @@ impl SocketEdge {
         }
     }
 
-    /// How many clients are connected, now and whenever it changes.
-    pub fn clients(&self) -> watch::Receiver<usize> {
-        self.clients.clone()
+    /// Waits until no client was connected for this time. From then on none is admitted, so that no
+    /// client is lost that connects while the gateway ends.
+    pub async fn until_idle(&self, idle: Duration) {
+        let mut clients = self.clients.subscribe();
+        loop {
+            let _ = clients.wait_for(|count| *count == Some(0)).await;
+            let busy = clients.wait_for(|count| *count != Some(0));
+            let is_idle = tokio::time::timeout(idle, busy).await.is_err();
+            let admits_none =
+                |count: &mut Option<usize>| count.take_if(|count| *count == 0).is_some();
+            if is_idle && self.clients.send_if_modified(admits_none) {
+                return;
+            }
+        }
     }
 
     /// Accepts nothing more and waits for clients to go, for ten seconds at most.
     pub async fn close(mut self) {
+        self.clients.send_replace(None);
         self.closing.send_replace(true);
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, &mut self.serving).await;
     }
@@ -267,53 +282,36 @@ async fn serve_connection(
     let Some(client) = client else {
         return Ok(());
     };
-    let _connected = ConnectedClient::new(&state.clients);
-    let reader = ReaderUntilClosing {
-        reader,
-        closing: Box::pin(async move { closed(&mut closing).await }),
-        is_closing: false,
+    // A client that gets no answer connects to the next gateway.
+    let Some(_connected) = ConnectedClient::new(&state.clients) else {
+        return Ok(());
     };
+    writer.write_all(ATTACHED.as_bytes()).await?;
+    let reader = ReaderUntilClosing::new(reader, closed(&mut closing));
     let (principal, selection) = (Principal::new(client), state.selection.clone());
     lines::serve(&state.gateway, principal, selection, reader, writer).await
 }
 
-/// Ends when the edge closes, as if the client had closed its end: the calls in flight are answered.
-struct ReaderUntilClosing<R> {
-    reader: R,
-    closing: Pin<Box<dyn Future<Output = ()> + Send>>,
-    is_closing: bool,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for ReaderUntilClosing<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.is_closing {
-            return Poll::Ready(Ok(()));
-        }
-        let read = Pin::new(&mut self.reader).poll_read(context, buffer);
-        if read.is_pending() && self.closing.as_mut().poll(context).is_ready() {
-            self.is_closing = true;
-            return Poll::Ready(Ok(()));
-        }
-        read
-    }
-}
-
 /// Counts a client while it is connected.
-struct ConnectedClient<'a>(&'a watch::Sender<usize>);
+struct ConnectedClient<'a>(&'a watch::Sender<Option<usize>>);
 
 impl<'a> ConnectedClient<'a> {
-    fn new(clients: &'a watch::Sender<usize>) -> Self {
-        clients.send_modify(|count| *count += 1);
-        Self(clients)
+    /// `None` once no more clients are admitted.
+    fn new(clients: &'a watch::Sender<Option<usize>>) -> Option<Self> {
+        let admitted = clients.send_if_modified(|count| match count {
+            Some(count) => {
+                *count += 1;
+                true
+            }
+            None => false,
+        });
+        admitted.then_some(Self(clients))
     }
 }
 
 impl Drop for ConnectedClient<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        self.0
+            .send_modify(|count| *count = count.map(|count| count - 1));
     }
 }

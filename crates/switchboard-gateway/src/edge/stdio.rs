@@ -7,13 +7,19 @@ use nix::sys::stat::{SFlag, fstat};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixStream, unix::pipe};
 
-use super::lines;
+use super::{ReaderUntilClosing, lines};
 use crate::gateway::{Gateway, ServerSelection};
 use crate::principal::Principal;
 
-/// Serves the client at the standard streams until it closes them.
-pub async fn serve(gateway: &Gateway, selection: ServerSelection) -> io::Result<()> {
+/// Serves the client at the standard streams until it closes them or `closing` completes; then the
+/// requests in flight are answered.
+pub async fn serve(
+    gateway: &Gateway,
+    selection: ServerSelection,
+    closing: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
     let (reader, writer) = (standard_input()?, standard_output()?);
+    let reader = ReaderUntilClosing::new(reader, closing);
     lines::serve(gateway, Principal::local(), selection, reader, writer).await
 }
 

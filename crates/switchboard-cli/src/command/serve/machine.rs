@@ -25,9 +25,6 @@ use crate::output;
 use crate::paths::Paths;
 use crate::setup::Setup;
 
-/// A gateway that `attach` started ends this long after its last client has gone.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
-
 pub(super) fn run(
     options: &Options,
     args: &ServeArgs,
@@ -91,8 +88,14 @@ pub(super) fn run(
         let http = listener
             .map(|listener| serve_http(&gateway, listener, selection, args, paths, page))
             .transpose()?;
-        let clients = socket.as_ref().map(SocketEdge::clients);
-        let is_idle = until_idle(clients.filter(|_| args.detached));
+        let is_idle = async {
+            match &socket {
+                Some(socket) if args.detached => {
+                    socket.until_idle(Duration::from_secs_f64(args.idle_timeout)).await
+                }
+                _ => std::future::pending().await,
+            }
+        };
         run_until_closed(closing, hang_up, &commands, is_idle).await;
         tokio::join!(
             async {
@@ -192,20 +195,6 @@ async fn run_until_closed(
                 Ok(report) => summary(&report),
                 Err(error) => format!("the configuration was not reloaded: {error}"),
             }),
-        }
-    }
-}
-
-/// Waits until no client was connected for a while.
-async fn until_idle(clients: Option<Receiver<usize>>) {
-    let Some(mut clients) = clients else {
-        return std::future::pending().await;
-    };
-    loop {
-        let _ = clients.wait_for(|count| *count == 0).await;
-        let busy = clients.wait_for(|count| *count > 0);
-        if tokio::time::timeout(IDLE_TIMEOUT, busy).await.is_err() {
-            return;
         }
     }
 }

@@ -5,12 +5,13 @@
 //! the old one ends.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use crate::gateway::lock;
 use crate::outbound::OutboundQueue;
 
 /// Of a stream that can be resumed, this much is kept, and always the last event.
@@ -132,7 +133,7 @@ impl EventStream {
     }
 
     fn log(&self) -> MutexGuard<'_, EventLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.log)
     }
 }
 
