@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
+use switchboard::sync::lock;
 use switchboard::{Approval, BoxFuture, RawJson, ToolId};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, interval_at, timeout_at};
 
 use crate::Principal;
 use crate::approvals::{Approvals, HeldCall};
-use crate::gateway::lock;
 
 /// How long a call is held: common clients give up after 60 s.
 const HOLD: Duration = Duration::from_secs(50);

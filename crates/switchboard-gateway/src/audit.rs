@@ -16,10 +16,10 @@ use switchboard::RawJson;
 use switchboard::config::AuditArguments;
 use switchboard::secret::Redactor;
 use switchboard::store::timestamp;
+use switchboard::sync::lock;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::gateway::lock;
 use file::AuditFile;
 use shape::shape;
 

@@ -1,8 +1,9 @@
 //! The caller of one request: what the gate and the servers ask because of it goes to its client,
 //! and to the stream of that request only.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,14 +13,17 @@ use switchboard::caller::{
 };
 use switchboard::event::LogLevel;
 use switchboard::revision::Era;
+use switchboard::sync::lock;
 use switchboard::{
     Approval, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers, RawJson,
 };
 
+use tokio::sync::Notify;
+
 use crate::approvals::HeldCall;
 use crate::client::ClientState;
-use crate::dispatch;
-use crate::gateway::lock;
+use crate::client_tasks;
+use crate::dispatch::{self, ClientRequest};
 use crate::inputs::InputRequests;
 use crate::outbound::Outbound;
 use crate::params::{ClientCapabilities, members};
@@ -45,6 +49,14 @@ pub(crate) struct RequestCaller {
     pub(crate) was_asked: AtomicBool,
     /// The host's report of the call, once it has ended.
     pub(crate) report: Mutex<Option<CallReport>>,
+    /// Notified when the server makes a task of the call.
+    pub(crate) became_task: Notify,
+    /// The client's task that the call is.
+    pub(crate) task: OnceLock<String>,
+    /// How many questions the client has not answered.
+    open_questions: AtomicUsize,
+    /// What the server last said about the progress of the call.
+    last_progress: Mutex<Option<String>>,
 }
 
 /// Where the messages of one request go.
@@ -55,6 +67,47 @@ pub(crate) struct RequestRoute {
 }
 
 impl RequestCaller {
+    /// The caller of a request, with what of it the server gets.
+    pub(crate) fn new(
+        request: &ClientRequest,
+        forwarded: ForwardedParams,
+        outbound: &Outbound,
+    ) -> Arc<Self> {
+        let log_level = match request.era {
+            Era::Modern => request.params.meta.log_level,
+            Era::Legacy => request.client.log_level(),
+        };
+        Arc::new(Self {
+            client: request.client.clone(),
+            era: request.era,
+            capabilities: request.capabilities,
+            log_level,
+            forwarded,
+            route: Mutex::new(Some(RequestRoute {
+                outbound: outbound.clone(),
+                progress_token: request.params.meta.progress_token.clone(),
+            })),
+            inputs: InputRequests::default(),
+            approval: Mutex::default(),
+            was_asked: AtomicBool::new(false),
+            report: Mutex::default(),
+            became_task: Notify::new(),
+            task: OnceLock::new(),
+            open_questions: AtomicUsize::new(0),
+            last_progress: Mutex::default(),
+        })
+    }
+
+    /// Whether a question waits for the client.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.open_questions.load(Ordering::Relaxed) > 0
+    }
+
+    /// What the server last said about the progress of the call.
+    pub(crate) fn last_progress(&self) -> Option<String> {
+        lock(&self.last_progress).clone()
+    }
+
     fn route(&self) -> Option<RequestRoute> {
         lock(&self.route).clone()
     }
@@ -63,11 +116,16 @@ impl RequestCaller {
     /// The error is the client's message.
     async fn ask(&self, method: &str, params: &[u8]) -> Result<RawJson, String> {
         let gone = || "the client went away".to_owned();
+        let _open = CountedQuestion::new(&self.open_questions);
         match self.era {
             Era::Modern => self.inputs.ask(method, params).await.ok_or_else(gone),
             Era::Legacy => {
                 let route = self.route().ok_or_else(gone)?;
-                let asked = self.client.questions.ask(&route.outbound, method, params);
+                let params = match self.task.get() {
+                    Some(task) => client_tasks::related(params, task).into(),
+                    None => Cow::from(params),
+                };
+                let asked = self.client.questions.ask(&route.outbound, method, &params);
                 match asked.await.ok_or_else(gone)? {
                     Ok(result) => Ok(result),
                     Err(error) => Err(error_message(&error)),
@@ -119,6 +177,22 @@ impl RequestCaller {
         let token = std::iter::once(("progressToken", &token.as_bytes()[..]));
         let params = reply::object(token.chain(others));
         outbound.send(reply::notification("notifications/progress", &params));
+    }
+}
+
+/// Counts a question while it is open.
+struct CountedQuestion<'a>(&'a AtomicUsize);
+
+impl<'a> CountedQuestion<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for CountedQuestion<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -201,7 +275,9 @@ impl Caller for RequestCaller {
     /// After an approval the rest of the call is held here: the client's next request must not be
     /// approved again.
     fn takes_input_required(&self) -> bool {
-        self.era == Era::Modern && !self.was_asked.load(Ordering::Relaxed)
+        self.era == Era::Modern
+            && !self.was_asked.load(Ordering::Relaxed)
+            && self.task.get().is_none()
     }
 
     /// As directly: a legacy client does not ask which call a log belongs to.
@@ -229,7 +305,14 @@ impl Caller for RequestCaller {
         *lock(&self.report) = Some(report.clone());
     }
 
+    fn became_task(&self) {
+        self.became_task.notify_one();
+    }
+
     fn progress(&self, progress: &Progress) {
+        if let Some(message) = &progress.message {
+            *lock(&self.last_progress) = Some(message.for_model().0.into_owned());
+        }
         match &progress.params {
             Some(params) => self.send_progress(params),
             None => {

@@ -13,13 +13,14 @@ use switchboard::caller::Root;
 use switchboard::config::MAX_MESSAGE_BYTES;
 use switchboard::event::LogLevel;
 use switchboard::revision::Revision;
+use switchboard::sync::lock;
 use switchboard::wire::{self, Incoming, RequestId};
 use switchboard::{CallerId, RawJson};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::dispatch;
-use crate::gateway::{GatewayState, ServerSelection, lock};
+use crate::gateway::{GatewayState, ServerSelection};
 use crate::outbound::Outbound;
 use crate::params::ClientCapabilities;
 use crate::principal::Principal;

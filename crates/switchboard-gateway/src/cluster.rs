@@ -13,9 +13,9 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use switchboard::BoxFuture;
+use switchboard::sync::lock;
 use tokio::sync::mpsc;
 
-use crate::gateway::lock;
 use crate::seal::{OpenedSeal, SealFault, SealKeys, SealKind, SealNonce, SealedContent, random};
 
 /// The most claims that [`Alone`] remembers; beyond it, nothing can be claimed until some expire.

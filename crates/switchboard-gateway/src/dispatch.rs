@@ -16,12 +16,14 @@ use tokio::sync::Notify;
 use crate::changes;
 use crate::client::{ClientHandshake, ClientState, Responder};
 use crate::client_catalog::ListKind;
+use crate::client_tasks;
 use crate::gateway::ServerSelection;
 use crate::listing::{ToolListing, search};
 use crate::outbound::Outbound;
-use crate::params::{ClientCapabilities, RequestParams, SERVER_INFO};
+use crate::params::{ClientCapabilities, RequestParams, SERVER_INFO, TASKS};
 use crate::reply::{self, ErrorReply};
 use crate::server_request;
+use crate::skills::{self, SKILLS};
 
 /// A client's request, read.
 #[derive(Debug)]
@@ -185,6 +187,9 @@ fn answer_at_once(request: &ClientRequest) -> Result<Option<Bytes>, ErrorReply> 
             Era::Modern => reply::completed(&result, ""),
         }));
     }
+    if let Some(result) = client_tasks::answer(request)? {
+        return Ok(Some(result));
+    }
     match (request.method.as_str(), request.era) {
         ("server/discover", Era::Modern) => Ok(Some(discover(client))),
         ("ping", Era::Legacy) => Ok(Some(Bytes::from_static(b"{}"))),
@@ -196,8 +201,21 @@ fn answer_at_once(request: &ClientRequest) -> Result<Option<Bytes>, ErrorReply> 
 /// Answers a request that needs a server, or stays open.
 async fn run(request: ClientRequest, responder: Responder, cancel: Arc<Notify>) {
     match (request.method.as_str(), request.era) {
-        ("tools/call" | "prompts/get" | "resources/read" | "completion/complete", _) => {
-            server_request::run(request, responder, cancel).await;
+        (
+            "tools/call"
+            | "prompts/get"
+            | "resources/read"
+            | "completion/complete"
+            | "skills/get"
+            | "resources/directory/read",
+            _,
+        ) => server_request::run(request, responder, cancel).await,
+        ("skills/list", _) => tokio::select! {
+            () = skills::list(&request, responder) => {}
+            () = cancel.notified() => {}
+        },
+        ("tasks/result", Era::Legacy) => {
+            client_tasks::result(&request, responder, &cancel).await;
         }
         ("subscriptions/listen", Era::Modern) => {
             changes::listen(&request, responder, &cancel).await;
@@ -243,7 +261,7 @@ fn initialize(client: &Arc<ClientState>, params: &RequestParams) -> Result<Bytes
     });
     let mut result = json!({
         "protocolVersion": revision.as_str(),
-        "capabilities": capabilities(Era::Legacy),
+        "capabilities": legacy_capabilities(revision),
         "serverInfo": crate::server_info(),
     });
     if let Some(instructions) = instructions(client) {
@@ -256,7 +274,7 @@ fn discover(client: &ClientState) -> Bytes {
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": Revision::MODERN.map(Revision::as_str),
-        "capabilities": capabilities(Era::Modern),
+        "capabilities": modern_capabilities(),
         "ttlMs": 60_000,
         "cacheScope": "private",
         "_meta": {SERVER_INFO: crate::server_info()},
@@ -268,16 +286,28 @@ fn discover(client: &ClientState) -> Bytes {
 }
 
 /// The same whatever the servers offer: they may come later.
-fn capabilities(era: Era) -> Value {
-    let mut capabilities = json!({
+fn capabilities() -> Value {
+    json!({
         "tools": {"listChanged": true},
         "prompts": {"listChanged": true},
         "resources": {"subscribe": true, "listChanged": true},
         "completions": {},
-    });
-    if era == Era::Legacy {
-        capabilities["logging"] = json!({});
+        "extensions": {SKILLS: {"directoryRead": true}},
+    })
+}
+
+fn legacy_capabilities(revision: Revision) -> Value {
+    let mut capabilities = capabilities();
+    capabilities["logging"] = json!({});
+    if revision == Revision::V2025_11_25 {
+        capabilities["tasks"] = client_tasks::legacy_capability();
     }
+    capabilities
+}
+
+fn modern_capabilities() -> Value {
+    let mut capabilities = capabilities();
+    capabilities["extensions"][TASKS] = json!({});
     capabilities
 }
 

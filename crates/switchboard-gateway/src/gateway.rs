@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use switchboard::server::State;
-pub(crate) use switchboard::sync::lock;
+use switchboard::sync::lock;
 use switchboard::{Host, ServerName};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -16,12 +16,14 @@ use crate::approvals::{Approvals, DenyUnasked};
 use crate::changes::{self, Listeners};
 use crate::client::{ClientSession, ClientState};
 use crate::client_catalog::ClientCatalog;
+use crate::client_tasks::ClientTasks;
 use crate::cluster::{Alone, Cluster};
 use crate::listing::ListingSettings;
 use crate::outbound::Outbound;
 use crate::principal::Principal;
 use crate::recorder::{NoRecorder, Recorder};
 use crate::running::RunningRequests;
+use crate::skills::KnownSkills;
 use crate::subscriptions::ResourceSubscriptions;
 use crate::suspended::SuspendedCalls;
 
@@ -74,6 +76,8 @@ pub(crate) struct GatewayState {
     pub(crate) settings: GatewaySettings,
     pub(crate) suspended: SuspendedCalls,
     pub(crate) subscriptions: ResourceSubscriptions,
+    pub(crate) tasks: ClientTasks,
+    pub(crate) skills: KnownSkills,
     pub(crate) listeners: Listeners,
     /// What each selection offers, as of the last request for it.
     catalogs: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
@@ -94,6 +98,8 @@ impl Gateway {
             suspended: SuspendedCalls::new(settings.cluster.clone()),
             settings,
             subscriptions: ResourceSubscriptions::default(),
+            tasks: ClientTasks::default(),
+            skills: KnownSkills::default(),
             listeners: Listeners::default(),
             catalogs: Mutex::default(),
             announced: Mutex::default(),
@@ -144,6 +150,7 @@ impl Gateway {
             client.end();
         }
         self.0.suspended.end_all();
+        self.0.tasks.end_all();
     }
 }
 

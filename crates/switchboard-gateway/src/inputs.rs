@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 use switchboard::RawJson;
+use switchboard::sync::lock;
 use tokio::sync::{Notify, oneshot};
 
-use crate::gateway::lock;
 use crate::params::members;
 use crate::reply;
 

@@ -54,6 +54,12 @@ mod listing;
 /// A request that a server answers.
 mod server_request;
 
+/// Calls that have become tasks.
+mod client_tasks;
+
+/// Skills of the servers.
+mod skills;
+
 /// The caller of one request, whom the gate and the servers ask.
 mod caller;
 

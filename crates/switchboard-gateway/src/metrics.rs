@@ -18,11 +18,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use switchboard::call::CallReport;
 use switchboard::server::State;
+use switchboard::sync::lock;
 use switchboard::{Host, ToolId};
 
 use crate::approval_queue::ApprovalQueue;
 use crate::audit::AuditLog;
-use crate::gateway::lock;
 use crate::recorder::{RequestOutcome, RequestRecord};
 use crate::running::RunningRequests;
 

@@ -16,6 +16,9 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
+/// The extension of the modern era for calls whose result comes later.
+pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
+
 /// The key of the `subscriptions/listen` request that a notification belongs to.
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -154,6 +157,8 @@ impl RequestMeta {
 pub(crate) struct ClientCapabilities {
     pub(crate) offers: Offers,
     pub(crate) roots: bool,
+    /// The modern extension.
+    pub(crate) tasks: bool,
 }
 
 impl ClientCapabilities {
@@ -172,6 +177,7 @@ impl ClientCapabilities {
                 sampling_tools: sampling["tools"].is_object(),
             },
             roots: declared["roots"].is_object(),
+            tasks: declared["extensions"][TASKS].is_object(),
         }
     }
 }

@@ -41,6 +41,18 @@ impl ErrorReply {
         self
     }
 
+    /// The error object, as JSON text.
+    pub(crate) fn object(&self) -> Vec<u8> {
+        let (code, message) = (self.code.to_string(), Value::from(self.message.as_str()));
+        let message = message.to_string();
+        let data = self
+            .data
+            .as_ref()
+            .map(|data| ("data", &data.as_bytes()[..]));
+        let members = [("code", code.as_bytes()), ("message", message.as_bytes())];
+        object(members.into_iter().chain(data))
+    }
+
     /// A server's own error, with its code and data; `None` for another fault.
     pub(crate) fn of_server(fault: &RequestFault) -> Option<Self> {
         match fault {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use switchboard::sync::lock;
 use tokio::sync::watch;
 
 use crate::Principal;
-use crate::gateway::lock;
 
 const CANCELLED_BY_OPERATOR: &str = "an operator cancelled the request; it may have run";
 const ENDED_BY_GATEWAY: &str =

@@ -1,28 +1,32 @@
 //! A client's request that a server answers: from its params to the host, through questions to the
 //! client, to the response.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use switchboard::call::CallError;
 use switchboard::revision::Era;
 use switchboard::session::RequestFault;
+use switchboard::sync::lock;
 use switchboard::{BoxFuture, Call, Caller, RawJson, ServerName};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 
 use crate::caller::{RequestCaller, RequestRoute};
 use crate::client::{ClientState, Responder};
+use crate::client_tasks::{self, TaskOutcome, TaskSupport};
 use crate::dispatch::ClientRequest;
-use crate::gateway::{ServerSelection, lock};
+use crate::gateway::ServerSelection;
 use crate::inputs::InputRequests;
 use crate::listing::search;
 use crate::recorder::{RequestOutcome, RequestRecord};
 use crate::refusal::{Refusal, RefusalReason};
 use crate::reply::{self, ErrorReply};
+use crate::running::RunningGuard;
+use crate::skills;
 use crate::suspended::{self, RESUME_WITHIN, RequestDigest, Resumption};
 
 /// What a server's answer to a request comes to.
@@ -44,6 +48,9 @@ struct ServerRequest {
 
 /// Answers a request.
 pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Arc<Notify>) {
+    if ServerRequest::is_of_unknown_skill(&request) {
+        skills::look_for(&request).await;
+    }
     let asked = match ServerRequest::read(&request) {
         Ok(asked) => asked,
         Err(error) => return responder.error(&error).await,
@@ -79,25 +86,7 @@ fn caller(
         forwarded.params.retain(|(known, _)| known != key);
         forwarded.params.push(((*key).to_owned(), value.clone()));
     }
-    let log_level = match request.era {
-        Era::Modern => request.params.meta.log_level,
-        Era::Legacy => request.client.log_level(),
-    };
-    Arc::new(RequestCaller {
-        client: request.client.clone(),
-        era: request.era,
-        capabilities: request.capabilities,
-        log_level,
-        forwarded,
-        route: Mutex::new(Some(RequestRoute {
-            outbound: responder.outbound.clone(),
-            progress_token: request.params.meta.progress_token.clone(),
-        })),
-        inputs: InputRequests::default(),
-        approval: Mutex::default(),
-        was_asked: AtomicBool::new(false),
-        report: Mutex::default(),
-    })
+    RequestCaller::new(request, forwarded, &responder.outbound)
 }
 
 /// Polls the work to its end, over as many of the client's requests as it takes.
@@ -119,6 +108,10 @@ async fn drive(
         &record.request.method,
         &record.asked.name,
     );
+    let task = TaskSupport::of(record.request);
+    if let TaskSupport::Wanted(ttl) = task {
+        return run_as_task(record, work, current, running, ttl).await;
+    }
     loop {
         tokio::select! {
             reason = running.cancelled() => {
@@ -129,6 +122,9 @@ async fn drive(
             answer = &mut work => {
                 record.ended(&answer);
                 return respond(record.request, current, answer).await;
+            }
+            () = caller.became_task.notified(), if task == TaskSupport::Accepted => {
+                return run_as_task(record, work, current, running, None).await;
             }
             () = caller.inputs.raised(), if era == Era::Modern => {}
             // The client's end of the stream is how a modern one cancels over HTTP.
@@ -177,6 +173,42 @@ async fn drive(
             return respond(record.request, current, answer).await;
         }
     }
+}
+
+/// Answers with a task, and polls the work to its end.
+async fn run_as_task(
+    mut record: RecordGuard<'_>,
+    mut work: BoxFuture<'static, Answer>,
+    responder: Responder,
+    running: RunningGuard,
+    ttl: Option<Duration>,
+) {
+    let caller = record.caller.clone();
+    let Some(task) = responder.client.gateway.tasks.begin(&caller, ttl) else {
+        let message = "too many tasks are kept; let some end or expire, then call again";
+        let error = ErrorReply::new(reply::INTERNAL_ERROR, message);
+        return responder.error(&error).await;
+    };
+    let route = client_tasks::route(&caller);
+    *lock(&caller.route) = route;
+    responder.result(&task.created()).await;
+    let outcome = tokio::select! {
+        reason = running.cancelled() => {
+            record.record(RequestOutcome::Failed(reason));
+            TaskOutcome::Failed(ErrorReply::new(reply::INTERNAL_ERROR, reason))
+        }
+        answer = &mut work => {
+            record.ended(&answer);
+            match response_of(record.request, answer) {
+                Ok(result) => TaskOutcome::Completed(result),
+                Err(error) => TaskOutcome::Failed(error),
+            }
+        }
+        () = task.cancel.notified() => TaskOutcome::Cancelled,
+        () = sleep_until(task.expires) => TaskOutcome::Cancelled,
+    };
+    drop(work);
+    task.end(outcome);
 }
 
 /// Continues a call that waits for this request.
@@ -237,6 +269,14 @@ async fn respond_cancelled(request: &ClientRequest, responder: Responder, reason
 }
 
 async fn respond(request: &ClientRequest, responder: Responder, answer: Answer) {
+    match response_of(request, answer) {
+        Ok(result) => responder.result(&result).await,
+        Err(error) => responder.error(&error).await,
+    }
+}
+
+/// The result for a client of this era, or the error.
+fn response_of(request: &ClientRequest, answer: Answer) -> Result<Bytes, ErrorReply> {
     let answer = match answer {
         Ok(result) => Ok(result),
         Err(error) => match outcome_of(request, &error) {
@@ -245,20 +285,20 @@ async fn respond(request: &ClientRequest, responder: Responder, answer: Answer) 
         },
     };
     match (answer, request.era) {
-        (Ok(result), Era::Legacy) => responder.result(result.as_bytes()).await,
+        (Ok(result), Era::Legacy) => Ok(result.as_bytes().clone()),
         (Ok(result), Era::Modern) => {
             let extra = match request.method.as_str() {
                 "resources/read" => r#","ttlMs":0,"cacheScope":"private""#,
                 _ => "",
             };
-            responder.result(&reply::completed(&result, extra)).await;
+            Ok(reply::completed(&result, extra))
         }
         (Err(mut error), era) => {
             // The modern era retired the legacy code for it.
             if era == Era::Modern && error.code == reply::RESOURCE_NOT_FOUND {
                 error.code = reply::INVALID_PARAMS;
             }
-            responder.error(&error).await;
+            Err(error)
         }
     }
 }
@@ -317,6 +357,7 @@ pub(crate) fn server_of_resource(client: &ClientState, uri: &str) -> Option<Serv
         .gateway
         .catalog(&client.selection)
         .server_of_resource(uri);
+    let listed = listed.or_else(|| client.gateway.skills.server_of(uri));
     listed.or_else(|| match &*client.gateway.host.servers() {
         [only] => Some(only.config.name.clone()),
         _ => None,
@@ -335,12 +376,26 @@ impl ServerRequest {
         session.is_some_and(|session| session.hello().era() == Era::Modern)
     }
 
+    /// Whether this is about an address that only lists of skills could name.
+    fn is_of_unknown_skill(request: &ClientRequest) -> bool {
+        let is_of_address = matches!(
+            request.method.as_str(),
+            "skills/get" | "resources/directory/read" | "resources/read"
+        );
+        is_of_address
+            && request
+                .params
+                .text("uri")
+                .is_some_and(|uri| server_of_resource(&request.client, &uri).is_none())
+    }
+
     /// Reads what is asked, and finds the server. The error is for the client.
     fn read(request: &ClientRequest) -> Result<Self, ErrorReply> {
         match request.method.as_str() {
             "tools/call" => Self::tool_call(request),
             "prompts/get" => Self::prompt(request),
             "resources/read" => Self::resource(request),
+            "skills/get" | "resources/directory/read" => Self::by_address(request),
             _ => Self::completion(request),
         }
     }
@@ -410,6 +465,14 @@ impl ServerRequest {
         })
     }
 
+    /// A request about an address that goes to its server as it came.
+    fn by_address(request: &ClientRequest) -> Result<Self, ErrorReply> {
+        Ok(Self {
+            written: &[],
+            ..Self::resource(request)?
+        })
+    }
+
     fn completion(request: &ClientRequest) -> Result<Self, ErrorReply> {
         #[derive(Deserialize)]
         struct CompletionReference {
@@ -476,10 +539,10 @@ impl ServerRequest {
                 let method = "prompts/get";
                 host.forward(&server, method, Some(&name), &caller).await
             }),
-            _ => Box::pin(async move {
-                host.forward(&server, "completion/complete", None, &caller)
-                    .await
-            }),
+            method => {
+                let method = method.to_owned();
+                Box::pin(async move { host.forward(&server, &method, None, &caller).await })
+            }
         }
     }
 }

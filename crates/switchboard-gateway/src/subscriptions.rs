@@ -4,9 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
 use switchboard::call::CallError;
+use switchboard::sync::lock;
 use switchboard::{Host, ServerName};
-
-use crate::gateway::lock;
 
 /// Subscribers by the server and the address of a resource. A subscriber is the number of a client
 /// or of a `subscriptions/listen` request.

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use switchboard::RawJson;
+use switchboard::sync::lock;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::client::Responder;
 use crate::cluster::{Claim, Cluster};
-use crate::gateway::lock;
 use crate::principal::Principal;
 use crate::seal::{SealKind, SealedContent};
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
+use switchboard::sync::lock;
 
-use crate::gateway::lock;
 use crate::private_file;
 use crate::seal::random;
 

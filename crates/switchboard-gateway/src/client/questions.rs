@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use switchboard::RawJson;
+use switchboard::sync::lock;
 use switchboard::wire::RequestId;
 use tokio::sync::oneshot;
 
-use crate::gateway::lock;
 use crate::outbound::Outbound;
 use crate::reply;
 

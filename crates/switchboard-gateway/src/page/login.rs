@@ -11,8 +11,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use hyper::HeaderMap;
 use hyper::header::{COOKIE, HOST, ORIGIN};
 
-use crate::gateway::lock;
 use crate::seal::random;
+use switchboard::sync::lock;
 
 /// How long a code can be used.
 const CODE_LIFETIME: Duration = Duration::from_secs(3600);

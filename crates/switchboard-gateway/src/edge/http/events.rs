@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
+use switchboard::sync::lock;
 use tokio::sync::watch;
 
-use crate::gateway::lock;
 use crate::outbound::OutboundQueue;
 
 /// Of a stream that can be resumed, this much is kept, and always the last event.

@@ -28,6 +28,8 @@ pub(super) struct MirroredParams<'a> {
     name: Option<&'a RawValue>,
     #[serde(borrow, default)]
     uri: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "taskId")]
+    task: Option<&'a RawValue>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
@@ -79,6 +81,7 @@ impl<'a> MirroredParams<'a> {
         let name = match method {
             "tools/call" | "prompts/get" => self.name,
             "resources/read" => self.uri,
+            "tasks/get" | "tasks/update" | "tasks/cancel" => self.task,
             _ => return Ok(()),
         };
         let given = decode("mcp-name", header(headers, "mcp-name")?)?;

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hyper::{HeaderMap, Response, StatusCode};
 use switchboard::revision::{Era, Revision};
+use switchboard::sync::lock;
 
 use super::connection::HttpExchange;
 use super::events::{EventStream, RETRY_MS, parse_event_id};
 use super::mirror::VERSION_HEADER;
 use super::{HttpBody, HttpState, post, response};
 use crate::client::ClientSession;
-use crate::gateway::{ServerSelection, lock};
+use crate::gateway::ServerSelection;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::principal::Principal;
 use crate::refusal::RefusalReason;

@@ -1,0 +1,398 @@
+//! Calls that have become tasks: the client polls for the result instead of waiting for a response.
+//!
+//! A legacy client (2025-11-25) asks for a task with `params.task`. A modern one that declares the
+//! extension gets a task where the server makes the call one. Either way the call goes on in this
+//! process, against a server of either era, and what the server asks meanwhile is asked through the
+//! task. Tasks belong to their principal and end with this process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use switchboard::RawJson;
+use switchboard::revision::{Era, Revision};
+use switchboard::store::timestamp;
+use switchboard::sync::lock;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::caller::{RequestCaller, RequestRoute};
+use crate::client::Responder;
+use crate::dispatch::ClientRequest;
+use crate::gateway::GatewayState;
+use crate::params::{TASKS, members};
+use crate::principal::Principal;
+use crate::reply::{self, ErrorReply};
+use crate::seal;
+
+/// The key in `_meta` that names the task which a legacy message belongs to.
+pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// How long a task is kept, where its client does not say it; and the longest.
+const USUAL_TTL: Duration = Duration::from_secs(900);
+const LONGEST_TTL: Duration = Duration::from_secs(3600);
+
+/// How often clients should ask.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Tasks that are kept at the same time, of all clients and of one principal.
+const MAX_TASKS: usize = 1024;
+const MAX_TASKS_OF_PRINCIPAL: usize = 128;
+
+/// The tasks of all clients, by id.
+#[derive(Debug, Default)]
+pub(crate) struct ClientTasks(Mutex<HashMap<String, Arc<ClientTask>>>);
+
+/// One task.
+pub(crate) struct ClientTask {
+    id: String,
+    principal: Principal,
+    /// Of the client that made it: the two eras write tasks differently.
+    era: Era,
+    caller: Arc<RequestCaller>,
+    created: SystemTime,
+    ttl: Duration,
+    pub(crate) expires: Instant,
+    /// Cancels the call.
+    pub(crate) cancel: Notify,
+    end: watch::Sender<Option<TaskEnd>>,
+}
+
+/// How a task ended, and when.
+#[derive(Debug, Clone)]
+struct TaskEnd {
+    outcome: TaskOutcome,
+    at: SystemTime,
+}
+
+/// What a task came to.
+#[derive(Debug, Clone)]
+pub(crate) enum TaskOutcome {
+    /// The result, as the client would have got it.
+    Completed(bytes::Bytes),
+    Failed(ErrorReply),
+    Cancelled,
+}
+
+impl ClientTasks {
+    /// Begins a task for the call of this caller. `None` where too many are kept.
+    pub(crate) fn begin(
+        &self,
+        caller: &Arc<RequestCaller>,
+        ttl: Option<Duration>,
+    ) -> Option<Arc<ClientTask>> {
+        let random: [u8; 16] = seal::random().ok()?;
+        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let ttl = ttl.unwrap_or(USUAL_TTL).min(LONGEST_TTL);
+        let task = Arc::new(ClientTask {
+            id: id.clone(),
+            principal: caller.client.principal.clone(),
+            era: caller.era,
+            caller: caller.clone(),
+            created: SystemTime::now(),
+            ttl,
+            expires: Instant::now() + ttl,
+            cancel: Notify::new(),
+            end: watch::Sender::new(None),
+        });
+        let mut tasks = lock(&self.0);
+        tasks.retain(|_, task| task.expires > Instant::now());
+        let is_own = |known: &&Arc<ClientTask>| known.principal == task.principal;
+        let own = tasks.values().filter(is_own).count();
+        if tasks.len() >= MAX_TASKS || own >= MAX_TASKS_OF_PRINCIPAL {
+            return None;
+        }
+        tasks.insert(id.clone(), task.clone());
+        // A legacy question says which task it belongs to.
+        let _ = caller.task.set(id);
+        Some(task)
+    }
+
+    fn find(&self, id: &str, principal: &Principal, era: Era) -> Option<Arc<ClientTask>> {
+        let mut tasks = lock(&self.0);
+        tasks.retain(|_, task| task.expires > Instant::now());
+        let found = tasks.get(id)?;
+        (found.principal == *principal && found.era == era).then(|| found.clone())
+    }
+
+    fn all_of(&self, principal: &Principal) -> Vec<Arc<ClientTask>> {
+        let tasks = lock(&self.0);
+        let is_own = |task: &&Arc<ClientTask>| {
+            task.principal == *principal && task.era == Era::Legacy && task.expires > Instant::now()
+        };
+        let mut own: Vec<_> = tasks.values().filter(is_own).cloned().collect();
+        own.sort_by_key(|task| task.created);
+        own
+    }
+
+    /// Ends all of them.
+    pub(crate) fn end_all(&self) {
+        for (_, task) in lock(&self.0).drain() {
+            task.cancel.notify_one();
+        }
+    }
+}
+
+impl ClientTask {
+    /// The result that tells the client of its task.
+    pub(crate) fn created(&self) -> Vec<u8> {
+        let mut shown = self.shown();
+        match self.era {
+            Era::Legacy => shown = json!({ "task": shown }),
+            Era::Modern => shown["resultType"] = "task".into(),
+        }
+        shown.to_string().into_bytes()
+    }
+
+    pub(crate) fn end(&self, outcome: TaskOutcome) {
+        let at = SystemTime::now();
+        self.end.send_replace(Some(TaskEnd { outcome, at }));
+    }
+
+    fn status(&self) -> &'static str {
+        match &*self.end.borrow() {
+            Some(end) => match end.outcome {
+                TaskOutcome::Completed(_) => "completed",
+                TaskOutcome::Failed(_) => "failed",
+                TaskOutcome::Cancelled => "cancelled",
+            },
+            None if self.caller.is_asking() => "input_required",
+            None => "working",
+        }
+    }
+
+    /// The task without its result.
+    fn shown(&self) -> Value {
+        let (ttl, poll) = match self.era {
+            Era::Legacy => ("ttl", "pollInterval"),
+            Era::Modern => ("ttlMs", "pollIntervalMs"),
+        };
+        let updated = self.end.borrow().as_ref().map(|end| end.at);
+        let mut shown = json!({
+            "taskId": self.id,
+            "status": self.status(),
+            "createdAt": timestamp(self.created),
+            "lastUpdatedAt": timestamp(updated.unwrap_or(self.created)),
+            ttl: self.ttl.as_millis() as u64,
+            poll: POLL_INTERVAL.as_millis() as u64,
+        });
+        if let Some(message) = self.caller.last_progress() {
+            shown["statusMessage"] = message.into();
+        }
+        shown
+    }
+
+    /// What a modern client gets: the task with its result, its error, or what it asks.
+    fn detailed(&self) -> Vec<u8> {
+        let shown = RawJson::from_value(&self.shown());
+        let mut fields = vec![("resultType".to_owned(), RawJson::from(json!("complete")))];
+        fields.extend(members(&shown).unwrap_or_default());
+        let end = self.end.borrow().clone().map(|end| end.outcome);
+        let (key, value) = match end {
+            Some(TaskOutcome::Completed(result)) => ("result", result.to_vec()),
+            Some(TaskOutcome::Failed(error)) => ("error", error.object()),
+            None if self.caller.is_asking() => ("inputRequests", self.caller.inputs.written()),
+            Some(TaskOutcome::Cancelled) | None => ("", Vec::new()),
+        };
+        let fields = fields
+            .iter()
+            .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+        let more = (!key.is_empty()).then_some((key, &value[..]));
+        reply::object(fields.chain(more))
+    }
+}
+
+impl std::fmt::Debug for ClientTask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientTask")
+            .field("id", &self.id)
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a call may become a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskSupport {
+    /// It may not.
+    None,
+    /// The client wants one, kept for this long.
+    Wanted(Option<Duration>),
+    /// The client takes one if the server makes one.
+    Accepted,
+}
+
+impl TaskSupport {
+    pub(crate) fn of(request: &ClientRequest) -> Self {
+        #[derive(Deserialize)]
+        struct TaskMetadata {
+            ttl: Option<u64>,
+        }
+        match request.era {
+            _ if request.method != "tools/call" => Self::None,
+            Era::Modern if request.capabilities.tasks => Self::Accepted,
+            Era::Legacy if has_legacy_tasks(request) => match request.params.get("task") {
+                Some(task) => {
+                    let ttl = task.decode().ok().and_then(|task: TaskMetadata| task.ttl);
+                    Self::Wanted(ttl.map(Duration::from_millis))
+                }
+                None => Self::None,
+            },
+            _ => Self::None,
+        }
+    }
+}
+
+/// Only one legacy revision has tasks.
+fn has_legacy_tasks(request: &ClientRequest) -> bool {
+    let handshake = request.client.handshake();
+    handshake.is_some_and(|handshake| handshake.revision == Revision::V2025_11_25)
+}
+
+/// What the gateway declares of tasks.
+pub(crate) fn legacy_capability() -> Value {
+    json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
+}
+
+/// Answers a request about tasks that needs no waiting; `None` where it is none.
+pub(crate) fn answer(request: &ClientRequest) -> Result<Option<bytes::Bytes>, ErrorReply> {
+    let gateway = &request.client.gateway;
+    let result = match (request.method.as_str(), request.era) {
+        ("tasks/list", Era::Legacy) => {
+            let tasks = gateway.tasks.all_of(&request.client.principal);
+            let shown: Vec<_> = tasks.iter().map(|task| task.shown()).collect();
+            json!({ "tasks": shown }).to_string().into_bytes()
+        }
+        ("tasks/get", Era::Legacy) => task_of(request)?.shown().to_string().into_bytes(),
+        ("tasks/get", Era::Modern) => task_of(request)?.detailed(),
+        ("tasks/cancel", era) => {
+            let task = task_of(request)?;
+            if era == Era::Legacy && task.end.borrow().is_some() {
+                let message = format!("the task has ended: it is {}", task.status());
+                return Err(ErrorReply::invalid_params(message));
+            }
+            task.cancel.notify_one();
+            match era {
+                Era::Legacy => {
+                    let mut shown = task.shown();
+                    shown["status"] = "cancelled".into();
+                    shown.to_string().into_bytes()
+                }
+                Era::Modern => br#"{"resultType":"complete"}"#.to_vec(),
+            }
+        }
+        ("tasks/update", Era::Modern) => {
+            let task = task_of(request)?;
+            if let Some(responses) = request.params.get("inputResponses") {
+                task.caller.inputs.answer(responses);
+            }
+            br#"{"resultType":"complete"}"#.to_vec()
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(result.into()))
+}
+
+/// The task that a request names: its principal's own.
+fn task_of(request: &ClientRequest) -> Result<Arc<ClientTask>, ErrorReply> {
+    if request.era == Era::Modern && !request.capabilities.tasks {
+        return Err(missing_capability());
+    }
+    let id = request.params.text("taskId");
+    let id = id.ok_or_else(|| ErrorReply::invalid_params("taskId is missing"))?;
+    let GatewayState { tasks, .. } = &*request.client.gateway;
+    tasks
+        .find(&id, &request.client.principal, request.era)
+        .ok_or_else(|| ErrorReply::invalid_params("no such task: it never was, or has expired"))
+}
+
+/// The error for a modern client that uses tasks and does not declare them.
+fn missing_capability() -> ErrorReply {
+    let data = json!({"requiredCapabilities": {"extensions": {TASKS: {}}}});
+    ErrorReply::new(-32021, "the request does not declare the tasks extension").with_data(&data)
+}
+
+/// `tasks/result` of a legacy client: waits for the end of the task. What its server asks meanwhile
+/// comes on the stream of this request.
+pub(crate) async fn result(request: &ClientRequest, responder: Responder, cancel: &Notify) {
+    let task = match task_of(request) {
+        Ok(task) => task,
+        Err(error) => return responder.error(&error).await,
+    };
+    if let Some(route) = &mut *lock(&task.caller.route) {
+        route.outbound = responder.outbound.clone();
+    }
+    let mut end = task.end.subscribe();
+    let ended = tokio::select! {
+        ended = end.wait_for(Option::is_some) => ended.ok().and_then(|end| end.clone()),
+        () = cancel.notified() => return,
+    };
+    match ended.map(|end| end.outcome) {
+        Some(TaskOutcome::Completed(result)) => {
+            responder.result(&related(&result, &task.id)).await;
+        }
+        Some(TaskOutcome::Failed(error)) => responder.error(&error).await,
+        Some(TaskOutcome::Cancelled) | None => {
+            let error = ErrorReply::invalid_params("the task was cancelled");
+            responder.error(&error).await;
+        }
+    }
+}
+
+/// An object that says in `_meta` which task it belongs to; the rest as it came.
+pub(crate) fn related(object: &[u8], task: &str) -> Vec<u8> {
+    let text = String::from_utf8_lossy(object);
+    let Ok(object) = text.parse::<RawJson>() else {
+        return object.to_vec();
+    };
+    let mut fields = members(&object).unwrap_or_default();
+    let known = fields.iter().position(|(key, _)| key == "_meta");
+    let meta = known.map(|index| fields.remove(index).1);
+    let meta = meta.and_then(|meta| members(&meta)).unwrap_or_default();
+    let related = RawJson::from(json!({ "taskId": task }));
+    let meta = meta
+        .iter()
+        .filter(|(key, _)| key != RELATED_TASK)
+        .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+    let meta = reply::object(meta.chain([(RELATED_TASK, &related.as_bytes()[..])]));
+    let fields = fields
+        .iter()
+        .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+    reply::object(fields.chain([("_meta", &meta[..])]))
+}
+
+/// The route of a legacy client's task: what belongs to no request. A modern client is told nothing
+/// that it does not ask for.
+pub(crate) fn route(caller: &RequestCaller) -> Option<RequestRoute> {
+    let token = lock(&caller.route)
+        .as_ref()
+        .and_then(|route| route.progress_token.clone());
+    (caller.era == Era::Legacy).then(|| RequestRoute {
+        outbound: caller.client.outbound.clone(),
+        progress_token: token,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_names_its_task_and_stays_as_it_is_otherwise() {
+        let check = |result: &str, expected: &str| {
+            let written = related(result.as_bytes(), "t1");
+            assert_eq!(String::from_utf8_lossy(&written), expected);
+        };
+        let own = r#""io.modelcontextprotocol/related-task":{"taskId":"t1"}"#;
+        check(
+            r#"{"content":[ 1.00 ]}"#,
+            &format!(r#"{{"content":[ 1.00 ],"_meta":{{{own}}}}}"#),
+        );
+        check(
+            r#"{"_meta":{"a": 1},"x":2}"#,
+            &format!(r#"{{"x":2,"_meta":{{"a":1,{own}}}}}"#),
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! Skills of the servers (SEP-2640): one list of all of them, and where a skill's files are.
+//!
+//! Entries, files and digests pass unchanged. Of two servers with a skill at the same address the
+//! first in config order is offered; the other one's is found under `/mcp/NAME`. Only servers that
+//! are connected and declare the extension are asked, and none for longer than [`LIST_TIMEOUT`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use switchboard::call::CallError;
+use switchboard::caller::{ApprovalRequest, ForwardedParams};
+use switchboard::revision::Era;
+use switchboard::server::ServerHandle;
+use switchboard::sync::lock;
+use switchboard::{Approval, BoxFuture, Caller, CallerId, RawJson, ServerName};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::client::Responder;
+use crate::dispatch::ClientRequest;
+use crate::gateway::ServerSelection;
+use crate::reply::ErrorReply;
+use crate::server_request::error_reply;
+
+/// The extension, in both eras.
+pub(crate) const SKILLS: &str = "io.modelcontextprotocol/skills";
+
+/// How long a server may take to list its skills.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many pages a server's list may have, and how many skills are remembered.
+const MAX_PAGES: usize = 64;
+const MAX_SKILLS: usize = 10_000;
+
+/// The file that a skill's address names; the others stand beside it.
+const SKILL_FILE: &str = "SKILL.md";
+
+/// Which server has which skill, by the lists that were asked for.
+#[derive(Debug, Default)]
+pub(crate) struct KnownSkills(Mutex<HashMap<String, ServerName>>);
+
+impl KnownSkills {
+    /// The server of a skill, of one of its files, or of its folder.
+    pub(crate) fn server_of(&self, uri: &str) -> Option<ServerName> {
+        let known = lock(&self.0);
+        if let Some(server) = known.get(uri) {
+            return Some(server.clone());
+        }
+        let is_inside = |skill: &str| {
+            let folder = skill.strip_suffix(SKILL_FILE).unwrap_or(skill);
+            uri.starts_with(folder) || folder.strip_suffix('/') == Some(uri)
+        };
+        let inside = known.iter().filter(|(skill, _)| is_inside(skill));
+        // The innermost: a skill's folder may lie in another's.
+        let innermost = inside.max_by_key(|(skill, _)| skill.len());
+        innermost.map(|(_, server)| server.clone())
+    }
+
+    fn learn(&self, entries: &[(ServerName, SkillEntry)]) {
+        let mut known = lock(&self.0);
+        if known.len() + entries.len() > MAX_SKILLS {
+            known.clear();
+        }
+        for (server, entry) in entries.iter().take(MAX_SKILLS) {
+            known.insert(entry.uri.clone(), server.clone());
+        }
+    }
+}
+
+/// A skill in a server's list.
+struct SkillEntry {
+    uri: String,
+    raw: RawJson,
+}
+
+/// `skills/list`: the skills of all servers that are offered to this client, on one page.
+pub(crate) async fn list(request: &ClientRequest, responder: Responder) {
+    if request.params.get("cursor").is_some() {
+        let error = ErrorReply::invalid_params("unknown cursor");
+        return responder.error(&error).await;
+    }
+    match collect(request).await {
+        Ok(entries) => {
+            let result = write(&entries, request.era);
+            responder.result(&result).await;
+        }
+        Err(error) => responder.error(&error_reply(&error)).await,
+    }
+}
+
+/// Asks for the lists, where a request names a skill that no list has named before.
+pub(crate) async fn look_for(request: &ClientRequest) {
+    // A server that cannot list them has none.
+    let _ = collect(request).await;
+}
+
+/// The skills of the servers in config order. An error only where one server is asked for.
+async fn collect(request: &ClientRequest) -> Result<Vec<(ServerName, SkillEntry)>, CallError> {
+    let mut asked = JoinSet::new();
+    for (place, server) in servers(request).into_iter().enumerate() {
+        let pages = pages(request, server.clone());
+        asked.spawn(async move { (place, server, timeout(LIST_TIMEOUT, pages).await) });
+    }
+    let mut lists = Vec::new();
+    while let Some(answered) = asked.join_next().await {
+        let Ok((place, server, Ok(list))) = answered else {
+            continue;
+        };
+        match list {
+            Ok(list) => lists.push((place, server, list)),
+            Err(error) if request.client.selection != ServerSelection::All => return Err(error),
+            Err(error) => tracing::warn!("the skills of server \"{server}\": {error}"),
+        }
+    }
+    lists.sort_by_key(|(place, ..)| *place);
+    let mut seen = std::collections::HashSet::new();
+    let mut entries = Vec::new();
+    for (_, server, list) in lists {
+        for entry in list {
+            if seen.insert(entry.uri.clone()) {
+                entries.push((server.clone(), entry));
+            }
+        }
+    }
+    if request.client.selection == ServerSelection::All {
+        request.client.gateway.skills.learn(&entries);
+    }
+    Ok(entries)
+}
+
+/// The servers that this client is offered, are connected, and declare the extension.
+fn servers(request: &ClientRequest) -> Vec<ServerName> {
+    let client = &request.client;
+    let all = client.gateway.host.servers();
+    let has_skills = |server: &&ServerHandle| {
+        let is_selected = match &client.selection {
+            ServerSelection::All => true,
+            ServerSelection::One(one) => *one == server.config.name,
+        };
+        let session = server.snapshot().session.clone();
+        is_selected
+            && session.is_some_and(|session| session.hello().declares(&["extensions", SKILLS]))
+    };
+    let found = all.iter().filter(has_skills);
+    found.map(|server| server.config.name.clone()).collect()
+}
+
+/// All pages of one server's list.
+fn pages(
+    request: &ClientRequest,
+    server: ServerName,
+) -> impl Future<Output = Result<Vec<SkillEntry>, CallError>> + Send + use<> {
+    #[derive(Deserialize)]
+    struct SkillsResult<'a> {
+        #[serde(borrow, default)]
+        skills: Vec<&'a RawValue>,
+        #[serde(rename = "nextCursor", default)]
+        next: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct SkillAddress {
+        uri: String,
+    }
+    let host = request.client.gateway.host.clone();
+    let id = request.client.caller_id();
+    let mut forwarded = request.params.forwarded(&[]);
+    if request.method != "skills/list" {
+        forwarded.params.clear();
+    }
+    async move {
+        let mut entries = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let mut forwarded = forwarded.clone();
+            let next = cursor
+                .take()
+                .map(|cursor| RawJson::from(Value::from(cursor)));
+            forwarded
+                .params
+                .extend(next.map(|next| ("cursor".to_owned(), next)));
+            let id = id.clone();
+            let caller: Arc<dyn Caller> = Arc::new(ListCaller { id, forwarded });
+            let result = host.forward(&server, "skills/list", None, &caller).await?;
+            let Ok(read) = result.decode::<SkillsResult<'_>>() else {
+                break;
+            };
+            for skill in read.skills {
+                // An entry without an address cannot be asked for.
+                if let Ok(SkillAddress { uri }) = serde_json::from_str(skill.get()) {
+                    let raw = RawJson::share(result.as_bytes(), skill.get());
+                    entries.push(SkillEntry { uri, raw });
+                }
+            }
+            cursor = read.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+}
+
+/// Whoever lists skills: a server that asks it something gets no answer.
+struct ListCaller {
+    id: CallerId,
+    forwarded: ForwardedParams,
+}
+
+impl Caller for ListCaller {
+    fn id(&self) -> CallerId {
+        self.id.clone()
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        Box::pin(std::future::ready(Approval::Unavailable))
+    }
+
+    fn forwarded(&self) -> Option<&ForwardedParams> {
+        Some(&self.forwarded)
+    }
+}
+
+fn write(entries: &[(ServerName, SkillEntry)], era: Era) -> Bytes {
+    let mut out = match era {
+        Era::Legacy => br#"{"skills":["#.to_vec(),
+        Era::Modern => {
+            br#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","skills":["#.to_vec()
+        }
+    };
+    for (index, (_, entry)) in entries.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(entry.raw.as_bytes());
+    }
+    out.extend_from_slice(b"]}");
+    out.into()
+}

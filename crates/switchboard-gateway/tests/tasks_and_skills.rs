@@ -1,0 +1,253 @@
+//! Tasks and skills through the gateway, in every combination of eras that has them.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{PATIENCE, TestClient, all_capabilities, answer, client, demo, gateway, stop};
+use switchboard_gateway::Gateway;
+use switchboard_testkit::script::Era;
+use switchboard_testkit::{Chaos, Scratch, Step};
+
+const ALLOW: &str = "[permissions]\nallow = [\"*\"]\n";
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+async fn both(scratch: &Scratch) -> Gateway {
+    let servers = [demo("old", "legacy", ""), demo("new", "modern", "")].concat();
+    gateway(scratch, &format!("{ALLOW}{servers}")).await
+}
+
+/// A modern client that takes tasks.
+fn task_client(gateway: &Gateway, name: &str) -> TestClient {
+    let mut capabilities = all_capabilities();
+    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    TestClient::modern(gateway, name, capabilities)
+}
+
+/// A client that does not know tasks gets the result, whichever kind of task its server makes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_servers_task_is_a_plain_call_for_clients_without_tasks() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch).await;
+    for (is_modern, server) in [(false, "old"), (false, "new"), (true, "old"), (true, "new")] {
+        let mut client = client(&gateway, is_modern, "ada").await;
+        let arguments = json!({"seconds": 0.1, "steps": 1, "ask": true});
+        let text = client
+            .call(1, &format!("mcp__{server}__errand"), arguments)
+            .await;
+        assert!(text.contains("for Ada"), "{is_modern} {server}: {text}");
+    }
+    stop(gateway).await;
+}
+
+/// Asks for the state of a task until it is this; questions are answered by `tasks/update`.
+async fn poll(client: &mut TestClient, task: &Value, expected: &str) -> Value {
+    let polled = async {
+        loop {
+            let state = client
+                .request(10, "tasks/get", json!({"taskId": task}))
+                .await;
+            let state = state["result"].clone();
+            if state["status"] == expected {
+                return state;
+            }
+            if state["status"] == "input_required" {
+                let mut answers = json!({});
+                for (key, question) in state["inputRequests"].as_object().unwrap() {
+                    answers[key] = answer(question);
+                }
+                let update = json!({"taskId": task, "inputResponses": answers});
+                client.request(11, "tasks/update", update).await;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let polled = tokio::time::timeout(PATIENCE, polled).await;
+    polled.expect("the task gets there")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_modern_client_polls_the_task_that_a_server_of_either_era_makes() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch).await;
+    for server in ["old", "new"] {
+        let mut client = task_client(&gateway, "ada");
+        let params = |arguments: Value| json!({"name": format!("mcp__{server}__errand"), "arguments": arguments});
+        let asking = params(json!({"seconds": 0.1, "steps": 1, "ask": true}));
+        let created = client.request(1, "tools/call", asking).await;
+        assert_eq!(
+            created["result"]["resultType"], "task",
+            "{server}: {created}"
+        );
+        let task = created["result"]["taskId"].clone();
+        let ended = poll(&mut client, &task, "completed").await;
+        let text = ended["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("for Ada"), "{server}: {ended}");
+
+        let long = params(json!({"seconds": 3000}));
+        let created = client.request(2, "tools/call", long).await;
+        let long = created["result"]["taskId"].clone();
+        // Another principal does not see it, and who does not declare tasks cannot ask.
+        let mut other = task_client(&gateway, "bob");
+        let refused = other.request(1, "tasks/get", json!({"taskId": long})).await;
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        let mut plain = TestClient::modern(&gateway, "ada", json!({}));
+        let refused = plain.request(1, "tasks/get", json!({"taskId": long})).await;
+        assert_eq!(refused["error"]["code"], -32021, "{refused}");
+        let cancelled = client
+            .request(3, "tasks/cancel", json!({"taskId": long}))
+            .await;
+        assert_eq!(cancelled["result"]["resultType"], "complete", "{cancelled}");
+        poll(&mut client, &long, "cancelled").await;
+    }
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_legacy_client_calls_any_tool_as_a_task() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch).await;
+    for server in ["old", "new"] {
+        let mut client = client(&gateway, false, "ada").await;
+        let asking = json!({"seconds": 0.1, "steps": 1, "ask": true});
+        for (tool, arguments, expected) in [
+            ("errand", asking, "for Ada"),
+            ("echo", json!({"message": "hi"}), "hi"),
+        ] {
+            let params = json!({
+                "name": format!("mcp__{server}__{tool}"), "arguments": arguments,
+                "task": {"ttl": 60_000},
+            });
+            let created = client.request(1, "tools/call", params).await;
+            let task = created["result"]["task"]["taskId"].clone();
+            assert!(task.is_string(), "{created}");
+            assert_eq!(created["result"]["task"]["ttl"], 60_000, "{created}");
+            let named = json!({"taskId": task});
+            let result = client.request(2, "tasks/result", named.clone()).await;
+            let text = result["result"]["content"][0]["text"].as_str();
+            assert!(
+                text.is_some_and(|text| text.contains(expected)),
+                "{server} {tool}: {result}"
+            );
+            assert_eq!(result["result"]["_meta"][RELATED], named, "{result}");
+            let state = client.request(3, "tasks/get", named.clone()).await;
+            assert_eq!(state["result"]["status"], "completed", "{state}");
+            let late = client.request(4, "tasks/cancel", named).await;
+            assert_eq!(late["error"]["code"], -32602, "{late}");
+        }
+        let question = client
+            .questions
+            .iter()
+            .find(|one| one["method"] == "elicitation/create");
+        let related = &question.unwrap()["params"]["_meta"][RELATED];
+        assert!(related["taskId"].is_string(), "{related}");
+        let listed = client.request(5, "tasks/list", json!({})).await;
+        assert!(
+            listed["result"]["tasks"].as_array().unwrap().len() >= 2,
+            "{listed}"
+        );
+    }
+    stop(gateway).await;
+}
+
+/// A server with these skills, whose files say whose they are.
+fn skilled(name: &str, era: Era, skills: &[&str]) -> Chaos {
+    let capabilities = r#"{"tools":{},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true}}}"#;
+    let legacy = format!(
+        r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"serverInfo":{{"name":"s","version":"1"}}}}"#
+    );
+    let modern = format!(
+        r#"{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{capabilities},"ttlMs":1000,"cacheScope":"private"}}"#
+    );
+    let entries: Vec<_> = skills
+        .iter()
+        .map(|uri| format!(r#"{{"uri":"{uri}","frontmatter":{{"name":"{name}"}},"resources":[ {{"digest":"sha256:1","size":1.0}} ]}}"#))
+        .collect();
+    let list = format!(r#"{{"skills":[{}]}}"#, entries.join(","));
+    let file = format!(r#"{{"contents":[{{"uri":"x","text":"{name}"}}]}}"#);
+    let server = Chaos::new()
+        .era(era)
+        .tool("greet", Step::text("hello"))
+        .on("skills/list", Step::result(&list))
+        .on(
+            "skills/get",
+            Step::result(&format!(r#"{{"skill":"{name}"}}"#)),
+        )
+        .on(
+            "resources/directory/read",
+            Step::result(&format!(r#"{{"resources":[],"of":"{name}"}}"#)),
+        )
+        .on("resources/read", Step::result(&file));
+    match era {
+        Era::Modern => server.on("server/discover", Step::result(&modern)),
+        _ => server.on("initialize", Step::result(&legacy)),
+    }
+}
+
+/// SEP-2640: one list of all skills, entries byte for byte; each file comes from its skill's server;
+/// of two skills with one address the first in config order counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn skills_of_servers_of_both_eras_are_offered_to_clients_of_both_eras() {
+    let scratch = Scratch::new();
+    let old = skilled(
+        "old",
+        Era::Legacy,
+        &["skill://a/SKILL.md", "skill://same/SKILL.md"],
+    );
+    let new = skilled(
+        "new",
+        Era::Modern,
+        &["skill://b/SKILL.md", "skill://same/SKILL.md"],
+    );
+    let silent = Chaos::new();
+    let servers = [old.entry("old"), new.entry("new"), silent.entry("silent")];
+    let servers: String = servers.iter().map(|server| server.render()).collect();
+    for is_modern in [false, true] {
+        let gateway = gateway(&scratch, &format!("{ALLOW}{servers}")).await;
+        let mut client = client(&gateway, is_modern, "ada").await;
+        // Before any list: the servers are asked for one.
+        let text = |response: &Value| response["result"]["contents"][0]["text"].clone();
+        let read = client
+            .request(1, "resources/read", json!({"uri": "skill://b/notes.md"}))
+            .await;
+        assert_eq!(text(&read), "new", "{read}");
+        let listed = client.request(2, "skills/list", json!({})).await;
+        let skills = listed["result"]["skills"].as_array().unwrap().clone();
+        let uris: Vec<_> = skills
+            .iter()
+            .map(|skill| skill["uri"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            uris,
+            [
+                "skill://a/SKILL.md",
+                "skill://same/SKILL.md",
+                "skill://b/SKILL.md"
+            ]
+        );
+        assert_eq!(skills[1]["frontmatter"]["name"], "old", "{listed}");
+        for (uri, server) in [
+            ("skill://a/SKILL.md", "old"),
+            ("skill://same/scripts/run.sh", "old"),
+            ("skill://b/SKILL.md", "new"),
+        ] {
+            let read = client
+                .request(3, "resources/read", json!({ "uri": uri }))
+                .await;
+            assert_eq!(text(&read), server, "{uri}: {read}");
+        }
+        let got = client
+            .request(4, "skills/get", json!({"uri": "skill://b/SKILL.md"}))
+            .await;
+        assert_eq!(got["result"]["skill"], "new", "{got}");
+        let folder = client
+            .request(5, "resources/directory/read", json!({"uri": "skill://a"}))
+            .await;
+        assert_eq!(folder["result"]["of"], "old", "{folder}");
+        let unknown = client
+            .request(6, "skills/get", json!({"uri": "skill://none/SKILL.md"}))
+            .await;
+        assert!(unknown["error"]["code"].is_i64(), "{unknown}");
+        stop(gateway).await;
+    }
+}
