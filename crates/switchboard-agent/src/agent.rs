@@ -290,6 +290,12 @@ impl Agent {
         }
     }
 
+    /// Ends a run that was dropped: its calls without a result are cancelled, and the session says
+    /// so. Without it the next run does this, or the session counts them as lost.
+    pub fn cancel_open_calls(&mut self) {
+        self.close_turn();
+    }
+
     /// Ends the turn whose calls were under way. Calls without a result are cancelled.
     fn close_turn(&mut self) {
         if let Some(awaiting) = self.awaiting.take() {

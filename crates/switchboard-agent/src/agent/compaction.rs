@@ -32,6 +32,9 @@ impl Agent {
     /// [`ModelFault`] where the model wrote no summary: then the conversation is as it was.
     pub async fn compact(&mut self, sink: EventSink<'_>) -> Result<Option<Compaction>, ModelFault> {
         self.close_turn();
+        if self.conversation.entries().is_empty() {
+            return Ok(None);
+        }
         self.begin_request();
         self.summarise(0, &mut RunSummary::default(), sink).await
     }

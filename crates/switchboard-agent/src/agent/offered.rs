@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use switchboard::catalog::Catalog;
+use switchboard::name::ToolId;
 use switchboard::{Call, Host, RawJson, Toolset, Vendor};
 
 use crate::compact::TokenEstimate;
@@ -55,7 +56,7 @@ impl AdaptedCatalog {
         let toolset = Toolset::new(vendor, catalog.tools());
         let specs = toolset.tools().iter().map(|adapted| ToolSpec {
             name: adapted.name.clone(),
-            server: adapted.tool.id.server.to_string(),
+            server: server_name(&adapted.tool.id),
             tool: adapted.tool.id.tool.as_wire().to_owned(),
             description: adapted.description(),
             schema: JsonText::from_written(adapted.schema().as_str().to_owned()),
@@ -254,10 +255,7 @@ impl OfferedTools {
         let id = &adapted.tool.id;
         Ok(HostCall {
             call: Call::new(name, arguments).listed(catalog.clone()),
-            server: match id.server.is_host() {
-                true => String::new(),
-                false => id.server.to_string(),
-            },
+            server: server_name(id),
             tool: id.tool.as_wire().to_owned(),
         })
     }
@@ -265,6 +263,14 @@ impl OfferedTools {
     /// Names of tools that calls loaded since the last time.
     pub(super) fn take_loaded_by_calls(&mut self) -> Vec<String> {
         std::mem::take(&mut self.loaded_by_calls)
+    }
+}
+
+/// The server that has a tool; empty for a tool of the program.
+fn server_name(id: &ToolId) -> String {
+    match id.server.is_host() {
+        true => String::new(),
+        false => id.server.to_string(),
     }
 }
 
