@@ -104,15 +104,19 @@ async fn wait_until_ready(handle: &ServerHandle, limit: WaitLimit) -> Result<(),
     Ok(progress::with_spinner(format!("connecting {}", handle.config.name), waiting).await?)
 }
 
-/// Starts lazy servers without a cached catalog, all at once: a listing needs their offerings too.
+/// Starts lazy servers without a cached catalog: a listing needs their offerings too.
 async fn start_unlisted_servers(host: &Host, limit: WaitLimit) {
+    let servers = host.servers();
+    let unlisted = servers.iter().filter(|server| server.may_offer_more());
+    start_servers(unlisted.cloned().collect(), limit).await;
+}
+
+/// Starts servers, all at once, and waits until each is ready or has failed.
+async fn start_servers(servers: Vec<ServerHandle>, limit: WaitLimit) {
     let mut starting = JoinSet::new();
-    for handle in host.servers().iter() {
-        if handle.may_offer_more() {
-            let handle = handle.clone();
-            // Its state tells why a server did not start.
-            starting.spawn(async move { wait_until_ready(&handle, limit).await.is_ok() });
-        }
+    for handle in servers {
+        // Its state tells why a server did not start.
+        starting.spawn(async move { wait_until_ready(&handle, limit).await.is_ok() });
     }
     progress::with_spinner("starting lazy servers".to_owned(), starting.join_all()).await;
 }

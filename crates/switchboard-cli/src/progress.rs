@@ -226,6 +226,14 @@ impl WaitLimit {
         }
     }
 
+    /// As if nobody was watching: for work that can begin without a slow server.
+    pub(crate) fn unattended(options: &Options) -> Self {
+        Self {
+            is_interactive: false,
+            ..Self::start(options)
+        }
+    }
+
     /// The remaining time for one server. Its own connect timeout applies in any case.
     pub(crate) fn remaining(&self, server: &ServerHandle) -> Duration {
         let most = server.config.longest_connect() + Duration::from_secs(1);

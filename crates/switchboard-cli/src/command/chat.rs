@@ -11,6 +11,7 @@ use std::sync::Arc;
 use clap::Args;
 use switchboard::Host;
 use switchboard::config::{Environment, ModelEntry};
+use switchboard::server::{ServerHandle, State};
 use switchboard_agent::session::LoadedSession;
 use switchboard_agent::{Agent, Model};
 
@@ -18,6 +19,7 @@ use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::interrupt::Interrupts;
 use crate::paths::Paths;
+use crate::progress::{self, WaitLimit};
 use crate::setup::{OutputScope, Setup};
 use crate::{agent_tools, output};
 
@@ -140,6 +142,7 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
             mode,
             input,
             agent: None,
+            has_waited: false,
         };
         chat.greet(model.as_deref());
         if let Some(model) = model {
@@ -175,6 +178,9 @@ struct Chat<'a> {
     input: Input,
     /// `None` without a model.
     agent: Option<Agent>,
+    /// Whether the servers had their time to connect. A later message does not wait for one that
+    /// still connects: its tools are offered when it is ready.
+    has_waited: bool,
 }
 
 impl Chat<'_> {
@@ -197,6 +203,10 @@ impl Chat<'_> {
 
     /// Reads inputs until the end.
     async fn talk(&mut self) -> Result<u8, Failure> {
+        // Nobody can type a command again once the servers are connected.
+        if !self.input.is_interactive() && !self.wait_for_servers().await {
+            return Err(Failure::new(Code::Interrupted, "interrupted"));
+        }
         // Whether the last thing was a Ctrl-C: then the next one exits.
         let mut is_second = false;
         loop {
@@ -235,6 +245,30 @@ impl Chat<'_> {
             screen::failure(&failure);
             Next::Continue
         })
+    }
+
+    /// Waits until the servers are connected or have failed, once and for a limited time. `false`
+    /// after Ctrl-C.
+    async fn wait_for_servers(&mut self) -> bool {
+        if self.has_waited {
+            return true;
+        }
+        let limit = WaitLimit::unattended(self.options);
+        let settled = progress::wait_until_settled(self.host, limit);
+        self.has_waited = self.input.during(settled).await.is_some();
+        self.has_waited
+    }
+
+    /// Starts the servers that are started when they are needed, so that what they offer is known.
+    /// `false` after Ctrl-C.
+    async fn start_lazy_servers(&mut self) -> bool {
+        let servers = self.host.servers();
+        let is_idle = |server: &&ServerHandle| {
+            matches!(server.snapshot().state, State::Idle) && server.may_offer_more()
+        };
+        let idle = servers.iter().filter(is_idle).cloned().collect();
+        let started = super::start_servers(idle, WaitLimit::unattended(self.options));
+        self.input.during(started).await.is_some()
     }
 
     /// Continues with this model.

@@ -2,6 +2,9 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+/// Where the last column would be narrower, its cells stand on lines of their own.
+const MIN_LAST_COLUMN: usize = 20;
+
 /// The rows, aligned. `columns` is the screen's width; `None` cuts nothing.
 pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
@@ -14,11 +17,19 @@ pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
                 .unwrap_or(0)
         })
         .collect();
+    let before_last: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
+    let narrow =
+        columns.filter(|columns| before_last > 0 && *columns < before_last + MIN_LAST_COLUMN);
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             if column + 1 == row.len() {
+                if let Some(columns) = narrow.filter(|_| column > 0 && !cell.is_empty()) {
+                    let cell = wrapped(&format!("    {cell}"), columns).join("\n");
+                    line = format!("{}\n{cell}", line.trim_end());
+                    continue;
+                }
                 let left = columns.map(|columns| columns.saturating_sub(line.width()).max(12));
                 line.push_str(&left.map_or_else(|| cell.clone(), |left| cut(cell, left)));
             } else {

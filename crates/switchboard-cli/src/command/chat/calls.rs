@@ -1,6 +1,8 @@
 //! How calls and their results are shown: server, tool, arguments; then the first lines of the
 //! result, behind a bar.
 
+use std::borrow::Cow;
+
 use switchboard_agent::conversation::ToolOutput;
 use switchboard_agent::{CallOutcome, CallRecord, ContentPart};
 
@@ -13,6 +15,8 @@ use crate::view::table;
 const MAX_ARGUMENT_CHARACTERS: usize = 300;
 /// How many lines of a result are shown.
 const MAX_RESULT_LINES: usize = 8;
+/// Shorter JSON is shown as it came.
+const MAX_JSON_LINE_BYTES: usize = 60;
 
 /// `● server/tool {"argument":…}`.
 pub(super) fn started(server: &str, tool: &str, arguments: &str) -> String {
@@ -59,12 +63,12 @@ pub(super) fn result(outcome: &CallOutcome) -> String {
     }
 }
 
-/// The first lines of an output; images by type and size.
+/// The first lines of an output: text as text, JSON formatted, images by type and size.
 fn output_lines(output: &ToolOutput) -> String {
     let mut lines: Vec<String> = Vec::new();
     for part in &output.parts {
         match part {
-            ContentPart::Text(text) => lines.extend(text.lines().map(escaped)),
+            ContentPart::Text(text) => lines.extend(for_person(text).lines().map(escaped)),
             ContentPart::Image(image) => {
                 let size = table::bytes((image.base64.trim_end_matches('=').len() * 3 / 4) as u64);
                 lines.push(format!("[{}, {size}]", escaped(&image.media_type)));
@@ -89,6 +93,17 @@ fn output_lines(output: &ToolOutput) -> String {
         text.push_str(&format!("{FAINT}{BAR}… {more} more lines{FAINT:#}\n"));
     }
     text
+}
+
+/// A result's text as a person reads it: long JSON with a line for each member.
+fn for_person(text: &str) -> Cow<'_, str> {
+    let is_json = text.len() > MAX_JSON_LINE_BYTES
+        && text.trim_start().starts_with(['{', '['])
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    match is_json {
+        true => Cow::Owned(json::pretty_json(text, None)),
+        false => Cow::Borrowed(text),
+    }
 }
 
 #[cfg(test)]

@@ -94,6 +94,12 @@ impl Chat<'_> {
     pub(super) async fn command(&mut self, typed: &str) -> Result<Next, Failure> {
         let (name, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
         let words = split_words(rest).map_err(|error| Failure::new(Code::Usage, error))?;
+        let needs_offers = matches!(name, "tools" | "resources" | "permissions")
+            || matches!((name, &*words), ("mcp", [word]) if word == "schema")
+            || COMMANDS.iter().all(|command| command.name != name) && name != "quit";
+        if needs_offers && !self.start_lazy_servers().await {
+            return Ok(self.stopped().await);
+        }
         match name {
             "help" => help(),
             "mcp" => return self.mcp(&words).await,

@@ -12,7 +12,7 @@ use super::slash::Next;
 use super::{Chat, calls, no_model, screen};
 use crate::command::run::describe_treatment;
 use crate::failure::Failure;
-use crate::progress::{self, WaitLimit};
+use crate::progress;
 use crate::view::server::escaped;
 use crate::{output, view};
 
@@ -34,11 +34,7 @@ impl Chat<'_> {
             return Err(no_model());
         }
         // The first request holds what all servers offer by then.
-        let limit = WaitLimit::start(self.options);
-        let settled = self
-            .input
-            .during(progress::wait_until_settled(self.host, limit));
-        if settled.await.is_none() {
+        if !self.wait_for_servers().await || !self.start_lazy_servers().await {
             return Ok(self.stopped().await);
         }
         let Some(agent) = &mut self.agent else {
@@ -63,6 +59,9 @@ impl Chat<'_> {
     pub(super) async fn stopped(&mut self) -> Next {
         progress::clear();
         self.caller.finish_questions().await;
+        if let Some(agent) = &mut self.agent {
+            agent.cancel_open_calls();
+        }
         screen::aside("stopped; press Ctrl-C again to exit");
         Next::Interrupted
     }

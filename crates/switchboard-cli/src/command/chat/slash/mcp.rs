@@ -122,6 +122,7 @@ impl Chat<'_> {
     /// Reads the files again and applies them.
     pub(in super::super) async fn reload(&mut self) -> Result<Next, Failure> {
         let config = config::load(&self.paths.config_files(self.options))?;
+        self.has_waited = false;
         // What changed is told by the notices of the host.
         match self.input.during(self.host.reload(config)).await {
             None => Ok(self.stopped().await),

@@ -52,7 +52,11 @@ impl Chat<'_> {
             .collect::<Result<_, _>>()
             .map_err(|error| Failure::new(Code::Usage, escaped(&error)))?;
         let work = async {
-            let tool = call::find_tool(self.host, name, None, self.options).await?;
+            let server = name
+                .split_once('/')
+                .and_then(|(name, _)| self.host.server(name));
+            let server = server.as_ref().map(|server| &server.config.name);
+            let tool = call::find_tool(self.host, name, server, self.options).await?;
             let arguments = call::build_arguments(&tool, None, &pairs)?;
             let shown = calls::tool_name(tool.id.server.as_str(), tool.id.tool.as_wire());
             progress::show(format!("calling {shown} · Ctrl-C stops"));
