@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod support;
+mod visit;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 use support::{Home, PROGRAM, Ran};
 use switchboard_testkit::{LoginServer, wait_until};
+use visit::visit;
 
 /// Long enough for a busy machine; a test that passes never waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,27 +28,6 @@ fn guarded() -> (Home, LoginServer) {
         server.url()
     ));
     (home, server)
-}
-
-/// Visits a page as a browser would, and says where it leads.
-fn visit(address: &str) -> String {
-    let (authority, target) = address
-        .strip_prefix("http://")
-        .unwrap()
-        .split_once('/')
-        .unwrap();
-    let mut stream = TcpStream::connect(authority).unwrap();
-    write!(
-        stream,
-        "GET /{target} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let location = answer
-        .lines()
-        .find_map(|line| line.strip_prefix("Location: "));
-    location.map(str::to_owned).unwrap_or(answer)
 }
 
 /// Logs in by hand: the address is printed, and the one it leads to is given back.

@@ -3,15 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod support;
+mod vendor;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
-use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use support::{Home, Ran};
 use switchboard_testkit::{Chaos, Step};
+use vendor::{chat_turn, model_section, vendor};
 
 /// A home with a server that has the tool `greet`.
 fn home(more: &str) -> Home {
@@ -114,75 +114,22 @@ fn limits_end_the_run_before_the_calls() {
     }
 }
 
-/// Answers each request with the next of these (head, body) and returns the requests.
-fn vendor(replies: Vec<(&'static str, String)>) -> (String, JoinHandle<Vec<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let thread = std::thread::spawn(move || {
-        let mut requests = Vec::new();
-        for (head, body) in replies {
-            let (mut stream, _) = listener.accept().unwrap();
-            requests.push(read_request(&mut stream));
-            let length = body.len();
-            let reply = format!(
-                "HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
-            );
-            stream.write_all(reply.as_bytes()).unwrap();
-        }
-        requests
-    });
-    (url, thread)
-}
-
-/// One request, head and body.
-fn read_request(stream: &mut impl Read) -> String {
-    let mut bytes = Vec::new();
-    loop {
-        let mut buffer = [0; 4096];
-        let count = stream.read(&mut buffer).unwrap();
-        bytes.extend_from_slice(&buffer[..count]);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else {
-            continue;
-        };
-        let head = head.to_lowercase();
-        let length = head.split("content-length: ").nth(1).unwrap();
-        let length: usize = length.lines().next().unwrap().parse().unwrap();
-        if body.len() >= length || count == 0 {
-            return text;
-        }
-    }
-}
-
-/// A turn of the Chat Completions API as a stream of events.
-fn turn(delta: Value, finish: &str) -> (&'static str, String) {
-    let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
-        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
-    let head = "200 OK\r\ncontent-type: text/event-stream";
-    (head, format!("data: {chunk}\n\ndata: [DONE]\n\n"))
-}
-
-fn model_section(url: &str) -> String {
-    format!(
-        "[model]\nvendor = 'openai-chat'\nname = 'm'\nbase_url = '{url}'\napi_key = '${{MY_KEY:-sk-mine}}'\n"
-    )
-}
-
 #[test]
 fn a_vendors_model_calls_a_tool_and_reads_its_result() {
     let call = json!({"index": 0, "id": "call_1", "type": "function",
         "function": {"name": "mcp__s__greet", "arguments": "{}"}});
     let (url, vendor) = vendor(vec![
-        turn(
+        chat_turn(
             json!({"role": "assistant", "tool_calls": [call]}),
             "tool_calls",
         ),
-        turn(
+        chat_turn(
             json!({"role": "assistant", "content": "It said \u{1b}[1mhello."}),
             "stop",
         ),
     ]);
-    let ran = home(&model_section(&url)).run(&["run", "-p", "greet", "--allow", "s"]);
+    let ran =
+        home(&model_section("openai-chat", &url)).run(&["run", "-p", "greet", "--allow", "s"]);
     assert_eq!(
         (ran.code, &*ran.stdout, &*ran.stderr),
         (Some(0), "It said \u{1b}[1mhello.\n", "")
@@ -205,7 +152,7 @@ fn a_model_that_does_not_answer_ends_with_its_exit_code() {
     for (head, code) in cases {
         let body = json!({"error": {"message": "not\u{1b}[31m now", "type": "x"}}).to_string();
         let (url, vendor) = vendor(vec![(head, body)]);
-        let ran = home(&model_section(&url)).run(&["run", "-p", "hello"]);
+        let ran = home(&model_section("openai-chat", &url)).run(&["run", "-p", "hello"]);
         assert_eq!(
             (ran.code, &*ran.stdout),
             (Some(code), ""),
@@ -250,8 +197,8 @@ fn an_interrupt_ends_the_call_and_the_run() {
 #[test]
 fn on_a_terminal_the_models_text_is_escaped() {
     let text = json!({"role": "assistant", "content": "a\u{1b}[2Jb"});
-    let (url, vendor) = vendor(vec![turn(text, "stop")]);
-    let ended = home(&model_section(&url))
+    let (url, vendor) = vendor(vec![chat_turn(text, "stop")]);
+    let ended = home(&model_section("openai-chat", &url))
         .sit_at(&["run", "-p", "hello"])
         .end();
     assert_eq!(ended.code, 0, "{}", ended.screen);
@@ -341,7 +288,7 @@ fn a_call_that_was_lost_in_a_crash_has_one_result_and_the_person_is_told() {
 
 #[test]
 fn a_stored_key_is_sent_to_the_address_that_it_was_given_for() {
-    let replies = vec![turn(json!({"content": "done"}), "stop")];
+    let replies = vec![chat_turn(json!({"content": "done"}), "stop")];
     let (url, requests) = vendor(replies);
     let home = home(&format!(
         "[model]\nvendor = 'openai-chat'\nname = 'm'\nbase_url = '{url}'\n"

@@ -1,20 +1,70 @@
 //! What servers and files bring into a conversation: prompts, resources, forms, sampling, edits.
 
 use crate::support::Home;
-use crate::{ALLOWED, chat, leave};
+use crate::{ALLOWED, chat, leave, prompt};
 
-/// S3-14, S3-16, S3-17: a server's question during a call reaches the conversation that made it.
+/// One field of each kind, in the order of the form, and the keys that fill it in.
+const FORM: [(&str, &str); 14] = [
+    ("Age", "\x1541"),
+    ("Appointment", "2026-07-28T09:30:00Z"),
+    ("Birthday", "1815-12-10"),
+    ("City", "\x15London"),
+    ("Colour", "b"),
+    // Monday is ticked already, Wednesday is not.
+    ("Days", " \x1b[C "),
+    ("E-mail", "ada@example.com"),
+    ("Height in metres", "1.65"),
+    ("Home page", "https://example.com/ada"),
+    ("Name", "Ada Ω"),
+    ("Newsletter", "n"),
+    ("Shape", "o"),
+    ("Size", "\x1b[C"),
+    ("Toppings", "\x1b[C "),
+];
+
+/// S3-14, S3-16, S3-17: a server's question during a call reaches the conversation that made it: a
+/// form is filled in, and the server gets the values; another is cancelled.
 #[test]
-fn s3_14_a_form_is_asked_in_the_conversation_and_its_answer_reaches_the_server() {
+fn s3_14_a_form_is_filled_in_and_its_values_reach_the_server() {
     let home = Home::with_demo("[permissions]\nallow = ['demo/ask_form']\n");
     let mut terminal = chat(&home, &["--model", "demo"]);
+    terminal.resize(90, 100);
+    terminal.send("call mcp__demo__ask_form {}\r");
+    let screen = terminal.wait_for("Server \"demo\" asks");
+    assert!(
+        screen.contains("│ Please tell us about yourself"),
+        "{screen}"
+    );
+    for (title, keys) in FORM {
+        assert!(
+            screen.contains(&format!("│ {title}\n")),
+            "{title}: {screen}"
+        );
+        terminal.send(keys);
+        terminal.send("\t");
+    }
+    terminal.send("\r");
+    let screen = terminal.wait_for("question of demo: answered");
+    assert!(screen.contains("● demo/ask_form {}"), "{screen}");
+    prompt(&terminal);
     terminal.send("call mcp__demo__ask_form {}\r");
     terminal.wait_for("Server \"demo\" asks");
     terminal.send("\x1b");
-    let screen = terminal.wait_for("question of demo: cancelled");
-    assert!(screen.contains("● demo/ask_form {}"), "{screen}");
-    terminal.wait_for("mcp__demo__ask_form");
+    terminal.wait_for("question of demo: cancelled");
     leave(terminal);
+    // What the server answered is what it was given.
+    let ran = home.run(&["chat", "--model", "demo", "--continue"]);
+    let answered = ran.stdout.split("the person chose to accept: ").nth(1);
+    let answered = answered.unwrap_or_else(|| panic!("{ran:?}"));
+    let mut values = serde_json::Deserializer::from_str(answered).into_iter();
+    let values: serde_json::Value = values.next().unwrap().unwrap();
+    let expected = serde_json::json!({
+        "age": 41, "appointment": "2026-07-28T09:30:00Z", "birthday": "1815-12-10",
+        "city": "London", "color": "blue", "days": ["we", "fr"], "email": "ada@example.com",
+        "height": 1.65, "homepage": "https://example.com/ada", "name": "Ada Ω",
+        "newsletter": false, "shape": "square", "size": "l", "toppings": ["cheese", "olives"],
+    });
+    assert_eq!(values, expected);
 }
 
 #[test]

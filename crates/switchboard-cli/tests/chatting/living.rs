@@ -3,7 +3,7 @@
 use switchboard_testkit::{Chaos, Step};
 
 use crate::support::Home;
-use crate::{chat, leave};
+use crate::{CTRL_C, chat, leave};
 
 /// S2-40, S2-41: in a Gemini file an answer counts for the run, and no second question is asked.
 #[test]
@@ -83,7 +83,11 @@ fn s2_34_a_server_that_dies_comes_back_during_the_conversation() {
     home.user_file(&format!("[permissions]\nallow = ['s']\n{entry}"));
     let mut terminal = chat(&home, &["--model", "demo"]);
     terminal.send("call mcp__s__die {}\r");
-    terminal.wait_for("server \"s\" is connected again");
+    let screen = terminal.wait_for("server \"s\" is connected again");
+    assert!(
+        screen.contains("server \"s\": lost the connection: its process exited with status 7"),
+        "{screen}"
+    );
     terminal.send("call mcp__s__greet {}\r");
     terminal.wait_for("mcp__s__greet answered: hello");
     leave(terminal);
@@ -108,5 +112,44 @@ fn a_conversation_is_continued_forked_and_listed() {
     terminal.wait_for("server demo");
     terminal.send("/clear\r");
     terminal.wait_for("a new conversation begins");
+    leave(terminal);
+}
+
+/// A call that was stopped is not a call that was lost.
+#[test]
+fn a_stopped_call_is_cancelled_in_the_session_too() {
+    let home = Home::new();
+    let server = Chaos::new().tool("hang", Step::Drop);
+    let entry = server.entry("s").render();
+    home.user_file(&format!("[permissions]\nallow = ['s']\n{entry}"));
+    let mut terminal = chat(&home, &["--model", "demo"]);
+    terminal.send("call mcp__s__hang {}\r");
+    terminal.wait_for("calling s/hang");
+    terminal.send(CTRL_C);
+    terminal.wait_for("stopped;");
+    leave(terminal);
+    let ran = home.run(&["chat", "--model", "demo", "--continue"]);
+    assert!(
+        ran.stdout.contains("mcp__s__hang {}\n  cancelled\n"),
+        "{ran:?}"
+    );
+    assert!(!ran.stderr.contains("lost"), "{ran:?}");
+}
+
+/// A result of ten thousand lines and wide characters leaves a readable screen.
+#[test]
+fn a_long_result_shows_its_beginning_and_how_much_more_there_is() {
+    let home = Home::new();
+    let lines: String = (0..10_000).map(|number| format!("{number} 漢\n")).collect();
+    let server = Chaos::new().tool("long", Step::text(&lines));
+    home.user_file(&format!(
+        "[permissions]\nallow = ['s']\n{}",
+        server.entry("s").render()
+    ));
+    let mut terminal = chat(&home, &["--model", "demo"]);
+    terminal.resize(200, 80);
+    terminal.send("call mcp__s__long {}\r");
+    let screen = terminal.wait_for("more lines");
+    assert!(screen.contains("  │ 7 漢\n  │ … "), "{screen}");
     leave(terminal);
 }

@@ -150,23 +150,41 @@ fn what_is_typed_during_a_turn_is_queued() {
     leave(terminal);
 }
 
-#[test]
-fn a_pipe_gets_answers_alone_and_each_line_is_an_input() {
+/// Runs a conversation whose inputs are lines of a pipe.
+fn pipe(home: &Home, words: &[&str], lines: &str) -> support::Ran {
     use std::io::Write;
-    let home = Home::with_demo("[permissions]\nallow = ['demo/add']\n");
     let mut child = home
-        .command(&["chat", "--model", "demo"])
+        .command(words)
         .stdin(std::process::Stdio::piped())
         .spawn()
         .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(lines.as_bytes()).unwrap();
+    drop(stdin);
+    support::Ran::of(&child.wait_with_output().unwrap())
+}
+
+/// The first command waits for the servers, and a listing starts those that are lazy.
+#[test]
+fn a_pipes_first_command_sees_connected_servers() {
+    let home = Home::with_demo("[servers.late]\ncommand = '/no/such'\n");
+    let ran = pipe(&home, &["chat"], "/mcp\n");
+    assert!(ran.stdout.contains("📡 demo (CONNECTED)"), "{ran:?}");
+    assert!(ran.stdout.contains("Discovery State: COMPLETED"), "{ran:?}");
+    let home = Home::with_demo("start = 'lazy'\n");
+    let ran = pipe(&home, &["chat"], "/mcp\n/tools\n");
+    assert!(ran.stdout.contains("demo (IDLE)"), "{ran:?}");
+    assert!(ran.stdout.contains("mcp__demo__echo"), "{ran:?}");
+    let home = Home::with_demo("start = 'lazy'\n");
+    let ran = pipe(&home, &["chat", "--model", "demo"], "hello\n");
+    assert!(ran.stdout.contains("mcp__demo__echo"), "{ran:?}");
+}
+
+#[test]
+fn a_pipe_gets_answers_alone_and_each_line_is_an_input() {
+    let home = Home::with_demo("[permissions]\nallow = ['demo/add']\n");
     let lines = "call mcp__demo__add {\"a\":1,\"b\":2}\n/nonsense\n/cost\n";
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(lines.as_bytes())
-        .unwrap();
-    let ran = support::Ran::of(&child.wait_with_output().unwrap());
+    let ran = pipe(&home, &["chat", "--model", "demo"], lines);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.stdout

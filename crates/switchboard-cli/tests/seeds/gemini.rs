@@ -5,7 +5,7 @@ use switchboard_testkit::{Chaos, Record, Step};
 use crate::machine::Machine;
 
 /// The document's servers in one file: python, node and docker as they stand there.
-fn three() -> String {
+pub(crate) fn three() -> String {
     let inner = |text: &str| {
         let (start, end) = (
             text.find("\"mcpServers\": {").unwrap() + 15,

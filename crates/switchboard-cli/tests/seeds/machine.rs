@@ -111,8 +111,14 @@ impl Machine {
             self.home.path("bin").display(),
             std::env::var("PATH").unwrap_or_default()
         );
-        let all: Vec<&str> = ["env", &path, PROGRAM]
+        let variables = self.variables.iter();
+        let variables: Vec<_> = variables
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let all: Vec<&str> = ["env", &path]
             .into_iter()
+            .chain(variables.iter().map(String::as_str))
+            .chain([PROGRAM])
             .chain(words.iter().copied())
             .collect();
         self.home.sit(&all)

@@ -6,14 +6,20 @@
 //! machine. What is shown is kept as a reviewed snapshot.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../console/mod.rs"]
+mod console;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../vendor/mod.rs"]
+mod vendor;
 
 mod a3s;
 mod agent_apps;
 mod agent_code;
+mod chats;
 mod core_agent;
 mod gemini;
+mod gemini_chat;
 mod machine;
 mod names;
 mod permissions;
