@@ -1,7 +1,7 @@
 //! What servers and files bring into a conversation: prompts, resources, forms, sampling, edits.
 
 use crate::support::Home;
-use crate::{ALLOWED, chat, leave, prompt};
+use crate::{ALLOWED, chat, chat_sized, leave, prompt};
 
 /// One field of each kind, in the order of the form, and the keys that fill it in.
 const FORM: [(&str, &str); 14] = [
@@ -27,8 +27,7 @@ const FORM: [(&str, &str); 14] = [
 #[test]
 fn s3_14_a_form_is_filled_in_and_its_values_reach_the_server() {
     let home = Home::with_demo("[permissions]\nallow = ['demo/ask_form']\n");
-    let mut terminal = chat(&home, &["--model", "demo"]);
-    terminal.resize(90, 100);
+    let mut terminal = chat_sized(&home, &["--model", "demo"], 90, 100);
     terminal.send("call mcp__demo__ask_form {}\r");
     let screen = terminal.wait_for("Server \"demo\" asks");
     assert!(

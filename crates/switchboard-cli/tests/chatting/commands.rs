@@ -8,7 +8,7 @@ use switchboard_testkit::{Chaos, LoginServer, Step, wait_until};
 use crate::console::{enter, enter_until, started};
 use crate::support::{Home, PROGRAM};
 use crate::visit::visit;
-use crate::{ALLOWED, chat, leave, prompt};
+use crate::{ALLOWED, chat_sized, leave, prompt};
 
 /// Asserts that a command's answer contains all of these.
 #[track_caller]
@@ -28,8 +28,7 @@ fn each_word_of_mcp_does_what_it_says() {
     let file = home.path("config/switchboard/switchboard.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("{text}\n{}", server.entry("s").render())).unwrap();
-    let mut terminal = chat(&home, &[]);
-    terminal.resize(60, 100);
+    let mut terminal = chat_sized(&home, &[], 60, 100);
     let connected = |screen: &str| screen.contains("📡 s (CONNECTED)");
     enter_until(&mut terminal, "/mcp", connected);
     let screen = enter(&mut terminal, "/mcp desc");
@@ -106,8 +105,7 @@ fn a_login_during_the_conversation_makes_the_server_usable() {
 #[test]
 fn commands_of_the_conversation_and_its_session() {
     let home = Home::with_demo(ALLOWED);
-    let mut terminal = chat(&home, &[]);
-    terminal.resize(60, 100);
+    let mut terminal = chat_sized(&home, &[], 60, 100);
     for command in [
         "/context", "/cost", "/compact", "/clear", "/fork", "/save x",
     ] {
@@ -176,7 +174,7 @@ fn commands_of_the_conversation_and_its_session() {
     let screen = enter(&mut terminal, "/clear");
     shows(&screen, &["a new conversation begins"]);
     let screen = enter(&mut terminal, "/context");
-    shows(&screen, &["your messages   0"]);
+    shows(&screen, &["your messages  0"]);
     let screen = enter(&mut terminal, "/resume");
     let ids = screen.lines().filter(|line| line.contains(" ago  "));
     let ids: Vec<_> = ids

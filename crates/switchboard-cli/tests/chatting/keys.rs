@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::console::{CTRL_C, clear, enter, enter_until, paste, started};
 use crate::support::{Home, PROGRAM};
-use crate::{ALLOWED, chat, leave, prompt};
+use crate::{ALLOWED, chat, chat_sized, leave, prompt};
 
 const CTRL_O: &str = "\x0f";
 const CTRL_U: &str = "\x15";
@@ -98,25 +98,17 @@ fn a_message_is_written_in_the_editor_and_pasted_lines_are_one_message() {
 #[test]
 fn a_narrow_screen_is_used_and_a_new_width_too() {
     let home = Home::with_demo(ALLOWED);
-    let mut terminal = chat(&home, &["--model", "demo"]);
-    terminal.resize(60, 36);
-    let screen = enter(&mut terminal, "hello");
+    let mut terminal = chat_sized(&home, &["--model", "demo"], 60, 36);
+    terminal.send("hello\r");
     // Between words, not within them.
-    assert!(
-        screen.contains("This is the demo model: a script,\nnot an AI model."),
-        "{screen}"
-    );
-    let screen = enter(&mut terminal, "/help");
-    assert!(
-        screen.contains("/fork\n    continue in a copy of the\n"),
-        "{screen}"
-    );
+    terminal.wait_for("This is the demo model: a script,\nnot an AI model.");
+    prompt(&terminal);
+    terminal.send("/help\r");
+    terminal.wait_for("/fork\n    continue in a copy of the\n");
+    prompt(&terminal);
     terminal.resize(60, 120);
-    let screen = enter(&mut terminal, "/help");
-    assert!(
-        screen.contains("/fork                            continue in a copy of the conversation"),
-        "{screen}"
-    );
+    terminal.send("/help\r");
+    terminal.wait_for("/fork                            continue in a copy of the conversation\n");
     leave(terminal);
 }
 

@@ -3,7 +3,7 @@
 use switchboard_testkit::{Chaos, Step};
 
 use crate::support::Home;
-use crate::{CTRL_C, chat, leave};
+use crate::{CTRL_C, chat, chat_sized, leave};
 
 /// S2-40, S2-41: in a Gemini file an answer counts for the run, and no second question is asked.
 #[test]
@@ -146,8 +146,7 @@ fn a_long_result_shows_its_beginning_and_how_much_more_there_is() {
         "[permissions]\nallow = ['s']\n{}",
         server.entry("s").render()
     ));
-    let mut terminal = chat(&home, &["--model", "demo"]);
-    terminal.resize(200, 80);
+    let mut terminal = chat_sized(&home, &["--model", "demo"], 200, 80);
     terminal.send("call mcp__s__long {}\r");
     let screen = terminal.wait_for("more lines");
     assert!(screen.contains("  │ 7 漢\n  │ … "), "{screen}");

@@ -26,3 +26,9 @@ fn chat(home: &Home, words: &[&str]) -> Terminal {
     let words: Vec<_> = ["chat"].iter().chain(words).copied().collect();
     console::started(home.sit_at(&words))
 }
+
+/// The same on a screen of another size.
+fn chat_sized(home: &Home, words: &[&str], rows: u16, columns: u16) -> Terminal {
+    let words: Vec<_> = ["chat"].iter().chain(words).copied().collect();
+    console::started_sized(home.sit_at(&words), rows, columns)
+}

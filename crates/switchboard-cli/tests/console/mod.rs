@@ -16,6 +16,12 @@ pub fn started(terminal: Terminal) -> Terminal {
     terminal
 }
 
+/// The same on a screen of another size, which the program has from its start.
+pub fn started_sized(terminal: Terminal, rows: u16, columns: u16) -> Terminal {
+    terminal.resize(rows, columns);
+    started(terminal)
+}
+
 /// Waits until the last line is an empty prompt, and returns the screen.
 pub fn prompt(terminal: &Terminal) -> String {
     let is_prompt = |screen: &str| screen.trim_end().ends_with("\n>");

@@ -3,7 +3,7 @@
 use serde_json::json;
 use switchboard_testkit::{Chaos, Record, Step};
 
-use crate::console::{enter, leave, paste, prompt, started};
+use crate::console::{enter, leave, paste, prompt, started_sized};
 use crate::machine::Machine;
 use crate::vendor::{anthropic_turn, body, model_section, vendor};
 
@@ -139,18 +139,20 @@ fn s3_13_s3_14_s3_15_s3_16_s3_17_s3_18_s3_20_questions_in_an_agent_apps_conversa
     let machine = Machine::new().file("skill.yaml", SKILL);
     desk(&machine);
     let words = ["-c", "skill.yaml", "chat", "--model", "demo"];
-    let mut terminal = started(machine.sit(&words));
-    terminal.resize(40, 100);
+    let mut terminal = started_sized(machine.sit(&words), 40, 100);
+    // S3-13
     let screen = enter(&mut terminal, "/tools desk-read-letter --schema");
     assert!(screen.contains("\"subject\""), "{screen}");
     let screen = enter(&mut terminal, "/call desk-ring");
     assert!(screen.contains("\nit rang\n"), "{screen}");
 
+    // S3-18
     std::fs::write(machine.path("go"), "").unwrap();
     let line = "a question of the server was declined: no call is under way";
     let screen = terminal.wait_for(line);
     assert!(!screen.contains("Is anybody there?"), "{screen}");
 
+    // S3-14, S3-17
     crate::console::clear(&mut terminal);
     terminal.send("call desk-read-letter {\"subject\":\"rent\"}\r");
     let screen = terminal.wait_for("Server \"desk\" asks");
@@ -159,6 +161,7 @@ fn s3_13_s3_14_s3_15_s3_16_s3_17_s3_18_s3_20_questions_in_an_agent_apps_conversa
     terminal.wait_for("question of desk: answered");
     prompt(&terminal);
 
+    // S3-20
     crate::console::clear(&mut terminal);
     paste(
         &mut terminal,
@@ -199,7 +202,7 @@ fn s3_13_s3_14_s3_15_s3_16_s3_17_s3_18_s3_20_questions_in_an_agent_apps_conversa
     assert_eq!(replies.len(), 4, "{replies:?}");
     assert_eq!(replies[0], r#"{"action":"decline"}"#);
     assert!(replies[1].contains("yes please"), "{replies:?}");
-    // What the session recorded: which call got which answer.
+    // S3-15, S3-16: which call got which answer, as the session recorded it.
     let session = machine.run(&["-c", "skill.yaml", "chat", "--model", "demo", "--continue"]);
     let shown = format!("{}{}", session.stdout, session.stderr);
     for (tool, answer) in [

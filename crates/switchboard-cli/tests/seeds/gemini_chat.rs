@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use switchboard_testkit::{Chaos, Record, Step};
 
-use crate::console::{enter, enter_until, leave, prompt, started};
+use crate::console::{enter, enter_until, leave, prompt, started_sized};
 use crate::gemini::three;
 use crate::machine::Machine;
 use crate::support::Terminal;
@@ -15,7 +15,8 @@ use crate::vendor::{body, gemini_turn, model_section, vendor};
 const CHAT: [&str; 3] = ["-c", ".gemini/settings.json", "chat"];
 
 fn chat(machine: &Machine) -> Terminal {
-    started(machine.sit(&[&CHAT[..], &["--model", "demo"]].concat()))
+    let terminal = machine.sit(&[&CHAT[..], &["--model", "demo"]].concat());
+    started_sized(terminal, 50, 160)
 }
 
 /// The document's three servers; `node` does not start one.
@@ -77,9 +78,9 @@ fn s2_45_s2_46_s2_47_s2_48_s2_61_s2_69_mcp_shows_the_documents_view_live() {
         .background([Step::wait_file(&stop), Step::Exit(3)]);
     machine.stand_in("docker", &docker);
 
-    let mut terminal = started(machine.sit(&["chat", "--model", "demo"]));
-    terminal.resize(50, 160);
+    let mut terminal = started_sized(machine.sit(&["chat", "--model", "demo"]), 50, 160);
     let screen = enter(&mut terminal, "/mcp");
+    // S2-47, S2-48: the words before anything is started.
     assert_eq!(screen.matches("(DISCONNECTED)").count(), 3, "{screen}");
     assert!(
         screen.contains("Discovery State: NOT_STARTED\n"),
@@ -87,8 +88,8 @@ fn s2_45_s2_46_s2_47_s2_48_s2_61_s2_69_mcp_shows_the_documents_view_live() {
     );
     leave(terminal);
 
+    // S2-61: all servers at once, before anything is entered.
     let mut terminal = chat(&machine);
-    terminal.resize(50, 160);
     let screen = enter_until(&mut terminal, "/mcp", |screen| {
         screen.contains("🐳 dockerizedServer (CONNECTED)")
             && screen.contains("🔌 nodeServer (DISCONNECTED)")
@@ -99,6 +100,7 @@ fn s2_45_s2_46_s2_47_s2_48_s2_61_s2_69_mcp_shows_the_documents_view_live() {
         "{screen}"
     );
 
+    // S2-46: the sample.
     std::fs::write(&go, "").unwrap();
     let screen = enter_until(&mut terminal, "/mcp", |screen| {
         screen.contains("Discovery State: COMPLETED")
@@ -108,10 +110,11 @@ fn s2_45_s2_46_s2_47_s2_48_s2_61_s2_69_mcp_shows_the_documents_view_live() {
         parts.iter().all(Option::is_some) && parts.is_sorted(),
         "{screen}"
     );
-    // "Available tools: list of tools from each server with descriptions".
+    // S2-45: "Available tools: list of tools from each server with descriptions".
     let screen = enter(&mut terminal, "/mcp desc");
     assert!(screen.contains("does file_analyzer"), "{screen}");
 
+    // S2-69: a connection that is lost.
     std::fs::write(&stop, "").unwrap();
     enter_until(&mut terminal, "/mcp", |screen| {
         screen.contains("🔌 dockerizedServer (DISCONNECTED)")
@@ -175,21 +178,25 @@ fn s2_37_s2_42_s2_43_s2_44_s2_49_a_function_call_of_a_gemini_model() {
     ]);
     let machine = machine.file("model.toml", &model_section("gemini", &url));
     let words = [&["-c", "model.toml"], &CHAT[..]].concat();
-    let mut terminal = started(machine.sit(&words));
-    terminal.resize(50, 100);
+    let mut terminal = started_sized(machine.sit(&words), 50, 100);
     terminal.send("look around\r");
+    // S2-37, S2-42: the first call was neither asked about nor sent.
     let screen = terminal.wait_for("[o] Proceed once");
     assert!(screen.contains("second__look {\"depth\":3}"), "{screen}");
     assert_eq!(calls(&records[1]), [json!(null); 0]);
+    // S2-41
     terminal.send("o");
+    // S2-44: for the person.
     let screen = terminal.wait_for("Two files.");
     let formatted = "  │   \"found\": [\n  │     \"a file with a long name\",\n";
     assert!(screen.contains(formatted), "{screen}");
     leave(terminal);
 
+    // S2-43
     assert_eq!(calls(&records[1]), [json!(["look", {"depth": 3}])]);
     assert_eq!(calls(&records[0]), [json!(null); 0]);
     let requests = vendor.join().unwrap();
+    // S2-49
     let declared = body(&requests[0])["tools"][0]["functionDeclarations"].clone();
     let names: Vec<_> = declared.as_array().unwrap().iter().collect();
     let names: Vec<_> = names.iter().map(|tool| tool["name"].clone()).collect();
@@ -203,6 +210,7 @@ fn s2_37_s2_42_s2_43_s2_44_s2_49_a_function_call_of_a_gemini_model() {
         refused.contains("functionResponse") && refused.contains("depth"),
         "{refused}"
     );
+    // S2-44: for the model.
     let answered = contents(&requests[2]).last().unwrap().to_string();
     let raw = serde_json::to_string(result).unwrap();
     assert!(
@@ -238,9 +246,12 @@ fn s2_34_s2_38_s2_39_s2_40_s2_41_what_each_choice_of_a_confirmation_allows() {
     let mut terminal = chat(&machine);
     // The call, what is pressed if it is asked about, and how it ends.
     let steps = [
+        // S2-15, S2-38
         ("anything", None, "anything answered: anything done"),
+        // S2-41
         ("open", Some("n"), "denied: the answer was no"),
         ("open", Some("o"), "open answered: open done"),
+        // S2-39, S2-40
         (
             "open",
             Some("t"),
@@ -279,6 +290,7 @@ fn s2_34_s2_38_s2_39_s2_40_s2_41_what_each_choice_of_a_confirmation_allows() {
     leave(terminal);
     let done = records.each_ref().map(|record| calls(record).len());
     assert_eq!(done, [5, 0, 1], "a cancelled call is not made");
+    // S2-34
     let starts = records.map(|record| Record::read(&record).starts());
     assert_eq!(starts, [1, 1, 1]);
 }

@@ -53,7 +53,8 @@ impl Chat<'_> {
             .collect();
         match rows.is_empty() {
             true => screen::print("no tools now; `/mcp` shows the servers\n"),
-            false => screen::print(&table::aligned(&rows, screen::columns())),
+            // A reason ends with the file and the line of its rule: it is not cut.
+            false => screen::print(&table::aligned(&rows, None)),
         }
     }
 
