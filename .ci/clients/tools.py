@@ -1,0 +1,120 @@
+"""SDKs, Inspector and mcporter: the same calls on `server-everything` directly and through the gateway, compared."""
+
+import json
+import os
+import re
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# Left out: get-env shows the environment, the toggles name their session, simulate-research-query is a task, and URL elicitation
+# is not declared by these clients.
+CALLS = [
+    ("echo", {"message": "hi"}),
+    ("get-sum", {"a": 1, "b": 2}),
+    ("get-annotated-message", {"messageType": "error", "includeImage": True}),
+    ("get-tiny-image", {}),
+    ("get-structured-content", {"location": "Chicago"}),
+    ("get-resource-links", {"count": 2}),
+    ("get-resource-reference", {"resourceType": "Text", "resourceId": 1}),
+    ("gzip-file-as-resource", {"name": "a.gz", "data": "data:text/plain,hello", "outputType": "resource"}),
+    ("trigger-long-running-operation", {"duration": 1, "steps": 4}),
+    ("trigger-sampling-request", {"prompt": "hi", "maxTokens": 10}),
+    ("trigger-elicitation-request", {}),
+]
+
+# Offered by the server only to clients that take tasks or URL elicitation, which the gateway does for clients that do not.
+CONDITIONAL = {"simulate-research-query", "trigger-url-elicitation", "trigger-elicitation-request-async", "trigger-sampling-request-async"}
+
+
+def targets(home):
+    """The server itself, and both ways to it through the gateway."""
+    return {
+        "direct": home.server,
+        "attach": {"command": home.at("bin/switchboard"), "args": ["attach", "--as", "sdk"]},
+        "http": {"url": home.url, "token": home.token("sdk")},
+    }
+
+
+def sdk(home, command):
+    """Runs one of the scripts for each target, and compares."""
+    calls = json.dumps(CALLS)
+    saw = {}
+    for way, target in targets(home).items():
+        saw[way] = json.loads(home.run([*command, json.dumps(target), calls]).splitlines()[-1])
+    for way in ("attach", "http"):
+        compare(saw["direct"], saw[way], way)
+        for number in ("elicited", "sampled", "cancelled"):
+            assert saw[way][number] == saw["direct"][number], f"{way}: {number}: {saw[way][number]}"
+        assert saw[way]["cancelled"], f"{way}: the call was not cancelled"
+        assert saw[way]["progress"] >= saw["direct"]["progress"] > 0, f"{way}: progress {saw[way]['progress']}"
+
+
+def compare(direct, through, way):
+    names = set(direct["tools"]) - CONDITIONAL
+    assert names == set(through["tools"]) - CONDITIONAL, f"{way}: {sorted(names ^ set(through['tools']))}"
+    for name in names:
+        listed = [without_execution(saw["tools"][name]) for saw in (direct, through)]
+        assert listed[0] == listed[1], f"{way}: {name}: {listed}"
+    for name, result in direct["results"].items():
+        assert without_times(result) == without_times(through["results"][name]), f"{way}: {name}: {result} {through['results'][name]}"
+
+
+def without_execution(tool):
+    """The server speaks the legacy era alone, whose `execution` the modern era does not have."""
+    return {key: value for key, value in tool.items() if key != "execution"}
+
+
+def without_times(value):
+    """Resources tell when they were made."""
+    text = json.dumps(value, sort_keys=True)
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d+:\d+:\d+ [AP]M", "TIME", text)
+
+
+def inspector(home, program):
+    """Inspector without its page, configured by a file."""
+    servers = {}
+    for way, target in targets(home).items():
+        if way == "http":
+            servers[way] = {"type": "streamable-http", "url": target["url"], "headers": {"Authorization": f"Bearer {target['token']}"}}
+        else:
+            servers[way] = {"type": "stdio", "command": target["command"], "args": target["args"]}
+    home.write("inspector.json", json.dumps({"mcpServers": servers}))
+
+    def run(way, *words):
+        text = home.run([program, "--cli", "--config", home.at("inspector.json"), "--server", way, *words])
+        return json.loads(text[text.index("{"):])
+
+    saw = {}
+    for way in servers:
+        listed = run(way, "--method", "tools/list")
+        call = run(way, "--method", "tools/call", "--tool-name", "get-sum", "--tool-arg", "a=1", "b=2")
+        saw[way] = {"tools": {tool["name"]: tool for tool in listed["tools"]}, "results": {"get-sum": call}}
+    for way in ("attach", "http"):
+        compare_some(saw["direct"], saw[way], way)
+
+
+def mcporter(home, program):
+    """mcporter, configured by a file."""
+    servers = {}
+    for way, target in targets(home).items():
+        if way == "http":
+            servers[way] = {"baseUrl": target["url"], "headers": {"Authorization": f"Bearer {target['token']}"}}
+        else:
+            servers[way] = {"command": target["command"], "args": target["args"]}
+    home.write("mcporter.json", json.dumps({"mcpServers": servers, "imports": []}))
+    saw = {}
+    for way in servers:
+        base = [program, "--config", home.at("mcporter.json")]
+        listed = json.loads(home.run([*base, "list", way, "--json"]))
+        call = home.run([*base, "call", f"{way}.get-sum", "a=1", "b=2"])
+        saw[way] = {"tools": {tool["name"]: tool for tool in listed["tools"]}, "results": {"get-sum": call}}
+    for way in ("attach", "http"):
+        compare_some(saw["direct"], saw[way], way)
+
+
+def compare_some(direct, through, way):
+    """For clients that declare little: the server offers them fewer tools than the gateway's own session."""
+    missing = set(direct["tools"]) - set(through["tools"])
+    assert not missing - CONDITIONAL, f"{way}: {sorted(missing)}"
+    for name, result in direct["results"].items():
+        assert result == through["results"][name], f"{way}: {name}: {result} {through['results'][name]}"
