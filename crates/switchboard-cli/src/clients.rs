@@ -93,8 +93,9 @@ pub(crate) enum HttpForm {
     Goose,
     /// A file of its own, and Continue's secrets.
     Continue,
-    /// It takes a URL, but its file cannot refer to a token.
-    NoReference,
+    /// The field of the URL, and `type` if it is required; its file cannot refer to a token, so the
+    /// token itself stands there.
+    Literal(&'static str, Option<&'static str>),
     /// It takes no URL.
     None,
 }
@@ -182,7 +183,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         container: &["context_servers"],
         is_desktop: true,
         stdio: StdioForm::Zed,
-        http: HttpForm::NoReference,
+        http: HttpForm::Literal("url", None),
     },
     Client {
         name: "opencode",
@@ -220,7 +221,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         container: &["mcpServers"],
         is_desktop: true,
         stdio: StdioForm::WithDisabled,
-        http: HttpForm::NoReference,
+        http: HttpForm::Literal("url", Some("streamableHttp")),
     },
     Client {
         name: "continue",
@@ -244,7 +245,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         container: &["mcpServers"],
         is_desktop: false,
         stdio: StdioForm::TypedWithTools,
-        http: HttpForm::NoReference,
+        http: HttpForm::Literal("url", Some("http")),
     },
     Client {
         name: "amp",
@@ -254,7 +255,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         container: &["amp.mcpServers"],
         is_desktop: false,
         stdio: StdioForm::Plain,
-        http: HttpForm::NoReference,
+        http: HttpForm::Literal("url", None),
     },
     Client {
         name: "kiro",

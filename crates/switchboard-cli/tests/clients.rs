@@ -571,6 +571,45 @@ fn the_url_form_refers_to_the_token_and_holds_none() {
 }
 
 #[test]
+fn a_file_that_cannot_refer_to_a_token_gets_the_token_itself_on_request() {
+    let machine = Machine::new();
+    let cline =
+        "config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
+    for (client, file) in [
+        ("zed", "config/zed/settings.json"),
+        ("cline", cline),
+        ("copilot-cli", ".copilot/mcp-config.json"),
+        ("amp", "config/amp/settings.json"),
+    ] {
+        let path = machine.write(file, "{}\n");
+        let install = ["install", client, "--http", "--token-in-file"];
+        let ran = machine.done(&install);
+        assert!(machine.text(file).contains("Bearer swb_"), "{client}");
+        assert!(!format!("{ran:?}").contains("swb_"), "{ran:?}");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{client}");
+        let again = machine.done(&install);
+        assert!(again.stdout.contains("already installed"), "{again:?}");
+        machine.done(&["uninstall", client]);
+        assert_eq!(machine.text(file), "{}\n", "{client}");
+    }
+}
+
+#[test]
+fn claude_code_alone_takes_always_load() {
+    let machine = Machine::new();
+    let file = ".claude.json";
+    machine.write(file, "{}\n");
+    machine.done(&["install", "claude-code", "--always-load"]);
+    assert!(machine.text(file).contains("\"alwaysLoad\": true"));
+    machine.done(&["uninstall", "claude-code"]);
+    assert_eq!(machine.text(file), "{}\n");
+    let ran = machine.run(&["install", "codex", "--always-load"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("only claude-code"), "{ran:?}");
+}
+
+#[test]
 fn print_shows_the_entry_and_writes_nothing() {
     let machine = Machine::new();
     let ran = machine.done(&["install", "codex", "--print"]);

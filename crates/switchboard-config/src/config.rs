@@ -1,6 +1,7 @@
 //! The configuration as a whole: every file read and merged.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -61,6 +62,21 @@ impl Config {
     /// How a server's tools are named.
     pub fn naming_of(&self, server: &ServerConfig) -> Style {
         server.dialect.profile().naming.unwrap_or(self.naming)
+    }
+
+    /// Leaves out the servers whose URL leads to a gateway at this address, and returns their names:
+    /// that gateway would connect to itself.
+    pub fn leave_out_gateway_at(&mut self, address: SocketAddr) -> Vec<ServerName> {
+        let servers = self.servers.values();
+        let names: Vec<_> = servers
+            .filter(|server| server.is_gateway_at(address))
+            .map(|server| server.name.clone())
+            .collect();
+        for name in &names {
+            self.servers.shift_remove(name);
+            self.values.remove(name);
+        }
+        names
     }
 
     /// The servers whose tools must be known before the tools of this one can be named: itself, and

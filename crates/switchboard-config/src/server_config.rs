@@ -1,5 +1,6 @@
 //! One server's entry, read and checked.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,25 +52,57 @@ pub struct ServerConfig {
     pub max_message_bytes: usize,
 }
 
+/// The name of the gateway's program, and of its entry in clients' files.
+const OWN_NAME: &str = "switchboard";
+
+fn is_loopback(url: &url::Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
 impl ServerConfig {
     /// Whether this is the gateway's own entry, as `switchboard install` writes it into the files of
-    /// clients. Several of these files are read here too: a gateway that used the entry would connect
-    /// to itself.
+    /// clients, or the same under another name. Several of these files are read here too: a gateway
+    /// that used the entry would connect to itself, and `serve` would start itself without end. With
+    /// `-c` it reads another file, and may be a server like any other.
     pub(crate) fn is_gateway(&self) -> bool {
-        self.name.as_str() == "switchboard"
-            && match &self.endpoint {
-                Endpoint::Stdio(stdio) => stdio.args.first().is_some_and(|arg| arg == "attach"),
-                Endpoint::Http(http) => url::Url::parse(&http.url).is_ok_and(|url| {
-                    let is_loopback = match url.host() {
-                        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-                        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-                        Some(url::Host::Domain(name)) => name == "localhost",
-                        None => false,
-                    };
-                    is_loopback && url.path() == "/mcp"
-                }),
-                Endpoint::Invalid(_) => false,
+        let is_our_name = self.name.as_str() == OWN_NAME;
+        match &self.endpoint {
+            Endpoint::Stdio(stdio) => {
+                let program = Path::new(&stdio.command).file_name();
+                let has = |words: &[&str]| stdio.args.iter().any(|arg| words.contains(&&**arg));
+                let has_own_file = has(&["-c", "--config"]);
+                let is_our_program = program.is_some_and(|name| name == OWN_NAME);
+                (is_our_name && has(&["attach"]))
+                    || (is_our_program && !has_own_file && has(&["attach", "serve"]))
             }
+            Endpoint::Http(http) => {
+                let url = url::Url::parse(&http.url);
+                is_our_name && url.is_ok_and(|url| is_loopback(&url) && url.path() == "/mcp")
+            }
+            Endpoint::Invalid(_) => false,
+        }
+    }
+
+    /// Whether its URL leads to a gateway that listens at this address of this machine.
+    pub(crate) fn is_gateway_at(&self, address: SocketAddr) -> bool {
+        let Endpoint::Http(http) = &self.endpoint else {
+            return false;
+        };
+        url::Url::parse(&http.url).is_ok_and(|url| {
+            let is_address = match url.host() {
+                Some(url::Host::Ipv4(ip)) => address.ip() == ip,
+                Some(url::Host::Ipv6(ip)) => address.ip() == ip,
+                _ => false,
+            };
+            let is_here = address.ip().is_loopback() || address.ip().is_unspecified();
+            url.port_or_known_default() == Some(address.port())
+                && (is_address || is_here && is_loopback(&url))
+        })
     }
 
     /// A server with an endpoint; everything else has the default of an entry.
@@ -243,5 +276,62 @@ impl TimeField {
             Self::Timeout => "timeout",
             Self::TimeoutMs => "timeout_ms",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HttpEndpoint, StdioEndpoint};
+
+    fn server(name: &str, endpoint: Endpoint) -> ServerConfig {
+        ServerConfig::new(ServerName::new(name).unwrap(), Source::code(), endpoint)
+    }
+
+    #[test]
+    fn the_gateways_own_entry_is_known_under_any_name() {
+        let launched = |name: &str, command: &str, args: &[&str]| {
+            let stdio = StdioEndpoint::new(command, args.iter().copied());
+            server(name, Endpoint::Stdio(stdio)).is_gateway()
+        };
+        assert!(launched(
+            "switchboard",
+            "/opt/sb",
+            &["attach", "--as", "codex"]
+        ));
+        assert!(launched("all", "/usr/bin/switchboard", &["attach"]));
+        assert!(launched("all", "switchboard", &["--debug", "attach"]));
+        assert!(launched("all", "switchboard", &["serve"]));
+        assert!(!launched(
+            "all",
+            "switchboard",
+            &["-c", "other.toml", "serve"]
+        ));
+        assert!(!launched("all", "node", &["attach"]));
+        assert!(!launched("switchboard", "node", &["server.js"]));
+        let url = |name: &str, url: &str| server(name, Endpoint::Http(HttpEndpoint::new(url)));
+        assert!(url("switchboard", "http://localhost:8808/mcp").is_gateway());
+        assert!(!url("other", "http://localhost:8808/mcp").is_gateway());
+        assert!(!url("switchboard", "https://example.com/mcp").is_gateway());
+    }
+
+    #[test]
+    fn a_url_of_the_gateways_own_address_is_known_however_it_is_written() {
+        let leads_to = |url: &str, address: &str| {
+            let server = server("other", Endpoint::Http(HttpEndpoint::new(url)));
+            server.is_gateway_at(address.parse().unwrap())
+        };
+        for url in [
+            "http://127.0.0.1:8808/mcp",
+            "http://localhost:8808/mcp/git",
+            "http://[::1]:8808/sse",
+        ] {
+            assert!(leads_to(url, "127.0.0.1:8808"), "{url}");
+            assert!(leads_to(url, "0.0.0.0:8808"), "{url}");
+        }
+        assert!(leads_to("http://10.0.0.1:8808/mcp", "10.0.0.1:8808"));
+        assert!(!leads_to("http://127.0.0.1:8809/mcp", "127.0.0.1:8808"));
+        assert!(!leads_to("http://10.0.0.1:8808/mcp", "127.0.0.1:8808"));
+        assert!(!leads_to("http://${HOST}:8808/mcp", "127.0.0.1:8808"));
     }
 }

@@ -24,7 +24,7 @@ const HEADER_TOKEN_FILE: &str = "header-tokens.json";
 const TOKEN_FILE: &str = "gateway-tokens.json";
 
 /// Begins every token, so that scanners for leaked secrets recognise it.
-const TOKEN_PREFIX: &str = "swb_";
+pub const TOKEN_PREFIX: &str = "swb_";
 
 /// A revoked token is refused after this time at the latest.
 const REREAD_INTERVAL: Duration = Duration::from_millis(250);

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use switchboard::config::EntryField;
 use switchboard::shell;
+use switchboard_gateway::tokens::TOKEN_PREFIX;
 
 use super::{Client, ENTRY_NAME, HttpForm, StdioForm};
 use crate::failure::{Code, Failure};
@@ -15,6 +16,11 @@ pub(crate) type EntryFields = Vec<(&'static str, EntryField)>;
 /// The arguments of the command that prints the headers, before the client's name.
 const HELPER: &str = " token headers ";
 
+const BEARER: &str = "Bearer ";
+
+/// A field of Claude Code's entries.
+const ALWAYS_LOAD: &str = "alwaysLoad";
+
 const DESCRIPTION: &str = "Every MCP server you use, behind one gate";
 
 /// The form that the entry takes.
@@ -22,8 +28,14 @@ const DESCRIPTION: &str = "Every MCP server you use, behind one gate";
 pub(crate) enum EntryTarget {
     /// Starts this program, which connects to the gateway.
     Attach(String),
-    /// The URL of the gateway, and this program for clients that ask it for the headers.
-    Url(String, String),
+    /// The URL of the gateway.
+    Url {
+        url: String,
+        /// This program, for clients that ask it for the headers.
+        program: String,
+        /// The token, for clients whose file cannot refer to one.
+        token: Option<String>,
+    },
 }
 
 /// The fields of the entry for a client.
@@ -33,9 +45,13 @@ pub(crate) fn fields(client: &Client, target: &EntryTarget) -> Result<EntryField
             let arguments = ["attach", "--as", client.name].map(str::to_owned);
             Ok(stdio_fields(client.stdio, program, &arguments))
         }
-        EntryTarget::Url(url, program) => {
+        EntryTarget::Url {
+            url,
+            program,
+            token,
+        } => {
             let helper = format!("{}{HELPER}{}", shell::word(program), client.name);
-            http_fields(client, url, &helper)
+            http_fields(client, url, &helper, token.as_deref())
         }
     }
 }
@@ -94,7 +110,22 @@ fn goose_fields() -> EntryFields {
     ]
 }
 
-fn http_fields(client: &Client, url: &str, helper: &str) -> Result<EntryFields, Failure> {
+/// Lets Claude Code offer every tool of the entry to its model at once, without its own search.
+pub(crate) fn always_load(client: &Client, fields: &mut EntryFields) -> Result<(), Failure> {
+    if client.http != HttpForm::ClaudeCode {
+        let fact = format!("{}: only claude-code takes --always-load", client.name);
+        return Err(Failure::new(Code::Usage, fact));
+    }
+    fields.push((ALWAYS_LOAD, EntryField::Flag(true)));
+    Ok(())
+}
+
+fn http_fields(
+    client: &Client,
+    url: &str,
+    helper: &str,
+    token: Option<&str>,
+) -> Result<EntryFields, Failure> {
     let variable = client.token_variable();
     let header = |(before, after): (&str, &str)| {
         let value = format!("Bearer {before}{variable}{after}");
@@ -146,10 +177,25 @@ fn http_fields(client: &Client, url: &str, helper: &str) -> Result<EntryFields, 
             ("url", text(url)),
             ("headers", header(("${{ secrets.", " }}"))),
         ],
-        HttpForm::NoReference => {
-            return refused(
-                "its file cannot refer to a token, which would stand there for all to read",
-            );
+        HttpForm::Literal(field, kind) => {
+            let Some(token) = token else {
+                return refused(
+                    "its file cannot refer to a token; `--token-in-file` writes the token itself",
+                );
+            };
+            let header = ("Authorization".to_owned(), format!("{BEARER}{token}"));
+            let mut fields: EntryFields = Vec::new();
+            fields.extend(kind.map(|kind| ("type", text(kind))));
+            fields.push((field, text(url)));
+            fields.push(("headers", EntryField::Table(vec![header])));
+            match client.stdio {
+                StdioForm::WithDisabled => fields.push(("disabled", EntryField::Flag(false))),
+                StdioForm::TypedWithTools => {
+                    fields.push(("tools", EntryField::Texts(vec!["*".to_owned()])));
+                }
+                _ => {}
+            }
+            fields
         }
         HttpForm::None => return refused("its file takes no URL"),
     })
@@ -157,8 +203,26 @@ fn http_fields(client: &Client, url: &str, helper: &str) -> Result<EntryFields, 
 
 /// Whether the client has to be told the token in its variable.
 pub(crate) fn needs_variable(client: &Client, target: &EntryTarget) -> bool {
-    matches!(target, EntryTarget::Url(..))
-        && !matches!(client.http, HttpForm::ClaudeCode | HttpForm::Codex)
+    matches!(target, EntryTarget::Url { .. })
+        && !matches!(
+            client.http,
+            HttpForm::ClaudeCode | HttpForm::Codex | HttpForm::Literal(..)
+        )
+}
+
+/// Whether the token itself stands in these fields.
+pub(crate) fn holds_token(client: &Client, fields: &EntryFields) -> bool {
+    matches!(client.http, HttpForm::Literal(..)) && fields.iter().any(|(key, _)| *key == "headers")
+}
+
+/// The entry without a token that stands in it, for showing.
+pub(crate) fn without_token(client: &Client, mut entry: Value) -> Value {
+    if matches!(client.http, HttpForm::Literal(..))
+        && let Some(header) = entry.pointer_mut("/headers/Authorization")
+    {
+        *header = Value::Null;
+    }
+    entry
 }
 
 /// The fields as JSON.
@@ -196,6 +260,14 @@ pub(crate) fn ownership(client: &Client, entry: &Value) -> Ownership {
 
 /// What `install` writes for the program or URL of this entry; `None` if it has neither of ours.
 pub(crate) fn written_fields(client: &Client, entry: &Value) -> Option<EntryFields> {
+    let mut fields = written_target(client, entry)?;
+    if entry.get(ALWAYS_LOAD) == Some(&Value::Bool(true)) {
+        let _ = always_load(client, &mut fields);
+    }
+    Some(fields)
+}
+
+fn written_target(client: &Client, entry: &Value) -> Option<EntryFields> {
     let words = launch_words(entry);
     if let [program, attach, ..] = words.as_slice()
         && Path::new(program)
@@ -212,14 +284,15 @@ pub(crate) fn written_fields(client: &Client, entry: &Value) -> Option<EntryFiel
     let url = first_of(&["url", "httpUrl", "serverUrl", "uri"])?;
     let helper = first_of(&["headersHelper", "http_headers_helper"])
         .filter(|helper| helper.contains(HELPER));
-    let has_variable = entry
-        .pointer("/headers/Authorization")
-        .and_then(Value::as_str)
-        .is_some_and(|header| header.contains(&client.token_variable()));
-    if helper.is_none() && !has_variable {
+    let header = entry.pointer("/headers/Authorization");
+    let header = header.and_then(Value::as_str).unwrap_or_default();
+    let token = header
+        .strip_prefix(BEARER)
+        .filter(|token| token.starts_with(TOKEN_PREFIX));
+    if helper.is_none() && token.is_none() && !header.contains(&client.token_variable()) {
         return None;
     }
-    http_fields(client, &url, &helper.unwrap_or_default()).ok()
+    http_fields(client, &url, &helper.unwrap_or_default(), token).ok()
 }
 
 /// The words that an entry starts a program with, whatever the client calls its fields.

@@ -1,15 +1,19 @@
 //! `install` and `uninstall`: write our entry into the files of MCP clients, and take it out again.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
+use switchboard_gateway::tokens::ClientTokens;
 
+use super::token;
 use crate::arguments::Options;
 use crate::clients::entry::{self, EntryTarget};
 use crate::clients::file::{ClientFile, FileChange, Plan, Written, back_up, read_text};
-use crate::clients::{CLIENTS, Client, claude, preview, program};
+use crate::clients::{CLIENTS, Client, HttpForm, claude, preview, program};
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::setup::block_on;
@@ -34,6 +38,14 @@ pub(crate) struct InstallArgs {
     /// The gateway's URL
     #[arg(long, value_name = "URL", requires = "http", default_value = DEFAULT_URL)]
     url: String,
+    /// Write the client's token into its file, if the file cannot refer to a token; only you can
+    /// read the file then
+    #[arg(long, requires = "http")]
+    token_in_file: bool,
+    /// Let Claude Code offer every tool to its model at once, without its own search: for a gateway
+    /// that runs with `--tools search`
+    #[arg(long)]
+    always_load: bool,
     /// Print the entry and change nothing
     #[arg(long)]
     print: bool,
@@ -91,10 +103,17 @@ pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failu
     let prepare = |client: &'static Client| {
         let program = program::own(client.is_desktop)?;
         let target = match args.http {
-            true => EntryTarget::Url(args.url.clone(), program),
+            true => EntryTarget::Url {
+                url: args.url.clone(),
+                program,
+                token: args.literal_token(client, &paths)?,
+            },
             false => EntryTarget::Attach(program),
         };
-        let fields = entry::fields(client, &target)?;
+        let mut fields = entry::fields(client, &target)?;
+        if args.always_load {
+            entry::always_load(client, &mut fields)?;
+        }
         let advice = entry::needs_variable(client, &target).then(|| {
             format!(
                 "{}: its entry reads the token from {}; make one with {} and set the variable where the client starts",
@@ -138,6 +157,20 @@ pub(crate) fn uninstall(options: &Options, args: &UninstallArgs) -> Result<u8, F
         Step::new(file, FileChange::Uninstall { force }, None)
     });
     carry_out(options, &args.how, steps.collect())
+}
+
+impl InstallArgs {
+    /// The token to write, for a client whose file cannot refer to one.
+    fn literal_token(&self, client: &Client, paths: &Paths) -> Result<Option<String>, Failure> {
+        if !self.token_in_file || !matches!(client.http, HttpForm::Literal(..)) {
+            return Ok(None);
+        }
+        if self.print {
+            return Ok(Some("TOKEN".to_owned()));
+        }
+        let token = ClientTokens::new(&paths.state).for_headers(client.name);
+        token.map(Some).map_err(token::failure)
+    }
 }
 
 impl ChosenClients {
@@ -187,6 +220,7 @@ impl Step {
             FileChange::Install { fields, .. } => entry::as_json(fields),
             FileChange::Uninstall { .. } => self.file.entry().ok().flatten().unwrap_or_default(),
         };
+        let ours = entry::without_token(self.file.client, ours);
         preview::changes(before, after, &ours)
     }
 
@@ -197,6 +231,17 @@ impl Step {
             Some(done) => done?,
             None => self.file.apply(&self.change)?,
         };
+        let has_token = matches!(&self.change, FileChange::Install { fields, .. }
+            if entry::holds_token(client, fields));
+        if has_token {
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(|error| {
+                let file = escaped(&path.display().to_string());
+                Failure::new(
+                    Code::Usage,
+                    format!("{file}: others may read the token: {error}"),
+                )
+            })?;
+        }
         Ok(Done {
             client,
             path,

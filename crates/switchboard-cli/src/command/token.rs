@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options, args: &TokenArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn failure(error: TokenError) -> Failure {
+pub(super) fn failure(error: TokenError) -> Failure {
     let failure = Failure::new(Code::Usage, error.to_string());
     match error {
         TokenError::Exists(name) => failure.hint(format!(

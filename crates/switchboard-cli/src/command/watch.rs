@@ -2,7 +2,7 @@
 
 use clap::Args;
 use switchboard::Host;
-use switchboard::config;
+use switchboard::config::{self, Config, ConfigErrors};
 use switchboard::event::{Event, NextEvent};
 use switchboard::hint::Hint;
 use switchboard::name::ServerName;
@@ -31,17 +31,28 @@ pub(crate) struct WatchArgs {
 
 /// Watches the configuration: changes that need no approval are applied, and all are reported.
 pub(crate) fn watch_config(host: &Host, paths: &Paths, options: &Options) {
+    let (files_of, given) = (paths.clone(), options.clone());
+    let load = move || config::load(&files_of.config_files(&given));
+    watch_config_with(host, paths, options, load);
+}
+
+/// The same, for a command that changes what it loads.
+pub(crate) fn watch_config_with(
+    host: &Host,
+    paths: &Paths,
+    options: &Options,
+    load: impl Fn() -> Result<Config, ConfigErrors> + Send + Sync + 'static,
+) {
     let files = if options.config.is_empty() {
         paths.searched()
     } else {
         options.config.clone()
     };
-    let (paths, options) = (paths.clone(), options.clone());
     // Trust that is given in another terminal counts here too.
     let files = files
         .into_iter()
         .chain(["trust.json", "permissions.json"].map(|name| paths.state.join(name)));
-    if let Err(error) = host.watch(files, move || config::load(&paths.config_files(&options))) {
+    if let Err(error) = host.watch(files, load) {
         output::notice(&error.to_string());
     }
 }

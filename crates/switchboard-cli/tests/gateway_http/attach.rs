@@ -178,3 +178,21 @@ fn a_failure_to_start_is_said() {
     let none = home.run(&["reload"]);
     assert_eq!(none.code, Some(3), "{none:?}");
 }
+
+/// A client's entry for the gateway may be read as a server of the gateway, under any name.
+#[test]
+fn an_entry_that_leads_to_the_gateway_itself_is_left_out() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let entries = format!(
+        "[servers.again]\nurl = \"http://localhost:{}/mcp\"\n[servers.attached]\ncommand = \"switchboard\"\nargs = [\"attach\"]\n",
+        address.port()
+    );
+    let gateway = Gateway::start_with(&entries, &["--http", &address.to_string()]);
+    assert_eq!(gateway.address, address);
+    let notice = "server \"again\" is left out: its URL leads to this gateway itself";
+    assert!(gateway.printed.contains(notice), "{}", gateway.printed);
+    let shown = gateway.home.run(&["--json", "why", "attached"]);
+    assert_ne!(shown.code, Some(0), "{shown:?}");
+}

@@ -208,7 +208,10 @@ impl Drop for Gateway {
 
 /// Starts the program; returns once it listens, with what it printed until then.
 fn serve(home: &Home, words: &[&str]) -> (Child, SocketAddr, String) {
-    let mut command = home.command(&["serve", "--http", "127.0.0.1:0"]);
+    let mut command = home.command(&["serve"]);
+    if !words.contains(&"--http") {
+        command.args(["--http", "127.0.0.1:0"]);
+    }
     let mut child = command.args(words).stdout(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     let mut printed = String::new();

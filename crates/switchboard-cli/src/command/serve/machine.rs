@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::config::{self, Config, ConfigErrors, ConfigFile};
+use switchboard::config::{self, Config, ConfigErrors};
 use switchboard::reload::ReloadReport;
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
@@ -28,19 +28,26 @@ use crate::setup::Setup;
 pub(super) fn run(
     options: &Options,
     args: &ServeArgs,
-    setup: Setup,
+    mut setup: Setup,
     selection: ServerSelection,
 ) -> Result<u8, Failure> {
     // Before any server starts: an address in use is reported at once.
     let listener = args.http.as_deref().map(|address| listen(address, args));
     let listener = listener.transpose()?;
+    let address = listener
+        .as_ref()
+        .and_then(|listener| listener.local_addr().ok());
     let reload = Reload {
-        files: setup.paths.config_files(options),
+        paths: setup.paths.clone(),
+        options: options.clone(),
         naming: args.names.map(|_| setup.config.naming),
+        address,
     };
+    reload.adjust(&mut setup.config);
     let socket_path = setup.paths.gateway_socket(options);
     let (arguments, redactor) = (setup.config.audit_arguments, setup.redactor());
-    let files = reload.files.iter().map(|file| file.path.clone()).collect();
+    let files = setup.paths.config_files(options).into_iter();
+    let files = files.map(|file| file.path).collect();
     setup.run_service(async |host, paths, closing, hang_up| {
         let audit = AuditLog::open(&paths.state, arguments, redactor);
         let operations = Operations::new(host.clone(), audit, files);
@@ -54,12 +61,12 @@ pub(super) fn run(
             ..operations.settings()
         };
         let gateway = Gateway::new(host.clone(), settings);
-        watch::watch_config(host, paths, options);
+        let watched = reload.clone();
+        watch::watch_config_with(host, paths, options, move || watched.load());
         let page = OperatorPage::new(operations.clone()).map_err(|error| {
             Failure::new(Code::Usage, format!("the status page cannot be served: {error}"))
         })?;
         let page = Arc::new(page.with_open_metrics(args.metrics_open));
-        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let commands = Arc::new(GatewayCommands {
             page: page.clone(),
             address,
@@ -199,20 +206,36 @@ async fn run_until_closed(
     }
 }
 
-/// What `switchboard reload` and SIGHUP read.
+/// How the configuration is read again: by `switchboard reload`, on SIGHUP, and when a file changes.
+#[derive(Clone)]
 struct Reload {
-    files: Vec<ConfigFile>,
+    paths: Paths,
+    options: Options,
     /// `--names`, which the files do not change.
     naming: Option<switchboard::name::Style>,
+    /// Where this gateway listens.
+    address: Option<SocketAddr>,
 }
 
 impl Reload {
     fn load(&self) -> Result<Config, ConfigErrors> {
-        let mut config = config::load(&self.files)?;
+        let mut config = config::load(&self.paths.config_files(&self.options))?;
+        self.adjust(&mut config);
+        Ok(config)
+    }
+
+    fn adjust(&self, config: &mut Config) {
         if let Some(naming) = self.naming {
             config.naming = naming;
         }
-        Ok(config)
+        let Some(address) = self.address else {
+            return;
+        };
+        for name in config.leave_out_gateway_at(address) {
+            output::notice(&format!(
+                "server \"{name}\" is left out: its URL leads to this gateway itself ({address})"
+            ));
+        }
     }
 }
 
