@@ -16,9 +16,9 @@ KEPT_VARIABLES = ("LANG", "TERM", "TMPDIR", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERT
 
 class Home:
     """Folders, the environment of everything that runs in them, and the gateway. `entry` is added to the server's entry, `options`
-    to `switchboard serve`."""
+    to `switchboard serve`. With `is_project` the server stands in a `.mcp.json`, and there are no rules."""
 
-    def __init__(self, program, server, node, entry="", options=()):
+    def __init__(self, program, server, node, entry="", options=(), is_project=False):
         self.folder = tempfile.TemporaryDirectory(prefix="switchboard-clients-")
         self.path = self.folder.name
         self.project = self.at("project")
@@ -33,8 +33,11 @@ class Home:
         self.environment = {
             **kept, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": self.path, "NO_COLOR": "1", "NO_PROXY": "*", "CI": "1",
         }
+        if is_project:
+            self.write("project/.mcp.json", json.dumps({"mcpServers": {"everything": server}}))
+            self.switchboard("trust", "everything", "--yes")
         args = json.dumps(server["args"])
-        self.write(".config/switchboard/switchboard.toml",
+        self.write(".config/switchboard/switchboard.toml", "" if is_project else
                    f'[permissions]\nallow = ["*"]\n\n[servers.everything]\ncommand = {json.dumps(server["command"])}\nargs = {args}\n{entry}')
         command = ["switchboard", "serve", "--http", "127.0.0.1:0", *options]
         self.log = open(self.at("gateway.log"), "w+")

@@ -16,6 +16,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import agents
+import first_steps
 import gateway
 import tools
 
@@ -42,6 +43,8 @@ def main(folder, servers, program, chosen):
     checks["python-sdk"] = ("identity", lambda home: tools.sdk(home, [python, os.path.join(HERE, "sdk.py")]))
     checks["inspector"] = ("identity", lambda home: tools.inspector(home, installed("inspector", "mcp-inspector")))
     checks["mcporter"] = ("identity", lambda home: tools.mcporter(home, installed("mcporter", "mcporter")))
+    checks["first-steps"] = ("project", lambda home: first_steps.check(
+        home, installed("claude-code", "claude"), installed("gemini", "gemini")))
     checks = {name: check for name, check in checks.items() if not chosen or name.split()[0] in chosen}
 
     # A legacy server on standard streams does not say whose call a question belongs to: several clients at once need a session each.
@@ -50,6 +53,8 @@ def main(folder, servers, program, chosen):
         "named": gateway.Home(program, servers["everything"], node),
         "identity": gateway.Home(program, servers["everything"], node, entry='session = "per-caller"\n', options=identity),
     }
+    if "first-steps" in checks:
+        homes["project"] = gateway.Home(program, servers["everything"], node, is_project=True)
     # An agent has one file: its two checks run one after the other. Others run beside it.
     locks = {name.split()[0]: threading.Lock() for name in checks}
     failed = []

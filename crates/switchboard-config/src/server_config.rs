@@ -280,6 +280,7 @@ impl TimeField {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::{HttpEndpoint, StdioEndpoint};
