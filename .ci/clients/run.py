@@ -4,7 +4,7 @@
 
 CLIENTS is the folder that `.ci/real-clients` fills, SERVERS the file that `.ci/real-servers` writes, PROGRAM the `switchboard` to
 check. Not in the ring: VS Code, Cursor, Windsurf, Zed, Cline, Continue, Kiro and Claude Desktop have no way to run without a screen;
-Copilot CLI and Amp do not run without an account. rmcp is held against the gateway by the tests of `switchboard-gateway`.
+Copilot CLI and Amp do not run without an account. rmcp comes without a client program, and none made with it is checked here yet.
 """
 
 import json
