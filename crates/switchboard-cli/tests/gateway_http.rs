@@ -10,6 +10,9 @@ mod attach;
 /// A client that speaks HTTP by hand.
 #[path = "gateway_http/client.rs"]
 mod client;
+/// What `/metrics` answers.
+#[path = "gateway_http/metrics.rs"]
+mod metrics;
 /// The operator's side.
 #[path = "gateway_http/operator.rs"]
 mod operator;

@@ -1,7 +1,8 @@
 //! The audit log: one JSON line for each request, approval and refusal, in a bounded set of files.
 //!
 //! Writing a line never waits: it is put into a bounded buffer, which a task writes to the file.
-//! Lines that do not fit are dropped and counted; the next line that is written says how many.
+//! Lines that the disk does not take are tried again. Lines that do not fit into the buffer are
+//! dropped and counted; the next line that is written says how many.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -30,10 +31,13 @@ mod shape;
 const MAX_PENDING_BYTES: usize = 1 << 20;
 
 /// The lines that are kept for the status page.
-const RECENT_LINES: usize = 200;
+const RECENT_LINES: usize = 500;
 
 /// Lines are collected this long, so that a busy gateway writes many at once.
 const COLLECT: Duration = Duration::from_millis(50);
+
+/// How long after a failure the file is tried again.
+const RETRY: Duration = Duration::from_secs(2);
 
 /// How long the last lines may take when the gateway stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,6 +54,8 @@ struct AuditState {
     /// Counts lines, for whoever shows them.
     lines: watch::Sender<u64>,
     dropped: AtomicU64,
+    /// Why the last lines could not be written.
+    fault: watch::Sender<Option<String>>,
     arguments: AuditArguments,
     redactor: Redactor,
     path: Option<PathBuf>,
@@ -70,6 +76,9 @@ struct AuditBuffer {
 pub struct AuditLine<'a> {
     /// `request`, `approval`, `refused`, or what an operator did.
     pub event: &'a str,
+    /// The number of the request since the gateway started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<u64>,
     /// The authenticated client.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub client: &'a str,
@@ -106,6 +115,12 @@ pub struct AuditLine<'a> {
     /// How long it took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
+    /// How much of it the server took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_ms: Option<f64>,
+    /// How much of it whoever was asked for approval took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_ms: Option<f64>,
     /// Where a refused request came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<SocketAddr>,
@@ -132,6 +147,7 @@ impl AuditLog {
             is_pending: Notify::new(),
             lines: watch::channel(0).0,
             dropped: AtomicU64::new(0),
+            fault: watch::channel(None).0,
             arguments,
             redactor,
             path,
@@ -195,6 +211,11 @@ impl AuditLog {
         self.0.dropped.load(Ordering::Relaxed)
     }
 
+    /// Why lines cannot be written now; `None` if they can. They wait, and calls go on.
+    pub fn fault(&self) -> watch::Receiver<Option<String>> {
+        self.0.fault.subscribe()
+    }
+
     /// Counts lines.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.lines.subscribe()
@@ -233,16 +254,44 @@ async fn write(state: Arc<AuditState>, file: AuditFile) {
             (std::mem::take(&mut buffer.pending), buffer.is_closed)
         };
         if !text.is_empty() {
-            let lines = text.lines().count() as u64;
             let file = file.clone();
-            let written = tokio::task::spawn_blocking(move || lock(&file).append(text.as_bytes()));
-            if !matches!(written.await, Ok(Ok(()))) {
-                state.dropped.fetch_add(lines, Ordering::Relaxed);
-                lock(&state.buffer).dropped += lines;
+            let writing = tokio::task::spawn_blocking(move || {
+                let written = lock(&file).append(text.as_bytes());
+                (text, written.err())
+            });
+            if let Ok((text, fault)) = writing.await {
+                let fault = fault.map(|fault| fault.to_string());
+                let has_failed = fault.is_some();
+                state.fault.send_if_modified(|known| {
+                    let is_new = *known != fault;
+                    *known = fault;
+                    is_new
+                });
+                if has_failed {
+                    state.put_back(text);
+                    if !is_closed {
+                        let _ = tokio::time::timeout(RETRY, state.is_pending.notified()).await;
+                        state.is_pending.notify_one();
+                    }
+                }
             }
         }
         if is_closed {
             return;
+        }
+    }
+}
+
+impl AuditState {
+    /// Lines that could not be written wait before those that came since.
+    fn put_back(&self, text: String) {
+        let mut buffer = lock(&self.buffer);
+        if buffer.is_closed || text.len() + buffer.pending.len() > MAX_PENDING_BYTES {
+            let lines = text.lines().count() as u64;
+            buffer.dropped += lines;
+            self.dropped.fetch_add(lines, Ordering::Relaxed);
+        } else {
+            buffer.pending.insert_str(0, &text);
         }
     }
 }

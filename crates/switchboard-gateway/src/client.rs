@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use switchboard::caller::Root;
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::dispatch;
 use crate::gateway::{GatewayState, ServerSelection};
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, OutboundQueue};
 use crate::params::ClientCapabilities;
 use crate::principal::Principal;
 use crate::reply::{self, ErrorReply};
@@ -62,6 +62,7 @@ pub(crate) struct ClientState {
     pub(crate) questions: OpenQuestions,
     /// What a legacy client said in `initialize`.
     handshake: Mutex<Option<Arc<ClientHandshake>>>,
+    connected: Instant,
     /// The client sent `notifications/initialized`: it may be told of changes.
     is_initialized: AtomicBool,
     /// Wakes the task of each request that is in flight, to cancel it.
@@ -101,6 +102,7 @@ impl ClientSession {
             outbound,
             questions: OpenQuestions::default(),
             handshake: Mutex::default(),
+            connected: Instant::now(),
             is_initialized: AtomicBool::new(false),
             in_flight: Mutex::default(),
             ended: Notify::new(),
@@ -142,6 +144,11 @@ impl ClientSession {
     /// What the client said in `initialize`, once it has.
     pub fn handshake(&self) -> Option<Arc<ClientHandshake>> {
         self.0.handshake()
+    }
+
+    /// A queue for one response to this client.
+    pub fn outbound(&self) -> (Outbound, OutboundQueue) {
+        Outbound::metered(&self.0.gateway.settings.outbound)
     }
 
     /// Whose session it is.
@@ -190,6 +197,10 @@ impl Drop for ClientSession {
     fn drop(&mut self) {
         self.0.gateway.remove_client(self.0.number);
         self.0.end();
+        if self.0.handshake().is_some() {
+            let recorder = &self.0.gateway.settings.recorder;
+            recorder.session_ended(self.0.connected.elapsed());
+        }
         let (gateway, number) = (self.0.gateway.clone(), self.0.number);
         if gateway.subscriptions.has(number)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()

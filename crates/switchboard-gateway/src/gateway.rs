@@ -19,7 +19,7 @@ use crate::client_catalog::ClientCatalog;
 use crate::client_tasks::ClientTasks;
 use crate::cluster::{Alone, Cluster};
 use crate::listing::ListingSettings;
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, OutboundMeter, OutboundQueue};
 use crate::principal::Principal;
 use crate::recorder::{NoRecorder, Recorder};
 use crate::running::RunningRequests;
@@ -47,6 +47,8 @@ pub struct GatewaySettings {
     pub running: Arc<RunningRequests>,
     /// Seals and claims what clients keep for the gateway.
     pub cluster: Arc<dyn Cluster>,
+    /// Counts what waits to be written to clients.
+    pub outbound: Arc<OutboundMeter>,
 }
 
 impl Default for GatewaySettings {
@@ -57,6 +59,7 @@ impl Default for GatewaySettings {
             listing: ListingSettings::default(),
             running: Arc::default(),
             cluster: Arc::new(Alone::ephemeral().expect("the system's randomness is available")),
+            outbound: Arc::default(),
         }
     }
 }
@@ -126,6 +129,11 @@ impl Gateway {
     /// Seals and claims what clients keep.
     pub(crate) fn cluster(&self) -> &dyn Cluster {
         &*self.0.settings.cluster
+    }
+
+    /// A queue for a client of this gateway, or for one response to it.
+    pub fn outbound(&self) -> (Outbound, OutboundQueue) {
+        Outbound::metered(&self.0.settings.outbound)
     }
 
     /// Connects a client: a legacy client's session, a connection that carries either era, or one

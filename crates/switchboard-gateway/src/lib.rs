@@ -95,6 +95,12 @@ mod operations;
 /// The operator's page.
 mod page;
 
+/// Which configuration is in force.
+mod loaded_config;
+
+/// Changes of the configuration that wait for a person.
+mod pending_changes;
+
 /// Which clients want to hear of changes of which resources.
 mod subscriptions;
 
@@ -121,10 +127,11 @@ pub use approvals::{Approvals, DenyUnasked, HeldCall};
 pub use client::{ClientHandshake, ClientSession, Received};
 pub use gateway::{Gateway, GatewaySettings, ServerSelection};
 pub use listing::{ListingSettings, ToolListing, ToolRepair, repairs};
-pub use metrics::{GatewayMetrics, Latency};
-pub use operations::Operations;
-pub use outbound::{Outbound, OutboundQueue};
+pub use metrics::{GatewayMetrics, Latency, METRICS, MetricKind, MetricName};
+pub use operations::{HintWords, Operations};
+pub use outbound::{Outbound, OutboundMeter, OutboundQueue};
 pub use page::OperatorPage;
+pub use pending_changes::ShownChange;
 pub use principal::Principal;
 pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};

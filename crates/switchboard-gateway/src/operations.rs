@@ -2,18 +2,21 @@
 //! The gateway reports to it; the status page and the commands of the socket read from it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use switchboard::config::Disclosure;
-use switchboard::{Approval, BoxFuture, Host};
+use switchboard::hint::Hint;
+use switchboard::{Approval, BoxFuture, Host, ServerName};
 
 use crate::approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
 use crate::approvals::{Approvals, HeldCall};
 use crate::audit::{AuditLine, AuditLog};
 use crate::gateway::GatewaySettings;
-use crate::metrics::GatewayMetrics;
+use crate::loaded_config::LoadedConfig;
+use crate::metrics::{GatewayMetrics, MetricSources};
+use crate::outbound::OutboundMeter;
+use crate::pending_changes::{ShownChange, pending_changes};
 use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
 use crate::running::RunningRequests;
 use crate::{Principal, Refusal};
@@ -26,9 +29,15 @@ pub struct Operations {
     pub(crate) audit: AuditLog,
     pub(crate) metrics: GatewayMetrics,
     pub(crate) running: Arc<RunningRequests>,
-    pub(crate) config_files: Vec<PathBuf>,
+    pub(crate) config: LoadedConfig,
     pub(crate) started: Instant,
+    outbound: Arc<OutboundMeter>,
+    hint_words: OnceLock<HintWords>,
 }
+
+/// Says what a person could do about a server, in the commands of the program; those are between
+/// backticks.
+pub type HintWords = fn(Hint, &ServerName) -> Option<String>;
 
 impl Operations {
     /// For a gateway over this host, which was configured by these files.
@@ -45,21 +54,35 @@ impl Operations {
     ) -> Arc<Self> {
         let approvals = Arc::new(approvals);
         let running = Arc::new(RunningRequests::default());
-        let metrics = GatewayMetrics::new(
-            host.clone(),
-            approvals.clone(),
-            running.clone(),
-            audit.clone(),
-        );
+        let outbound = Arc::new(OutboundMeter::default());
+        let metrics = GatewayMetrics::new(MetricSources {
+            host: host.clone(),
+            approvals: approvals.clone(),
+            running: running.clone(),
+            outbound: outbound.clone(),
+            audit: audit.clone(),
+        });
         Arc::new(Self {
+            config: LoadedConfig::new(&host, config_files),
             host,
             approvals,
             audit,
             metrics,
             running,
-            config_files,
             started: Instant::now(),
+            outbound,
+            hint_words: OnceLock::new(),
         })
+    }
+
+    /// Sets how the page says what to do. Later calls have no effect.
+    pub fn set_hint_words(&self, words: HintWords) {
+        let _ = self.hint_words.set(words);
+    }
+
+    /// What a person could do about a server.
+    pub(crate) fn hint(&self, hint: Hint, server: &ServerName) -> Option<String> {
+        self.hint_words.get().and_then(|words| words(hint, server))
     }
 
     /// What the gateway is made with.
@@ -68,6 +91,7 @@ impl Operations {
             approvals: self.clone(),
             recorder: self.clone(),
             running: self.running.clone(),
+            outbound: self.outbound.clone(),
             ..GatewaySettings::default()
         }
     }
@@ -109,7 +133,7 @@ impl Operations {
         if is_running {
             self.audit.add(&AuditLine {
                 event: "cancel",
-                name: &id.to_string(),
+                request: Some(id),
                 rule: by,
                 ..AuditLine::default()
             });
@@ -132,43 +156,68 @@ impl Operations {
         true
     }
 
-    /// An operator accepts what a changed entry would start, as it was shown; false if it is another
-    /// now.
-    pub async fn accept(&self, server: &str, shown: &str, by: &str) -> bool {
-        let pending = self.host.pending_changes();
-        let names = pending.into_iter().filter_map(|change| change.server);
-        let disclosure = names
-            .into_iter()
-            .find(|name| name.as_str() == server)
-            .and_then(|name| self.host.disclose(&name));
-        let Some(disclosure) = disclosure.filter(|now| disclosure_digest(now) == shown) else {
-            return false;
+    /// What changed files would start or allow, and waits for a person.
+    pub fn pending_changes(&self) -> Vec<ShownChange> {
+        pending_changes(&self.host)
+    }
+
+    /// An operator accepts a change of a server's entry as it was shown; the error says why it was
+    /// not accepted.
+    pub async fn accept(&self, id: &str, by: &str) -> Result<(), String> {
+        let changes = self.pending_changes();
+        let change = changes.into_iter().find(|change| change.id == id);
+        let Some((change, disclosure)) = change.and_then(|change| {
+            let disclosure = change.disclosure.clone()?;
+            Some((change, disclosure))
+        }) else {
+            return Err(
+                "no such change waits; it was accepted, or the file has changed again".into(),
+            );
         };
-        let is_accepted = self.host.accept(&disclosure).await.is_ok();
+        let accepted = self.host.accept(&disclosure).await;
         self.audit.add(&AuditLine {
             event: "accept",
-            server,
+            server: disclosure.name.as_str(),
+            name: &change.id,
             rule: by,
-            outcome: if is_accepted { "accepted" } else { "failed" },
+            outcome: if accepted.is_ok() {
+                "accepted"
+            } else {
+                "failed"
+            },
             ..AuditLine::default()
         });
-        is_accepted
+        accepted.map(drop).map_err(|error| error.to_string())
     }
 
     /// A command of the socket: `approvals`, `approvals allow ID`, `approvals deny ID`. The answer is
     /// one line of JSON; `None` for another command.
-    pub fn command(&self, command: &str) -> Option<String> {
+    pub async fn command(&self, command: &str) -> Option<String> {
+        const BY: &str = "switchboard approvals";
         let words: Vec<&str> = command.split_whitespace().collect();
         let answer = match words.as_slice() {
             ["approvals"] => {
                 let waiting = self.approvals.waiting();
-                json!({"waiting": waiting.iter().map(waiting_json).collect::<Vec<_>>()})
+                let changes = self.pending_changes();
+                json!({
+                    "waiting": waiting.iter().map(waiting_json).collect::<Vec<_>>(),
+                    "changes": changes.iter().map(ShownChange::json).collect::<Vec<_>>(),
+                })
+            }
+            ["approvals", "allow", id] if id.starts_with(ShownChange::ID_PREFIX) => {
+                match self.accept(id, BY).await {
+                    Ok(()) => json!({"effect": "accepted"}),
+                    Err(error) => json!({"error": error}),
+                }
+            }
+            ["approvals", "deny", id] if id.starts_with(ShownChange::ID_PREFIX) => {
+                json!({"error": "a change has no effect until it is allowed; to discard it, take it out of its file"})
             }
             ["approvals", word @ ("allow" | "deny"), id] => {
                 let decided = id
                     .parse()
                     .ok()
-                    .and_then(|id| self.decide(id, *word == "allow", "switchboard approvals"));
+                    .and_then(|id| self.decide(id, *word == "allow", BY));
                 match decided {
                     Some(ApprovalEffect::Runs) => json!({"effect": "runs"}),
                     Some(ApprovalEffect::Kept) => json!({"effect": "kept"}),
@@ -191,6 +240,10 @@ impl Approvals for Operations {
 impl Recorder for Operations {
     fn wants_reports(&self) -> bool {
         true
+    }
+
+    fn session_ended(&self, duration: Duration) {
+        self.metrics.session_ended(duration);
     }
 
     fn request_refused(&self, refusal: &Refusal) {
@@ -222,6 +275,7 @@ impl Recorder for Operations {
         let server = record.server.map(|server| server.as_str());
         let line = AuditLine {
             event: "request",
+            request: Some(record.number),
             client: record.principal.as_str(),
             client_info: record
                 .client_info
@@ -238,17 +292,12 @@ impl Recorder for Operations {
                 .arguments
                 .and_then(|arguments| self.audit.arguments(arguments)),
             duration_ms: Some(milliseconds(record.duration)),
+            server_ms: report.and_then(|report| part(report.wire)),
+            approval_ms: report.and_then(|report| part(report.approval)),
             peer: None,
         };
         self.audit.add(&line);
     }
-}
-
-/// Identifies what a person was shown of an entry.
-pub(crate) fn disclosure_digest(disclosure: &Disclosure) -> String {
-    blake3::hash(disclosure.stored_lines.join("\n").as_bytes())
-        .to_hex()
-        .to_string()
 }
 
 fn waiting_json(call: &WaitingCall) -> Value {
@@ -262,6 +311,11 @@ fn waiting_json(call: &WaitingCall) -> Value {
         "changed": call.changed,
         "held_for_s": call.held_for.map(|held_for| held_for.as_secs()),
     })
+}
+
+/// A part of a request's time, if it took any.
+fn part(duration: Duration) -> Option<f64> {
+    (!duration.is_zero()).then(|| milliseconds(duration))
 }
 
 fn milliseconds(duration: Duration) -> f64 {

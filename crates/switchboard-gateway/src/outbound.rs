@@ -4,7 +4,7 @@
 //! that does not read is disconnected: its queue ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,6 +27,26 @@ pub struct Outbound {
     sender: mpsc::Sender<OutboundMessage>,
     room: Arc<Semaphore>,
     reader: Arc<SlowReader>,
+    meter: Arc<OutboundMeter>,
+}
+
+/// Counts over all queues of a gateway.
+#[derive(Debug, Default)]
+pub struct OutboundMeter {
+    waiting: AtomicUsize,
+    cut_off: AtomicU64,
+}
+
+impl OutboundMeter {
+    /// How many messages wait to be written to clients.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// How many clients were disconnected because they read too slowly.
+    pub fn cut_off_readers(&self) -> u64 {
+        self.cut_off.load(Ordering::Relaxed)
+    }
 }
 
 /// The receiving end, which an edge writes to its client.
@@ -41,6 +61,24 @@ struct OutboundMessage {
     bytes: Bytes,
     /// Given back when the message is taken from the queue.
     _room: OwnedSemaphorePermit,
+    _counted: CountedMessage,
+}
+
+/// Counts a message while it waits.
+#[derive(Debug)]
+struct CountedMessage(Arc<OutboundMeter>);
+
+impl CountedMessage {
+    fn new(meter: &Arc<OutboundMeter>) -> Self {
+        meter.waiting.fetch_add(1, Ordering::Relaxed);
+        Self(meter.clone())
+    }
+}
+
+impl Drop for CountedMessage {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Whether the client was found to read too slowly.
@@ -53,12 +91,18 @@ struct SlowReader {
 impl Outbound {
     /// A queue for one client, or for one response to it.
     pub fn channel() -> (Self, OutboundQueue) {
+        Self::metered(&Arc::default())
+    }
+
+    /// The same, counted.
+    pub(crate) fn metered(meter: &Arc<OutboundMeter>) -> (Self, OutboundQueue) {
         let (sender, receiver) = mpsc::channel(MAX_MESSAGES);
         let reader = Arc::<SlowReader>::default();
         let outbound = Self {
             sender,
             room: Arc::new(Semaphore::new(MAX_BYTES as usize)),
             reader: reader.clone(),
+            meter: meter.clone(),
         };
         (outbound, OutboundQueue { receiver, reader })
     }
@@ -77,6 +121,7 @@ impl Outbound {
             place.send(OutboundMessage {
                 bytes: message,
                 _room: room,
+                _counted: CountedMessage::new(&self.meter),
             });
         };
         if timeout(SLOW_READER, waiting).await.is_err() {
@@ -108,6 +153,7 @@ impl Outbound {
         let queued = OutboundMessage {
             bytes: message,
             _room: room,
+            _counted: CountedMessage::new(&self.meter),
         };
         match self.sender.try_send(queued) {
             // A client that is gone gets nothing.
@@ -117,7 +163,9 @@ impl Outbound {
     }
 
     fn cut_off(&self) {
-        self.reader.is_cut_off.store(true, Ordering::Relaxed);
+        if !self.reader.is_cut_off.swap(true, Ordering::Relaxed) {
+            self.meter.cut_off.fetch_add(1, Ordering::Relaxed);
+        }
         self.reader.cut_off.notify_one();
     }
 }
@@ -158,12 +206,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_read_is_disconnected_and_keeps_no_more_than_the_bound() {
-        let (outbound, mut queue) = Outbound::channel();
+        let meter = Arc::default();
+        let (outbound, mut queue) = Outbound::metered(&meter);
         for _ in 0..=MAX_MESSAGES {
             outbound.send(Bytes::from_static(b"{}"));
         }
         assert!(!outbound.is_open());
         assert_eq!(queue.next().await, None);
+        assert_eq!(meter.waiting(), MAX_MESSAGES);
+        drop(queue);
+        assert_eq!((meter.waiting(), meter.cut_off_readers()), (0, 1));
 
         let (outbound, mut queue) = Outbound::channel();
         let large = Bytes::from(vec![b' '; MAX_BYTES as usize + 1]);

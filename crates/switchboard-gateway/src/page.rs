@@ -1,4 +1,4 @@
-//! The operator's page: `/`, `/servers/NAME`, its forms, and beside it `/healthz`, `/readyz` and
+//! The operator's page: `/`, `/servers/NAME`, `/calls/NUMBER`, its forms, and beside it `/healthz`, `/readyz` and
 //! `/metrics`.
 //!
 //! A browser logs in with a one-time link (`login`); a client's bearer token opens none of the pages.
@@ -24,6 +24,8 @@ use login::BrowserLogins;
 
 mod login;
 mod overview;
+mod problems;
+mod requests;
 mod server;
 mod text;
 
@@ -95,7 +97,7 @@ impl OperatorPage {
     ) -> Option<Response<HttpBody>> {
         let is_known = path == "/"
             || path == "/events"
-            || ["/servers/", "/approvals/", "/calls/"]
+            || ["/servers/", "/approvals/", "/calls/", "/changes/"]
                 .iter()
                 .any(|folder| path.starts_with(folder));
         if !is_known {
@@ -115,8 +117,23 @@ impl OperatorPage {
             return Some(self.act(path, &request.body).await);
         }
         Some(match path {
-            "/" => page(StatusCode::OK, overview::render(&self.operations, &token)),
+            "/" => {
+                let filter = requests::AuditFilter::read(request.uri.query());
+                let view = overview::render(&self.operations, &filter, &token);
+                page(StatusCode::OK, view)
+            }
             "/events" => self.events(request),
+            _ if path.starts_with("/calls/") => {
+                let text = &path["/calls/".len()..];
+                let number = text.parse().ok();
+                match number.and_then(|number| requests::one(&self.operations, number, &token)) {
+                    Some(view) => page(StatusCode::OK, view),
+                    None => page(
+                        StatusCode::NOT_FOUND,
+                        requests::unknown(&self.operations, text),
+                    ),
+                }
+            }
             _ => {
                 let name = path.strip_prefix("/servers/")?;
                 let handle = self.operations.host.server(name)?;
@@ -145,10 +162,10 @@ impl OperatorPage {
             }
             ["calls", id, "cancel"] => number(id).is_some_and(|id| self.operations.cancel(id, by)),
             ["servers", name, "restart"] => self.operations.restart(name, by).await,
-            ["servers", name, "accept"] => {
-                let shown = login::form_field(body, "shown").unwrap_or_default();
-                self.operations.accept(name, &shown, by).await
-            }
+            ["changes", id, "accept"] => match self.operations.accept(id, by).await {
+                Ok(()) => true,
+                Err(error) => return plain(StatusCode::CONFLICT, format!("{error}\n")),
+            },
             _ => false,
         };
         if !is_done {
@@ -274,7 +291,8 @@ fn guarded(mut response: Response<HttpBody>) -> Response<HttpBody> {
     const HEADERS: [(HeaderName, &str); 5] = [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
+        // With `no-referrer` a browser sends `Origin: null` with a form, which is then refused.
+        (REFERRER_POLICY, "same-origin"),
         (CACHE_CONTROL, "no-store"),
         (
             HeaderName::from_static("cross-origin-resource-policy"),

@@ -19,6 +19,11 @@ pub trait Recorder: Send + Sync {
         let _ = record;
     }
 
+    /// A legacy client's session has ended after this time.
+    fn session_ended(&self, duration: Duration) {
+        let _ = duration;
+    }
+
     /// An edge refused a request before anything ran.
     fn request_refused(&self, refusal: &Refusal) {
         let _ = refusal;
@@ -28,6 +33,8 @@ pub trait Recorder: Send + Sync {
 /// One request that a client made to a server.
 #[derive(Debug)]
 pub struct RequestRecord<'a> {
+    /// Its number since the gateway started, which an operator names it by.
+    pub number: u64,
     /// Who made it.
     pub principal: &'a Principal,
     /// What the client calls itself, as JSON (`clientInfo`).

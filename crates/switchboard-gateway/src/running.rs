@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use switchboard::RawJson;
 use switchboard::sync::lock;
 use tokio::sync::watch;
 
@@ -31,6 +32,7 @@ struct RunningRequest {
     principal: Principal,
     method: String,
     name: String,
+    arguments: Option<RawJson>,
     began: Instant,
     /// Why the request is cancelled, once it is.
     cancelled: watch::Sender<Option<&'static str>>,
@@ -47,6 +49,8 @@ pub struct ShownRequest {
     pub method: String,
     /// The tool, prompt or resource, as the client names it.
     pub name: String,
+    /// A tool's arguments.
+    pub arguments: Option<RawJson>,
     /// For how long.
     pub age: Duration,
 }
@@ -59,12 +63,14 @@ impl RunningRequests {
         principal: &Principal,
         method: &str,
         name: &str,
+        arguments: Option<&RawJson>,
     ) -> RunningGuard {
         let request = Arc::new(RunningRequest {
             client,
             principal: principal.clone(),
             method: method.to_owned(),
             name: name.to_owned(),
+            arguments: arguments.cloned(),
             began: Instant::now(),
             cancelled: watch::Sender::new(None),
         });
@@ -87,6 +93,7 @@ impl RunningRequests {
             principal: request.principal.clone(),
             method: request.method.clone(),
             name: request.name.clone(),
+            arguments: request.arguments.clone(),
             age: request.began.elapsed(),
         };
         lock(&self.0).requests.iter().map(shown).collect()
@@ -124,7 +131,8 @@ impl RunningRequest {
 /// A request while it is with a server.
 pub(crate) struct RunningGuard {
     all: Arc<RunningRequests>,
-    id: u64,
+    /// What an operator names the request by.
+    pub(crate) id: u64,
     request: Arc<RunningRequest>,
 }
 

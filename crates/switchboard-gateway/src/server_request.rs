@@ -66,14 +66,23 @@ pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Ar
     }
     let caller = caller(&request, &asked, &responder);
     let work = asked.start(&request, &caller);
+    let gateway = &request.client.gateway;
+    let running = gateway.settings.running.begin(
+        request.client.number,
+        &request.client.principal,
+        &request.method,
+        &asked.name,
+        asked.arguments.as_ref(),
+    );
     let record = RecordGuard {
         request: &request,
+        number: running.id,
         asked: &asked,
         caller: &caller,
         began: Instant::now(),
         is_recorded: false,
     };
-    drive(record, work, responder, cancel).await;
+    drive(record, running, work, responder, cancel).await;
 }
 
 fn caller(
@@ -93,6 +102,7 @@ fn caller(
 /// A cancelled call reports to `record`, which is therefore dropped after `work`.
 async fn drive(
     mut record: RecordGuard<'_>,
+    running: RunningGuard,
     mut work: BoxFuture<'static, Answer>,
     responder: Responder,
     cancel: Arc<Notify>,
@@ -101,13 +111,6 @@ async fn drive(
     let caller = record.caller.clone();
     let era = record.request.era;
     let mut current = responder;
-    let running = current.client.gateway.settings.running.clone();
-    let running = running.begin(
-        current.client.number,
-        &current.client.principal,
-        &record.request.method,
-        &record.asked.name,
-    );
     let task = TaskSupport::of(record.request);
     if let TaskSupport::Wanted(ttl) = task {
         return run_as_task(record, work, current, running, ttl).await;
@@ -563,6 +566,7 @@ fn server_of_prompt(client: &ClientState, name: &str) -> Result<(ServerName, Str
 /// Records the request when it ends; as cancelled, if it is dropped before.
 struct RecordGuard<'a> {
     request: &'a ClientRequest,
+    number: u64,
     asked: &'a ServerRequest,
     caller: &'a Arc<RequestCaller>,
     began: Instant,
@@ -599,6 +603,7 @@ impl RecordGuard<'_> {
             .settings
             .recorder
             .request_ended(&RequestRecord {
+                number: self.number,
                 principal: &client.principal,
                 client_info: self.request.client_info.as_ref(),
                 method: &self.request.method,

@@ -1,4 +1,5 @@
-//! `approvals`: the calls that wait for an operator of the running gateway, and the answers to them.
+//! `approvals`: the calls and the changes of the configuration that wait for an operator of the
+//! running gateway, and the answers to them.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -7,17 +8,20 @@ use switchboard::untrusted::Untrusted;
 use super::reload::send;
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
-use crate::output;
+use crate::{hints, output};
 
 /// Arguments of `approvals`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A call waits here if a rule asks about it and its client cannot show the question. It is held for 50 seconds and then answered with an error; if you allow it after that, the client's next call with the same arguments runs, once, within ten minutes.
 
+A change of the configuration waits here if it would start or allow something new. Its id stands for exactly what is shown of it.
+
 Examples:
-  switchboard approvals               list the calls that wait
-  switchboard approvals allow 7       let call 7 run
-  switchboard approvals deny 7        deny it")]
+  switchboard approvals                         list what waits
+  switchboard approvals allow 7                 let call 7 run
+  switchboard approvals deny 7                  deny it
+  switchboard approvals allow change-1f0c22ab9e accept a change, and start its server")]
 pub(crate) struct ApprovalsArgs {
     /// Print a link to the status page that logs one browser in, once
     #[arg(long)]
@@ -26,22 +30,36 @@ pub(crate) struct ApprovalsArgs {
     answer: Option<ApprovalAnswer>,
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 enum ApprovalAnswer {
-    /// Let a waiting call run
+    /// Let a waiting call run, or accept a change
     Allow {
-        /// The number of the call
-        id: u64,
+        /// The number of the call, or the id of the change
+        #[arg(value_parser = approval_id)]
+        id: String,
     },
     /// Deny a waiting call
     Deny {
         /// The number of the call
-        id: u64,
+        #[arg(value_parser = approval_id)]
+        id: String,
     },
 }
 
+/// One word, as the gateway lists it.
+fn approval_id(text: &str) -> Result<String, String> {
+    let is_change =
+        text.starts_with("change-") && text.chars().all(|c| c == '-' || c.is_alphanumeric());
+    match is_change || text.parse::<u64>().is_ok() {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("expected the number of a call, or the id of a change (`change-…`)".to_owned())
+        }
+    }
+}
+
 pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure> {
-    let command = match args.answer {
+    let command = match &args.answer {
         None if args.page => "page".to_owned(),
         None => "approvals".to_owned(),
         Some(ApprovalAnswer::Allow { id }) => format!("approvals allow {id}"),
@@ -51,8 +69,10 @@ pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure
     let read: Value = serde_json::from_str(&answer).unwrap_or_default();
     if let Some(error) = read["error"].as_str() {
         let error = Untrusted::new(error).for_terminal_line().to_string();
-        return Err(Failure::new(Code::Usage, error)
-            .hint("see the calls that wait with `switchboard approvals`"));
+        return Err(Failure::new(Code::Usage, error).hint(format!(
+            "see what waits with {}",
+            hints::command(&["approvals"])
+        )));
     }
     if options.json {
         output::print_json(&answer)?;
@@ -62,21 +82,44 @@ pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure
         output::print(&format!("{}\n", line(url)))?;
         return Ok(0);
     }
+    let list = |key: &str| read[key].as_array().cloned().unwrap_or_default();
     output::print(&match read["effect"].as_str() {
+        Some("accepted") => "accepted: the change is in use\n".to_owned(),
         Some("runs") => "allowed: the call runs\n".to_owned(),
         Some("kept") => "allowed: the client has got an error already; its next call with the same arguments runs, once, within ten minutes\n".to_owned(),
         Some(_) => "denied\n".to_owned(),
-        None => listed(read["waiting"].as_array().map_or(&[], Vec::as_slice)),
+        None => listed(&list("waiting"), &list("changes")),
     })?;
     Ok(0)
 }
 
-/// One paragraph for each call.
-fn listed(waiting: &[Value]) -> String {
-    if waiting.is_empty() {
-        return "no call waits for approval\n".to_owned();
+/// One paragraph for each call and each change.
+fn listed(waiting: &[Value], changes: &[Value]) -> String {
+    if waiting.is_empty() && changes.is_empty() {
+        return "nothing waits for approval\n".to_owned();
     }
-    waiting.iter().map(paragraph).collect()
+    let calls = waiting.iter().map(paragraph);
+    calls.chain(changes.iter().map(change_paragraph)).collect()
+}
+
+fn change_paragraph(change: &Value) -> String {
+    let text = |key: &str| line(change[key].as_str().unwrap_or_default());
+    let about = match change["server"].as_str() {
+        Some(server) => format!("server \"{}\": ", line(server)),
+        None => String::new(),
+    };
+    if change["can_accept"] != true {
+        let reload = hints::command(&["reload"]);
+        return format!("{about}{} (to apply it, run {reload})\n", text("reason"));
+    }
+    let mut shown = format!("{}  {about}{}\n", text("id"), text("reason"));
+    for fact in change["lines"].as_array().into_iter().flatten() {
+        shown.push_str(&format!(
+            "    {}\n",
+            line(fact.as_str().unwrap_or_default())
+        ));
+    }
+    shown
 }
 
 fn paragraph(call: &Value) -> String {
@@ -119,9 +162,16 @@ mod tests {
             "arguments": {"path": "a\u{202e}b\nc"}, "changed": ["- old\r"], "held_for_s": 41,
         });
         assert_eq!(
-            listed(&[call]),
+            listed(&[call], &[]),
             "7  codex calls files/write\\u{1b}[2J  (held for 41 more seconds)\n    because   no rule applies\n    arguments {\"path\":\"a\\u{202e}b\\nc\"}\n    - old\\u{d}\n"
         );
-        assert_eq!(listed(&[]), "no call waits for approval\n");
+        assert_eq!(listed(&[], &[]), "nothing waits for approval\n");
+        let change = json!({
+            "id": "change-00", "server": "files", "reason": "is new\u{1b}[2J", "lines": ["runs \"x\u{202e}\""], "can_accept": true,
+        });
+        assert_eq!(
+            listed(&[], &[change]),
+            "change-00  server \"files\": is new\\u{1b}[2J\n    runs \"x\\u{202e}\"\n"
+        );
     }
 }

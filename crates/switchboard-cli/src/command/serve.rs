@@ -20,6 +20,9 @@ use crate::setup::Setup;
 /// `serve --http`, and the gateway that `attach` starts.
 mod machine;
 
+/// What the gateway's log says.
+mod log;
+
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -20,6 +20,8 @@ pub(crate) struct Gateway {
     child: Child,
     /// What it printed on stderr until it listened.
     pub(crate) printed: String,
+    /// Its configuration.
+    pub(crate) config: String,
     /// What the demo server received.
     record: std::path::PathBuf,
 }
@@ -33,9 +35,9 @@ impl Gateway {
         let home = Home::new();
         let record = home.path("received.jsonl");
         let script = format!("tee -a {} | {PROGRAM} __demo-server", record.display());
-        home.user_file(&format!(
-            "[servers.demo]\ncommand = \"sh\"\nargs = [\"-c\", {script:?}]\n{more}"
-        ));
+        let config =
+            format!("[servers.demo]\ncommand = \"sh\"\nargs = [\"-c\", {script:?}]\n{more}");
+        home.user_file(&config);
         let made = home.run(&["token", "new", "tester"]);
         assert_eq!((made.code, made.stderr.as_str()), (Some(0), ""));
         let token = made.stdout.trim_end().to_owned();
@@ -46,6 +48,7 @@ impl Gateway {
             token,
             child,
             printed,
+            config,
             record,
         }
     }

@@ -69,12 +69,13 @@ pub(crate) fn login_path(gateway: &Gateway) -> String {
 }
 
 /// A call of the demo server's `echo` by a client that cannot be asked.
-fn call(gateway: &Gateway, session: &str, tool: &str, message: &str) -> Value {
-    let call = request(
-        7,
-        "tools/call",
-        json!({"name": tool, "arguments": {"message": message}}),
-    );
+pub(crate) fn call(gateway: &Gateway, session: &str, tool: &str, message: &str) -> Value {
+    call_with(gateway, session, tool, json!({"message": message}))
+}
+
+pub(crate) fn call_with(gateway: &Gateway, session: &str, tool: &str, arguments: Value) -> Value {
+    let params = json!({"name": tool, "arguments": arguments});
+    let call = request(7, "tools/call", params);
     let answer = gateway.send("POST", "/mcp", &[("Mcp-Session-Id", session)], &call);
     let message = match answer.body.starts_with('{') {
         true => answer.json(),
@@ -89,7 +90,7 @@ fn waiting(gateway: &Gateway) -> Vec<Value> {
     listed["waiting"].as_array().unwrap().clone()
 }
 
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -243,7 +244,6 @@ fn health_is_open_and_metrics_need_a_token() {
     let metrics = gateway.send("GET", "/metrics", &[], "").body;
     for line in [
         "mcp_server_operation_duration_seconds_count{gen_ai_tool_name=\"echo\",server=\"demo\",mcp_method_name=\"tools/call\"} 1",
-        "switchboard_gate_decisions_total{decision=\"allow\"} 1",
         "switchboard_server_up{server=\"demo\"} 1",
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
@@ -263,4 +263,181 @@ fn a_rule_for_a_client_holds_for_its_token() {
     gateway.assert_calls(0);
     let line = audit(&gateway, |line| line["decision"] == "deny");
     assert_eq!(line["client_info"]["name"], "by hand");
+}
+
+/// The lines are filtered by a plain form, and each request has a page of its own.
+#[test]
+fn requests_are_filtered_without_script_and_each_has_a_page() {
+    let gateway = Gateway::start_with(
+        "[permissions]\nallow = [\"*\"]\ndeny = [{ tool = \"demo/slow\", client = \"tester\" }]\n",
+        &[],
+    );
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let slow = gateway.tool("/mcp", &session, "slow");
+    call(&gateway, &session, &echo, "CANARY-argument");
+    call_with(&gateway, &session, &slow, json!({}));
+    let operator = Operator::log_in(&gateway);
+    let rows = |path: &str| {
+        let page = operator.page(&gateway, path);
+        let (_, table) = page.split_once("id=\"audit\"").unwrap();
+        let table = table.split("</table>").next().unwrap();
+        table.matches("href=\"/calls/").count()
+    };
+    assert_eq!(until(|| Some(rows("/")).filter(|rows| *rows == 2)), 2);
+    assert_eq!(rows("/?server=demo&client=tester&outcome="), 2);
+    assert_eq!(rows("/?outcome=denied"), 1);
+    assert_eq!(rows("/?outcome=answered&client=tester"), 1);
+    assert_eq!(rows("/?client=%3Cscript%3E"), 0);
+    let page = operator.page(&gateway, "/?outcome=denied&client=%3Cscript%3E");
+    assert!(
+        page.contains("<option value=\"denied\" selected>denied</option>"),
+        "{page}"
+    );
+    assert!(!page.contains("<script>"), "{page}");
+    assert!(page.contains("hash <code>"), "{page}");
+
+    let request = operator.page(&gateway, "/calls/1");
+    for shown in [
+        "tester",
+        "tools/call",
+        "demo",
+        "echo",
+        "allow",
+        "answered",
+        "&quot;message&quot;: &quot;string&quot;",
+    ] {
+        assert!(request.contains(shown), "{shown}: {request}");
+    }
+    assert!(!request.contains("CANARY"), "{request}");
+    let cookie = [("Authorization", ""), ("Cookie", operator.cookie.as_str())];
+    assert_eq!(gateway.send("GET", "/calls/99", &cookie, "").status, 404);
+}
+
+/// A server that a changed file adds starts only after an operator has accepted exactly what was
+/// shown.
+#[test]
+fn a_new_server_waits_until_an_operator_accepts_what_was_shown() {
+    let gateway = Gateway::start();
+    let before = gateway.home.run(&["approvals"]);
+    assert_eq!(before.stdout, "nothing waits for approval\n");
+    let marker = gateway.home.path("started");
+    let add = |word: &str| {
+        let entry = format!(
+            "{}\n[servers.second]\ncommand = \"sh\"\nargs = [\"-c\", {:?}]\n",
+            gateway.config,
+            format!("echo {word} >> {}; exec cat", marker.display())
+        );
+        gateway.home.user_file(&entry);
+    };
+    let change = |word: &str| {
+        until(|| {
+            let listed = gateway.home.run(&["--json", "approvals"]);
+            let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+            let change = listed["changes"][0].clone();
+            change.to_string().contains(word).then_some(change)
+        })
+    };
+    add("first");
+    let first = change("echo first");
+    assert_eq!(first["server"], "second");
+    let shown = gateway.home.run(&["approvals"]).stdout;
+    assert!(
+        shown.starts_with("change-") && shown.contains("server \"second\": "),
+        "{shown}"
+    );
+    // The file changes once more between the look and the answer.
+    add("other");
+    let other = change("echo other");
+    assert_ne!(first["id"], other["id"]);
+    let stale = gateway
+        .home
+        .run(&["approvals", "allow", first["id"].as_str().unwrap()]);
+    assert_eq!(stale.code, Some(2), "{stale:?}");
+    let operator = Operator::log_in(&gateway);
+    let page = operator.page(&gateway, "/");
+    assert!(
+        page.contains("1 change of the configuration waits for you"),
+        "{page}"
+    );
+    assert!(!marker.exists());
+    let allowed = gateway
+        .home
+        .run(&["approvals", "allow", other["id"].as_str().unwrap()]);
+    assert_eq!(
+        allowed.stdout, "accepted: the change is in use\n",
+        "{allowed:?}"
+    );
+    until(|| {
+        std::fs::read_to_string(&marker)
+            .ok()
+            .filter(|text| text == "other\n")
+    });
+    audit(&gateway, |line| {
+        line["event"] == "accept" && line["server"] == "second"
+    });
+    assert!(
+        !gateway
+            .home
+            .run(&["approvals"])
+            .stdout
+            .starts_with("change-")
+    );
+}
+
+/// A configuration with a fault, while the gateway runs: the page says where, and the servers go on.
+#[test]
+fn a_broken_configuration_is_on_the_page_and_the_previous_one_serves() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let tool = gateway.tool("/mcp", &session, "echo");
+    let operator = Operator::log_in(&gateway);
+    gateway
+        .home
+        .user_file(&format!("{}\n[servers.x\n", gateway.config));
+    let page = until(|| {
+        let page = operator.page(&gateway, "/");
+        page.contains("the changed configuration is invalid")
+            .then_some(page)
+    });
+    assert!(page.contains("switchboard.toml:"), "{page}");
+    assert_eq!(
+        call(&gateway, &session, &tool, "x")["content"][0]["text"],
+        "x"
+    );
+    gateway.home.user_file(&gateway.config);
+    until(|| {
+        Some(operator.page(&gateway, "/"))
+            .filter(|page| page.contains("The server is up; no call waits for you."))
+    });
+}
+
+/// An audit log that cannot be written delays and loses no call; the page says so, and the lines are
+/// written once it can be.
+#[test]
+fn an_audit_log_that_cannot_be_written_is_a_notice_and_its_lines_are_kept() {
+    let gateway = Gateway::start();
+    let folder = gateway.home.path("state/switchboard/audit");
+    std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+    std::fs::write(&folder, "not a folder").unwrap();
+    let session = gateway.initialize("/mcp");
+    let tool = gateway.tool("/mcp", &session, "echo");
+    assert_eq!(
+        call(&gateway, &session, &tool, "x")["content"][0]["text"],
+        "x"
+    );
+    let operator = Operator::log_in(&gateway);
+    let page = until(|| {
+        Some(operator.page(&gateway, "/"))
+            .filter(|page| page.contains("the audit log cannot be written"))
+    });
+    assert!(
+        page.contains("Calls go on; their lines wait in memory"),
+        "{page}"
+    );
+    std::fs::remove_file(&folder).unwrap();
+    audit(&gateway, |line| {
+        line["name"] == "echo" && line["outcome"] == "answered"
+    });
+    until(|| Some(operator.page(&gateway, "/")).filter(|page| !page.contains("cannot be written")));
 }

@@ -53,7 +53,12 @@ impl AuditFile {
             fs::rename(&self.path, self.older(1))?;
             file = open(&self.path)?;
         }
-        file.write_all(lines)?;
+        let size = file.metadata()?.len();
+        if let Err(error) = file.write_all(lines) {
+            // A part of a line is no line.
+            let _ = file.set_len(size);
+            return Err(error);
+        }
         self.file = Some(file);
         Ok(())
     }

@@ -32,7 +32,7 @@ pub async fn serve(
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
-    let (outbound, queue) = Outbound::channel();
+    let (outbound, queue) = gateway.outbound();
     let client = gateway.connect(principal, selection, outbound.clone());
     let reading = async move {
         let outcome = read(&client, &outbound, reader).await;

@@ -4,24 +4,23 @@
 use std::time::Duration;
 
 use maud::{DOCTYPE, Markup, html};
-use serde_json::Value;
 use switchboard::server::{ServerHandle, State};
+use switchboard::store::timestamp;
 
+use super::problems::{is_down, problems, summary};
+use super::requests::{self, AuditFilter};
 use super::text::{ForeignText, foreign, json};
-use crate::Operations;
 use crate::approval_queue::WaitingCall;
-use crate::operations::disclosure_digest;
+use crate::{Operations, ShownChange};
 
-/// Lines of the audit log on the page.
-const AUDIT_LINES: usize = 50;
-
-pub(super) fn render(operations: &Operations, token: &str) -> Markup {
+pub(super) fn render(operations: &Operations, filter: &AuditFilter, token: &str) -> Markup {
     let waiting = operations.approvals.waiting();
     let summary = summary(operations, waiting.len());
     document(
         &summary,
         html! {
             div id="summary" data-part { h1 { (summary) } }
+            (problems(operations))
             div id="waiting" data-part {
                 @if !waiting.is_empty() {
                     h2 { "Waiting for you" }
@@ -30,8 +29,8 @@ pub(super) fn render(operations: &Operations, token: &str) -> Markup {
             }
             (pending_changes(operations, token))
             (servers(operations))
-            (running(operations, token))
-            (audit(operations))
+            (requests::running(operations, token))
+            (requests::audit(operations, filter))
             (about(operations))
         },
     )
@@ -71,34 +70,6 @@ pub(super) fn document(title: &str, content: Markup) -> Markup {
     }
 }
 
-/// One sentence: is it us or them, and does anybody wait?
-fn summary(operations: &Operations, waiting: usize) -> String {
-    let servers = operations.host.servers();
-    let is_down = |server: &&ServerHandle| is_down(&server.snapshot().shown_state());
-    let down = servers.iter().filter(is_down).count();
-    let of_servers = match (servers.len(), down) {
-        (0, _) => "No server is configured".to_owned(),
-        (1, 0) => "The server is up".to_owned(),
-        (all, 0) => format!("All {all} servers are up"),
-        (1, _) => "The server is down".to_owned(),
-        (all, 1) => format!("1 of {all} servers is down"),
-        (all, down) => format!("{down} of {all} servers are down"),
-    };
-    let of_calls = match waiting {
-        0 => "no call waits for you".to_owned(),
-        1 => "1 call waits for you".to_owned(),
-        count => format!("{count} calls wait for you"),
-    };
-    format!("{of_servers}; {of_calls}.")
-}
-
-fn is_down(state: &State) -> bool {
-    matches!(
-        state,
-        State::NeedsLogin { .. } | State::Backoff { .. } | State::Failed { .. } | State::Stopped
-    )
-}
-
 fn waiting_call(call: &WaitingCall, token: &str) -> Markup {
     let tool = call.tool.tool.untrusted();
     html! {
@@ -127,31 +98,34 @@ fn waiting_call(call: &WaitingCall, token: &str) -> Markup {
 
 /// What a changed file would start or allow, and waits for a person.
 fn pending_changes(operations: &Operations, token: &str) -> Markup {
-    let changes = operations.host.pending_changes();
+    let changes = operations.pending_changes();
     html! {
         div id="changes" data-part {
             @if !changes.is_empty() {
-                h2 { "Changed configuration" }
-                @for change in &changes {
-                    section.card.wait {
-                        div.row {
-                            @if let Some(server) = &change.server { strong { (server.as_str()) } }
-                            span { (foreign(&change.reason)) }
-                            @if let Some(disclosure) = change.server.as_ref().and_then(|server| operations.host.disclose(server)) {
-                                form method="post" action={ "/servers/" (disclosure.name.as_str()) "/accept" } data-live {
-                                    input type="hidden" name="token" value=(token);
-                                    input type="hidden" name="shown" value=(disclosure_digest(&disclosure));
-                                    button { "Accept and start" }
-                                }
-                            }
-                        }
-                        @if let Some(disclosure) = change.server.as_ref().and_then(|server| operations.host.disclose(server)) {
-                            pre { @for line in &disclosure.stored_lines { (foreign(line)) "\n" } }
-                        } @else {
-                            div.soft { "Apply it with " code { "switchboard reload" } "." }
-                        }
+                h2 { "Changes of the configuration that wait for you" }
+                @for change in &changes { (pending_change(change, token)) }
+            }
+        }
+    }
+}
+
+fn pending_change(shown: &ShownChange, token: &str) -> Markup {
+    html! {
+        section.card.wait id=(shown.id) {
+            div.row {
+                @if let Some(server) = &shown.change.server { strong { (server.as_str()) } }
+                span { (foreign(&shown.change.reason)) }
+                @if shown.disclosure.is_some() {
+                    form method="post" action={ "/changes/" (shown.id) "/accept" } data-live {
+                        input type="hidden" name="token" value=(token);
+                        button id={ "accept-" (shown.id) } { "Accept and start" }
                     }
                 }
+            }
+            @if shown.disclosure.is_some() {
+                pre { @for line in shown.lines() { (foreign(line)) "\n" } }
+            } @else {
+                div.soft { "To apply it, run " code { "switchboard reload" } "." }
             }
         }
     }
@@ -177,9 +151,7 @@ fn server_row(operations: &Operations, server: &ServerHandle) -> Markup {
     let name = server.config.name.as_str();
     let snapshot = server.snapshot();
     let state = snapshot.shown_state();
-    let stderr = is_down(&state)
-        .then(|| server.stderr.last_lines(1).pop())
-        .flatten();
+    let stderr = server.stderr.last_lines(1).pop();
     html! {
         tr {
             td { a href={ "/servers/" (name) } { (name) } }
@@ -196,92 +168,19 @@ fn server_row(operations: &Operations, server: &ServerHandle) -> Markup {
     }
 }
 
-fn running(operations: &Operations, token: &str) -> Markup {
-    let running = operations.running.shown();
-    html! {
-        div id="running" data-part {
-            h2 { "Running requests" }
-            @if running.is_empty() { p.soft { "None." } }
-            @for request in &running {
-                section.card id={ "call-" (request.id) } {
-                    div.row {
-                        strong { (request.principal.as_str()) }
-                        span { (request.method) " " code { (foreign(&request.name)) } }
-                        span.soft { "for " (seconds(request.age)) }
-                        form method="post" action={ "/calls/" (request.id) "/cancel" } data-live {
-                            input type="hidden" name="token" value=(token);
-                            button id={ "cancel-" (request.id) } { "Cancel" }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn audit(operations: &Operations) -> Markup {
-    let lines = operations.audit.recent(AUDIT_LINES);
-    html! {
-        div id="audit" data-part {
-            h2 { "Recent requests" }
-            @if lines.is_empty() { p.soft { "None yet." } }
-            @else {
-                table.wide {
-                    thead { tr {
-                        th { "Time" } th { "Client" } th { "What" } th { "Decision" } th { "Outcome" } th { "ms" }
-                    } }
-                    tbody { @for line in &lines { (audit_row(line)) } }
-                }
-            }
-        }
-    }
-}
-
-fn audit_row(line: &str) -> Markup {
-    let line: Value = serde_json::from_str(line).unwrap_or_default();
-    let text = |key: &str| line[key].as_str().unwrap_or_default();
-    let time = text("time").get(11..19).unwrap_or_default();
-    let outcome = match (text("event"), text("approval"), text("outcome")) {
-        ("approval", answer, _) => format!("answered {answer}"),
-        (event, _, "") => event.to_owned(),
-        (_, _, outcome) => outcome.to_owned(),
-    };
-    let is_bad = matches!(
-        outcome.as_str(),
-        "denied" | "failed" | "refused" | "tool error"
-    );
-    html! {
-        tr {
-            td.soft { (time) }
-            td { (foreign(text("client"))) }
-            td {
-                @if !text("server").is_empty() { (foreign(text("server"))) "/" }
-                (foreign(text("name")))
-            }
-            td {
-                (foreign(text("decision")))
-                div.soft { (foreign(text("rule"))) }
-            }
-            td {
-                span.bad[is_bad] { (foreign(&outcome)) }
-                @if !text("error").is_empty() { div.soft { (foreign(text("error"))) } }
-            }
-            td { @if let Some(ms) = line["duration_ms"].as_f64() { (format!("{ms:.1}")) } }
-        }
-    }
-}
-
 /// What to paste into a report.
 fn about(operations: &Operations) -> Markup {
+    let read = operations.config.read();
     html! {
         div id="about" data-part {
             h2 { "This gateway" }
             dl {
                 dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
                 dt { "Up for" } dd { (coarse(operations.started.elapsed())) }
-                @for file in &operations.config_files {
+                @for file in operations.config.files() {
                     dt { "Configuration" } dd { code { (foreign(&file.display().to_string())) } }
                 }
+                dt { "Read" } dd { (timestamp(read.at)) ", hash " code { (read.hash) } }
                 @if let Some(path) = operations.audit.path() {
                     dt { "Audit log" } dd { code { (foreign(&path.display().to_string())) } }
                 }
@@ -347,10 +246,6 @@ pub(super) fn latency(operations: &Operations, server: &str) -> String {
         Some(latency) => format!("{} / {}", shown(latency.p50), shown(latency.p99)),
         None => String::new(),
     }
-}
-
-fn seconds(age: Duration) -> String {
-    format!("{:.1} s", age.as_secs_f64())
 }
 
 fn coarse(age: Duration) -> String {

@@ -42,7 +42,7 @@ async function refresh() {
   if (isLoading) { isStale = true; return; }
   isLoading = true;
   try {
-    do { isStale = false; replaceParts(await load('GET', location.pathname)); } while (isStale);
+    do { isStale = false; replaceParts(await load('GET', location.pathname + location.search)); } while (isStale);
     say('live');
   } catch (status) {
     say(status === 401 ? 'logged out: load the page again' : 'the gateway does not answer');
@@ -56,7 +56,8 @@ document.addEventListener('submit', async (event) => {
   event.preventDefault();
   const body = new URLSearchParams(new FormData(form, submitter)).toString();
   for (const button of form.querySelectorAll('button')) button.disabled = true;
-  try { replaceParts(await load('POST', form.getAttribute('action'), body)); } catch { say('it has ended or was answered already'); refresh(); }
+  try { await load('POST', form.getAttribute('action'), body); } catch { say('it has ended or was answered already'); }
+  refresh();
 });
 
 const events = new EventSource('/events');

@@ -28,3 +28,12 @@ pub(super) fn json(text: &str) -> maud::Markup {
         .and_then(|value| serde_json::to_string_pretty(&value).ok());
     foreign(indented.as_deref().unwrap_or(text))
 }
+
+/// A sentence with commands between backticks.
+pub(super) fn with_code(sentence: &str) -> maud::Markup {
+    html! {
+        @for (index, part) in sentence.split('`').enumerate() {
+            @if index % 2 == 1 { code { (foreign(part)) } } @else { (foreign(part)) }
+        }
+    }
+}

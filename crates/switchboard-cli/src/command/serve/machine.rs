@@ -17,13 +17,13 @@ use switchboard_gateway::{Gateway, GatewaySettings, Operations, OperatorPage, Se
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
-use super::ServeArgs;
+use super::{ServeArgs, log};
 use crate::arguments::Options;
 use crate::command::watch;
 use crate::failure::{Code, Failure};
-use crate::output;
 use crate::paths::Paths;
 use crate::setup::Setup;
+use crate::{hints, output};
 
 pub(super) fn run(
     options: &Options,
@@ -51,6 +51,7 @@ pub(super) fn run(
     setup.run_service(async |host, paths, closing, hang_up| {
         let audit = AuditLog::open(&paths.state, arguments, redactor);
         let operations = Operations::new(host.clone(), audit, files);
+        operations.set_hint_words(|hint, server| hints::words(hint, server, None));
         let cluster = Alone::open(&paths.state).map_err(|error| {
             let folder = paths.state.display();
             Failure::new(Code::Usage, format!("the gateway's keys in {folder}: {error}"))
@@ -103,7 +104,10 @@ pub(super) fn run(
                 _ => std::future::pending().await,
             }
         };
-        run_until_closed(closing, hang_up, &commands, is_idle).await;
+        tokio::select! {
+            () = run_until_closed(closing, hang_up, &commands, is_idle) => {}
+            () = log::report(host, &operations) => {}
+        }
         tokio::join!(
             async {
                 if let Some(http) = http {
@@ -259,7 +263,7 @@ impl GatewayCommands {
 impl SocketCommands for GatewayCommands {
     fn run<'a>(&'a self, command: &'a str) -> BoxFuture<'a, String> {
         Box::pin(async move {
-            if let Some(answer) = self.operations.command(command) {
+            if let Some(answer) = self.operations.command(command).await {
                 return answer;
             }
             let answer = match command {

@@ -149,8 +149,8 @@ async fn modern(
     }
     // Nothing reaches a modern client but through its requests.
     let (unused, unused_queue) = Outbound::channel();
-    let (outbound, mut queue) = Outbound::channel();
     let gateway = &exchange.state.gateway;
+    let (outbound, mut queue) = gateway.outbound();
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
     let client = gateway.connect(principal, selection, unused);
     client.receive(body, &outbound);
@@ -229,7 +229,7 @@ fn status_of(response: &[u8]) -> StatusCode {
 async fn initialize(exchange: &HttpExchange<'_>, body: &Bytes) -> Response<HttpBody> {
     let state = exchange.state;
     let session = state.new_session(&exchange.principal, &exchange.selection, true);
-    let (outbound, mut queue) = Outbound::channel();
+    let (outbound, mut queue) = state.gateway.outbound();
     session.client.receive(body, &outbound);
     drop(outbound);
     let Some(message) = queue.next().await else {
@@ -251,7 +251,7 @@ async fn in_session(
     body: &Bytes,
     is_batch: bool,
 ) -> Response<HttpBody> {
-    let (outbound, queue) = Outbound::channel();
+    let (outbound, queue) = session.client.outbound();
     let received = session.client.receive(body, &outbound);
     drop(outbound);
     match received {

@@ -107,7 +107,7 @@ impl HttpState {
         selection: &ServerSelection,
         is_resumable: bool,
     ) -> Arc<HttpSession> {
-        let (outbound, queue) = Outbound::channel();
+        let (outbound, queue) = self.gateway.outbound();
         let client = self
             .gateway
             .connect(principal.clone(), selection.clone(), outbound.clone());

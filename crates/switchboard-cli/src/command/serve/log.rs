@@ -1,0 +1,108 @@
+//! What the gateway's log says of its servers and its audit log: one line when something breaks, one
+//! when it works again.
+
+use std::collections::HashSet;
+
+use switchboard::event::{Event, NextEvent};
+use switchboard::hint::Hint;
+use switchboard::server::State;
+use switchboard::{Host, ServerName};
+use switchboard_gateway::Operations;
+
+use crate::view::server::escaped;
+use crate::{hints, output};
+
+/// Prints until the gateway ends.
+pub(super) async fn report(host: &Host, operations: &Operations) {
+    let mut events = host.events();
+    let mut fault = operations.audit().fault();
+    let path = operations
+        .audit()
+        .path()
+        .map(|path| path.display().to_string());
+    let path = escaped(&path.unwrap_or_default());
+    let mut is_fault_known = false;
+    let mut down = HashSet::new();
+    loop {
+        tokio::select! {
+            next = events.next() => match next {
+                Some(NextEvent::Event(Event::State { server, state })) => {
+                    if let Some(line) = state_line(&server, &state, &mut down) {
+                        output::log(line);
+                    }
+                }
+                Some(_) => {}
+                None => return,
+            },
+            Ok(()) = fault.changed() => {
+                let fault = fault.borrow_and_update().clone();
+                match &fault {
+                    Some(fault) => output::log(format!(
+                        "the audit log cannot be written: {}: {path}; calls go on, and their lines wait in memory", escaped(fault)
+                    )),
+                    None if is_fault_known => output::log(format!("the audit log is written again: {path}")),
+                    None => {}
+                }
+                is_fault_known = fault.is_some();
+            }
+        }
+    }
+}
+
+/// One line when a server breaks, and one when it works again; not one for each attempt between.
+fn state_line(
+    server: &ServerName,
+    state: &State,
+    down: &mut HashSet<ServerName>,
+) -> Option<String> {
+    let (reason, hint) = match state {
+        State::Ready { .. } if down.remove(server) => {
+            return Some(format!("server \"{server}\" is up again"));
+        }
+        State::Backoff { error, .. } => (error, Hint::Examine),
+        State::Failed { error } => (error, Hint::Examine),
+        State::NeedsLogin { reason, hint, .. } => (reason, *hint),
+        _ => return None,
+    };
+    let what = match state {
+        State::NeedsLogin { .. } => "needs a login",
+        State::Backoff { .. } => "is down and is tried again",
+        _ => "is down",
+    };
+    let hint = hints::words(hint, server, None);
+    let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+    down.insert(server.clone())
+        .then(|| format!("server \"{server}\" {what}: {}{hint}", escaped(reason)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::time::SystemTime;
+    use switchboard::revision::Era;
+
+    #[test]
+    fn a_server_that_breaks_and_recovers_is_reported_once_each() {
+        let server = ServerName::new("github").unwrap();
+        let mut down = HashSet::new();
+        let backoff = |attempt| State::Backoff {
+            error: "exited with status 1".to_owned(),
+            attempt,
+            retry_at: SystemTime::now(),
+        };
+        let ready = State::Ready {
+            era: Era::Legacy,
+            version: "2025-11-25".to_owned(),
+        };
+        let mut line = |state: &State| state_line(&server, state, &mut down);
+        assert_eq!(line(&ready), None);
+        assert_eq!(
+            line(&backoff(1)).unwrap(),
+            "server \"github\" is down and is tried again: exited with status 1; try `switchboard doctor github`"
+        );
+        assert_eq!(line(&backoff(2)), None);
+        assert_eq!(line(&ready).unwrap(), "server \"github\" is up again");
+        assert_eq!(line(&ready), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! What is wrong, and what to do about it: the summary of the page, and one line for each problem.
+
+use std::time::{Duration, SystemTime};
+
+use maud::{Markup, html};
+use switchboard::hint::Hint;
+use switchboard::server::{ServerHandle, Snapshot, State};
+
+use super::overview::reason;
+use super::text::{ForeignText, foreign, with_code};
+use crate::Operations;
+
+/// A server that was restarted this often and is up only for a short time is called unstable.
+const UNSTABLE_RESTARTS: u32 = 3;
+
+/// How long it must be up to be called stable again.
+const STABLE_AFTER: Duration = Duration::from_secs(600);
+
+/// One sentence: is it us or them, and does anybody wait?
+pub(super) fn summary(operations: &Operations, waiting: usize) -> String {
+    let servers = operations.host.servers();
+    let is_down = |server: &&ServerHandle| is_down(&server.snapshot().shown_state());
+    let down = servers.iter().filter(is_down).count();
+    let mut parts = vec![match (servers.len(), down) {
+        (0, _) => "No server is configured".to_owned(),
+        (1, 0) => "The server is up".to_owned(),
+        (all, 0) => format!("All {all} servers are up"),
+        (1, _) => "The server is down".to_owned(),
+        (all, 1) => format!("1 of {all} servers is down"),
+        (all, down) => format!("{down} of {all} servers are down"),
+    }];
+    if !operations.host.config_errors().is_empty() {
+        parts.push("the changed configuration is invalid".to_owned());
+    }
+    if operations.audit.fault().borrow().is_some() {
+        parts.push("the audit log cannot be written".to_owned());
+    }
+    match operations.pending_changes().len() {
+        0 => {}
+        1 => parts.push("1 change of the configuration waits for you".to_owned()),
+        count => parts.push(format!("{count} changes of the configuration wait for you")),
+    }
+    parts.push(match waiting {
+        0 => "no call waits for you".to_owned(),
+        1 => "1 call waits for you".to_owned(),
+        count => format!("{count} calls wait for you"),
+    });
+    format!("{}.", parts.join("; "))
+}
+
+pub(super) fn is_down(state: &State) -> bool {
+    matches!(
+        state,
+        State::NeedsLogin { .. } | State::Backoff { .. } | State::Failed { .. } | State::Stopped
+    )
+}
+
+/// All problems, the gateway's own first.
+pub(super) fn problems(operations: &Operations) -> Markup {
+    let servers = operations.host.servers();
+    let problems: Vec<Markup> = config_problem(operations)
+        .into_iter()
+        .chain(audit_problem(operations))
+        .chain(
+            servers
+                .iter()
+                .filter_map(|server| server_problem(operations, server)),
+        )
+        .collect();
+    html! {
+        div id="problems" data-part {
+            @if !problems.is_empty() {
+                ul.problems { @for problem in &problems { li { (problem) } } }
+            }
+        }
+    }
+}
+
+fn config_problem(operations: &Operations) -> Option<Markup> {
+    let errors = operations.host.config_errors();
+    (!errors.is_empty()).then(|| {
+        html! {
+            "The changed configuration is invalid; the previous one stays in use. Correct the file: it is read "
+            "again when it is saved."
+            pre { @for line in &errors { (foreign(line)) "\n" } }
+        }
+    })
+}
+
+fn audit_problem(operations: &Operations) -> Option<Markup> {
+    let fault = operations.audit.fault().borrow().clone()?;
+    let path = operations
+        .audit
+        .path()
+        .map(|path| path.display().to_string());
+    let dropped = operations.audit.dropped();
+    Some(html! {
+        "The audit log cannot be written: " (foreign(&fault)) " ("
+        code { (foreign(&path.unwrap_or_default())) } "). Calls go on; their lines wait in memory"
+        @if dropped > 0 { ", and " (dropped) " are lost" }
+        ". Make room, or correct the permissions of the folder."
+    })
+}
+
+fn server_problem(operations: &Operations, server: &ServerHandle) -> Option<Markup> {
+    let snapshot = server.snapshot();
+    let state = snapshot.shown_state();
+    let name = &server.config.name;
+    let hint = match &state {
+        State::NeedsLogin { hint, .. } => *hint,
+        State::Stopped => Hint::StartAgain,
+        _ => Hint::Examine,
+    };
+    let to_do = operations.hint(hint, name);
+    if is_unstable(&snapshot) {
+        return Some(html! {
+            (link(name.as_str())) " is unstable: it was restarted " (snapshot.restarts) " times"
+            @if let Some(exit) = &snapshot.last_exit { "; last: " (foreign(exit)) }
+            "." (to_do_sentence(to_do.as_deref()))
+        });
+    }
+    if !is_down(&state) {
+        return None;
+    }
+    let what = match &state {
+        State::NeedsLogin { .. } => "needs a login",
+        _ => "is down",
+    };
+    let stderr = server.stderr.last_lines(1).pop();
+    Some(html! {
+        (link(name.as_str())) " " (what) ": " (foreign(&reason(&state))) "."
+        @if let State::Backoff { retry_at, .. } = &state { (retry_sentence(*retry_at)) }
+        @for (variable, field) in &snapshot.unset {
+            " " code { (foreign(variable)) } ", which its " code { (foreign(field)) } " refers to, is not set."
+        }
+        (to_do_sentence(to_do.as_deref()))
+        @if let Some(line) = &stderr { div.soft { "Last line of stderr: " code { (ForeignText(line)) } } }
+    })
+}
+
+/// Up now, after many restarts.
+fn is_unstable(snapshot: &Snapshot) -> bool {
+    let up_for = snapshot.started.and_then(|started| started.elapsed().ok());
+    matches!(snapshot.state, State::Ready { .. })
+        && snapshot.restarts >= UNSTABLE_RESTARTS
+        && up_for.is_some_and(|up_for| up_for < STABLE_AFTER)
+}
+
+fn retry_sentence(retry_at: SystemTime) -> Markup {
+    let left = retry_at
+        .duration_since(SystemTime::now())
+        .unwrap_or_default();
+    html! {
+        @match left.as_secs() {
+            0 => " It is being tried again.",
+            seconds => { " It is tried again in " (seconds) " s." }
+        }
+    }
+}
+
+fn to_do_sentence(to_do: Option<&str>) -> Markup {
+    html! { @if let Some(to_do) = to_do { " To do: " (with_code(to_do)) "." } }
+}
+
+fn link(name: &str) -> Markup {
+    html! { a href={ "/servers/" (name) } { (name) } }
+}

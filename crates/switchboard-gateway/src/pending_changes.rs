@@ -1,0 +1,67 @@
+//! Changes of the configuration that wait for a person, as an operator is shown them: on the page,
+//! and by `switchboard approvals`.
+
+use serde_json::{Value, json};
+use switchboard::Host;
+use switchboard::config::Disclosure;
+use switchboard::reload::PendingChange;
+
+/// A change that waits.
+#[derive(Debug, Clone)]
+pub struct ShownChange {
+    /// Names it, and exactly what was shown of it: another text has another id.
+    pub id: String,
+    /// What waits, and why.
+    pub change: PendingChange,
+    /// What the server would run, where it can be accepted by itself. Rules that apply to all
+    /// servers wait for a reload by a person.
+    pub disclosure: Option<Disclosure>,
+}
+
+impl ShownChange {
+    /// Tells the ids of changes from the numbers of calls.
+    pub const ID_PREFIX: &str = "change-";
+
+    /// The lines that an operator decides on, without secrets.
+    pub fn lines(&self) -> &[String] {
+        let disclosure = self.disclosure.as_ref();
+        disclosure.map_or(&[], |disclosure| disclosure.stored_lines.as_slice())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "server": self.change.server.as_ref().map(|server| server.as_str()),
+            "reason": self.change.reason,
+            "lines": self.lines(),
+            "can_accept": self.disclosure.is_some(),
+        })
+    }
+}
+
+/// All changes that wait.
+pub(crate) fn pending_changes(host: &Host) -> Vec<ShownChange> {
+    let shown = |change: PendingChange| {
+        let disclosure = change
+            .server
+            .as_ref()
+            .and_then(|server| host.disclose(server));
+        let mut hasher = blake3::Hasher::new();
+        let server = change.server.as_ref().map_or("", |server| server.as_str());
+        let lines = disclosure.iter().flat_map(|shown| &shown.stored_lines);
+        for part in [server, &change.reason]
+            .into_iter()
+            .chain(lines.map(String::as_str))
+        {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        let digest = hasher.finalize().to_hex();
+        ShownChange {
+            id: format!("{}{}", ShownChange::ID_PREFIX, &digest[..10]),
+            change,
+            disclosure,
+        }
+    };
+    host.pending_changes().into_iter().map(shown).collect()
+}
