@@ -1,7 +1,7 @@
-//! The status page in a real browser: a call is approved on it, text of servers and clients stays
-//! text, no policy is violated, narrow and wide, light and dark.
+//! The status page in a real browser: its buttons, text of servers and clients that stays text, no
+//! policy is violated, narrow and wide, light and dark.
 //!
-//! Needs `chromium` and `chromedriver`. `SWITCHBOARD_SCREENSHOT=FILE` keeps a picture of the page.
+//! Needs `chromium` and `chromedriver`. `SWITCHBOARD_SCREENSHOTS=FOLDER` keeps pictures of the page.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -13,6 +13,7 @@ mod client;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use client::{Gateway, PATIENCE, request};
 use serde_json::{Value, json};
+use support::PROGRAM;
 
 /// A browser with its driver.
 struct Browser {
@@ -75,6 +77,12 @@ impl Browser {
 
     /// One command of the WebDriver protocol.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let answer = self.try_ask(method, path, body);
+        assert!(answer["value"]["error"].is_null(), "{answer}");
+        answer["value"].clone()
+    }
+
+    fn try_ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = if method == "POST" {
             body.to_string()
         } else {
@@ -90,10 +98,7 @@ impl Browser {
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(body.as_bytes()).unwrap();
         let body = read_body(&mut BufReader::new(stream));
-        let answer: Value =
-            serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
-        assert!(answer["value"]["error"].is_null(), "{answer}");
-        answer["value"].clone()
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
     }
 
     fn command(&self, path: &str, body: Value) -> Value {
@@ -102,6 +107,18 @@ impl Browser {
 
     fn open(&self, url: &str) {
         self.command("/url", json!({"url": url}));
+    }
+
+    /// Opens the page with a new link, and waits for its script.
+    fn log_in(&self, gateway: &Gateway) {
+        let link = gateway.home.run(&["approvals", "--page"]);
+        self.open(link.stdout.trim_end());
+        self.until("return document.getElementById('live').textContent === 'live'");
+    }
+
+    fn text(&self) -> String {
+        let text = self.run("return document.body.innerText");
+        text.as_str().unwrap().to_owned()
     }
 
     fn run(&self, script: &str) -> Value {
@@ -120,20 +137,28 @@ impl Browser {
         }
     }
 
+    /// The page may replace the element between the look and the click: then it is looked up again.
     fn click(&self, selector: &str) {
-        let found = self.command(
-            "/element",
-            json!({"using": "css selector", "value": selector}),
-        );
-        let id = found
-            .as_object()
-            .unwrap()
-            .values()
-            .next()
-            .unwrap()
-            .as_str()
-            .unwrap();
-        self.command(&format!("/element/{id}/click"), json!({}));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let wanted = json!({"using": "css selector", "value": selector});
+            let found = self.command("/element", wanted);
+            let id = found.as_object().unwrap().values().next().unwrap();
+            let path = format!(
+                "/session/{}/element/{}/click",
+                self.session,
+                id.as_str().unwrap()
+            );
+            let answer = self.try_ask("POST", &path, &json!({}));
+            if answer["value"]["error"] != "stale element reference" {
+                assert!(answer["value"].is_null(), "{answer}");
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{selector} is replaced all the time"
+            );
+        }
     }
 
     fn use_scheme(&self, scheme: &str) {
@@ -212,9 +237,7 @@ fn t19_a_call_is_approved_on_the_page_and_evil_text_stays_text() {
     let session = gateway.initialize("/mcp");
     let tool = gateway.tool("/mcp", &session, "echo");
     let browser = Browser::start();
-    let link = gateway.home.run(&["approvals", "--page"]);
-    browser.open(link.stdout.trim_end());
-    browser.until("return document.getElementById('live').textContent === 'live'");
+    browser.log_in(&gateway);
     browser.until(
         "return document.body.innerText.includes('1 of 2 servers is down; no call waits for you.')",
     );
@@ -231,9 +254,6 @@ fn t19_a_call_is_approved_on_the_page_and_evil_text_stays_text() {
         // It appears without loading the page again.
         browser.until("return document.querySelectorAll('#waiting .card').length === 1");
         browser.until("return document.title.startsWith('1 of 2 servers is down; 1 call waits')");
-        if let Some(file) = std::env::var_os("SWITCHBOARD_SCREENSHOT") {
-            std::fs::write(file, browser.screenshot()).unwrap();
-        }
         looks_right(&browser);
         browser.click("button.primary");
         browser.until("return document.querySelectorAll('#waiting .card').length === 0");
@@ -248,15 +268,8 @@ fn t19_a_call_is_approved_on_the_page_and_evil_text_stays_text() {
         assert_eq!(browser.run(foreign), 0, "{page}");
         assert_ne!(browser.run("return document.title"), "owned", "{page}");
     }
-    let shown = "return document.body.innerText";
     browser.open(&format!("http://{}/servers/broken", gateway.address));
-    assert!(
-        browser
-            .run(shown)
-            .as_str()
-            .unwrap()
-            .contains("<img src=x onerror=")
-    );
+    assert!(browser.text().contains("<img src=x onerror="));
     assert_eq!(browser.log(), Vec::<Value>::new());
 }
 
@@ -272,6 +285,10 @@ fn looks_right(browser: &Browser) {
         for width in [500, 1180] {
             browser.use_width(width);
             assert_eq!(browser.run(fits), true, "{scheme}, {width} wide");
+            if let Some(folder) = std::env::var_os("SWITCHBOARD_SCREENSHOTS") {
+                let file = Path::new(&folder).join(format!("page-{scheme}-{width}.png"));
+                std::fs::write(file, browser.screenshot()).unwrap();
+            }
         }
     }
     assert_ne!(colours[0], colours[1]);
@@ -280,4 +297,111 @@ fn looks_right(browser: &Browser) {
 
 fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A call is cancelled, a server restarted and a changed entry accepted, each with its button.
+#[test]
+fn buttons_cancel_a_call_restart_a_server_and_accept_a_change() {
+    let gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let tool = gateway.tool("/mcp", &session, "slow");
+    let browser = Browser::start();
+    browser.log_in(&gateway);
+    thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let params = json!({"name": tool, "arguments": {"seconds": 600, "steps": 1}});
+            let call = request(7, "tools/call", params);
+            gateway.send("POST", "/mcp", &[("Mcp-Session-Id", &session)], &call)
+        });
+        browser.until("return document.querySelectorAll('#running .card').length === 1");
+        browser.click("#running a");
+        browser.until("return document.querySelector('h1').innerText === 'Request 1 is running'");
+        assert!(browser.text().contains("\"seconds\": \"number\""));
+        browser.click("button");
+        let answer = running.join().unwrap();
+        assert!(
+            answer.body.contains("an operator cancelled the request"),
+            "{answer:?}"
+        );
+    });
+    browser.until("return document.querySelector('h1').innerText === 'Request 1: failed'");
+
+    let page = format!("http://{}/servers/demo", gateway.address);
+    let pid = "const found = document.body.innerText.match(/Process\\s+(\\d+)/); return found && found[1]";
+    browser.open(&page);
+    let before = browser.run(pid);
+    browser.click("#restart summary");
+    browser.click("#restart button");
+    browser.until("return location.pathname === '/'");
+    browser.open(&page);
+    browser.until(&format!(
+        "{} && found[1] !== {before}",
+        pid.replace("found && found[1]", "!!found")
+    ));
+
+    browser.open(&format!("http://{}/?outcome=failed", gateway.address));
+    let second = format!(
+        "{}\n[servers.second]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n",
+        gateway.config
+    );
+    gateway.home.user_file(&second);
+    browser.until("return document.querySelectorAll('#changes .card').length === 1");
+    assert!(
+        browser
+            .text()
+            .contains("1 change of the configuration waits for you")
+    );
+    browser.click("#changes button");
+    browser.until("return document.querySelectorAll('#changes .card').length === 0");
+    browser
+        .until("return document.querySelector('h1').innerText.startsWith('All 2 servers are up')");
+    // What is live is still filtered.
+    let rows = "return [...document.querySelectorAll('#audit tbody tr')].map(row => row.cells[4].innerText.split('\\n')[0]).join()";
+    assert_eq!(browser.run(rows), "failed");
+    assert_eq!(browser.log(), Vec::<Value>::new());
+}
+
+/// What a server calls its tools and says of them is text: markup, a turned direction, terminal
+/// escapes.
+#[test]
+fn t12_texts_of_a_server_are_inert_and_visible() {
+    let home = tempfile::tempdir().unwrap();
+    let evil = format!("{EVIL}\u{202e}desrever\u{1b}[31mred");
+    let definition = json!({
+        "name": format!("tool{EVIL}"), "description": evil,
+        "inputSchema": {"type": "object", "properties": {(evil.as_str()): {"type": "string", "description": evil}}},
+    });
+    let tools = home.path().join("tools.json");
+    std::fs::write(&tools, definition.to_string()).unwrap();
+    let script = r#"while IFS= read -r line; do
+        id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+        case "$line" in
+        *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}' ;;
+        *tools/list*) result="{\"tools\":[$(cat TOOLS)]}" ;;
+        *) [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id"; continue ;;
+        esac
+        printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+    done"#;
+    let script = script.replace("TOOLS", &tools.display().to_string());
+    let more = format!("[servers.evil]\ncommand = \"sh\"\nargs = [\"-c\", {script:?}]\n");
+    let gateway = Gateway::start_with(&more, &[]);
+    let browser = Browser::start();
+    browser.log_in(&gateway);
+    browser
+        .until("return document.querySelector('h1').innerText.startsWith('All 2 servers are up')");
+    browser.open(&format!("http://{}/servers/evil", gateway.address));
+    browser.run("for (const part of document.querySelectorAll('details')) part.open = true");
+    assert_eq!(
+        browser.run("return document.querySelectorAll('main img, main script').length"),
+        0
+    );
+    assert_ne!(browser.run("return document.title"), "owned");
+    let text = browser.text();
+    assert!(
+        text.contains("<script>document.title='owned'</script>"),
+        "{text}"
+    );
+    assert!(text.contains("\\u{202e}desrever\\u{1b}[31mred"), "{text}");
+    assert!(!text.contains(['\u{202e}', '\u{1b}']), "{text}");
+    assert_eq!(browser.log(), Vec::<Value>::new());
 }

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 use switchboard::server::{ServerHandle, State};
 use switchboard::store::timestamp;
 
-use super::problems::{is_down, problems, summary};
+use super::problems::{is_down, last_stderr, problems, summary};
 use super::requests::{self, AuditFilter};
 use super::text::{ForeignText, foreign, json};
 use crate::approval_queue::WaitingCall;
@@ -151,7 +151,7 @@ fn server_row(operations: &Operations, server: &ServerHandle) -> Markup {
     let name = server.config.name.as_str();
     let snapshot = server.snapshot();
     let state = snapshot.shown_state();
-    let stderr = server.stderr.last_lines(1).pop();
+    let stderr = last_stderr(server, &state);
     html! {
         tr {
             td { a href={ "/servers/" (name) } { (name) } }

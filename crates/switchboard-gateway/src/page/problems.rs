@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use maud::{Markup, html};
 use switchboard::hint::Hint;
 use switchboard::server::{ServerHandle, Snapshot, State};
+use switchboard::untrusted::Untrusted;
 
 use super::overview::reason;
 use super::text::{ForeignText, foreign, with_code};
@@ -126,7 +127,7 @@ fn server_problem(operations: &Operations, server: &ServerHandle) -> Option<Mark
         State::NeedsLogin { .. } => "needs a login",
         _ => "is down",
     };
-    let stderr = server.stderr.last_lines(1).pop();
+    let stderr = last_stderr(server, &state);
     Some(html! {
         (link(name.as_str())) " " (what) ": " (foreign(&reason(&state))) "."
         @if let State::Backoff { retry_at, .. } = &state { (retry_sentence(*retry_at)) }
@@ -136,6 +137,12 @@ fn server_problem(operations: &Operations, server: &ServerHandle) -> Option<Mark
         (to_do_sentence(to_do.as_deref()))
         @if let Some(line) = &stderr { div.soft { "Last line of stderr: " code { (ForeignText(line)) } } }
     })
+}
+
+/// The last line of stderr, unless the reason of the state holds it.
+pub(super) fn last_stderr(server: &ServerHandle, state: &State) -> Option<Untrusted> {
+    let line = server.stderr.last_lines(1).pop()?;
+    (!reason(state).contains("last stderr")).then_some(line)
 }
 
 /// Up now, after many restarts.
