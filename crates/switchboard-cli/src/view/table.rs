@@ -1,4 +1,5 @@
-//! Tables that fit the screen: the last column is cut with an ellipsis, the others are not.
+//! Tables that fit the screen: the last column is cut with an ellipsis, or stands on lines of its own
+//! where that would leave too little of it. The others are never cut.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -18,8 +19,11 @@ pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
         })
         .collect();
     let before_last: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
-    let narrow =
-        columns.filter(|columns| before_last > 0 && *columns < before_last + MIN_LAST_COLUMN);
+    let last = widths.last().copied().unwrap_or(0);
+    let narrow = columns.filter(|columns| {
+        let left = columns.saturating_sub(before_last);
+        before_last > 0 && left < MIN_LAST_COLUMN && left < last
+    });
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();
@@ -130,8 +134,12 @@ mod tests {
     #[test]
     fn names_are_never_cut_and_descriptions_fit_the_screen() {
         assert_eq!(
-            aligned(&rows(), Some(36)),
-            "mcp__a__long_name  a  What it does,…\nx                  b  日本語の説明…\n"
+            aligned(&rows(), Some(43)),
+            "mcp__a__long_name  a  What it does, at len…\nx                  b  日本語の説明がここに…\n"
+        );
+        assert_eq!(
+            aligned(&rows(), Some(24)),
+            "mcp__a__long_name  a\n    What it does, at\n    length\nx                  b\n    日本語の説明がここにあります\n"
         );
     }
 
