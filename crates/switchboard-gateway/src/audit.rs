@@ -5,14 +5,11 @@
 //! dropped and counted; the next line that is written says how many.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
-use serde_json::value::RawValue;
 use switchboard::RawJson;
 use switchboard::config::AuditArguments;
 use switchboard::secret::Redactor;
@@ -22,9 +19,11 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use file::AuditFile;
+pub use line::AuditLine;
 use shape::shape;
 
 mod file;
+mod line;
 mod shape;
 
 /// The most bytes that wait to be written.
@@ -69,61 +68,26 @@ struct AuditBuffer {
     dropped: u64,
     recent: VecDeque<Arc<str>>,
     is_closed: bool,
+    clock: AuditClock,
 }
 
-/// One line. Fields that say nothing are left out.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct AuditLine<'a> {
-    /// `request`, `approval`, `refused`, or what an operator did.
-    pub event: &'a str,
-    /// The number of the request since the gateway started.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request: Option<u64>,
-    /// The authenticated client.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub client: &'a str,
-    /// What the client says of itself (`clientInfo`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_info: Option<&'a RawValue>,
-    /// The method of the request.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub method: &'a str,
-    /// The server.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub server: &'a str,
-    /// The tool, the prompt or the resource; in a refusal the path.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub name: &'a str,
-    /// `allow`, `ask` or `deny`.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub decision: &'a str,
-    /// The rule, mode or grant behind the decision; in a refusal the reason.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub rule: &'a str,
-    /// The answer of whoever was asked.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub approval: &'a str,
-    /// How it ended.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub outcome: &'a str,
-    /// Why it did not complete.
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub error: &'a str,
-    /// The arguments, by shape or in full.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Box<RawValue>>,
-    /// How long it took.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<f64>,
-    /// How much of it the server took.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_ms: Option<f64>,
-    /// How much of it whoever was asked for approval took.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_ms: Option<f64>,
-    /// Where a refused request came from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peer: Option<SocketAddr>,
+/// The time as text, written anew once in a millisecond.
+#[derive(Debug, Default)]
+struct AuditClock {
+    millis: u128,
+    text: String,
+}
+
+impl AuditClock {
+    fn now(&mut self) -> &str {
+        let now = SystemTime::now();
+        let since = now.duration_since(SystemTime::UNIX_EPOCH);
+        let millis = since.unwrap_or_default().as_millis();
+        if millis != self.millis || self.text.is_empty() {
+            (self.millis, self.text) = (millis, timestamp(now));
+        }
+        &self.text
+    }
 }
 
 impl AuditLog {
@@ -157,13 +121,11 @@ impl AuditLog {
 
     /// Adds a line. Never waits.
     pub fn add(&self, line: &AuditLine<'_>) {
-        let Ok(rest) = serde_json::to_string(line) else {
-            return;
-        };
-        let rest = self.0.redactor.redact(&rest);
-        let now = timestamp(SystemTime::now());
-        let text: Arc<str> = format!("{{\"time\":\"{now}\",{}", &rest[1..]).into();
+        let members = line.members();
+        let members = self.0.redactor.redact(&members);
         let mut buffer = lock(&self.0.buffer);
+        let now = buffer.clock.now();
+        let text: Arc<str> = ["{\"time\":\"", now, "\",", &members, "}"].concat().into();
         let is_first = buffer.pending.is_empty();
         if buffer.recent.len() >= RECENT_LINES {
             buffer.recent.pop_front();
@@ -176,6 +138,7 @@ impl AuditLog {
         } else if self.0.path.is_some() {
             if buffer.dropped > 0 {
                 let dropped = std::mem::take(&mut buffer.dropped);
+                let now = buffer.clock.now();
                 let line =
                     format!("{{\"time\":\"{now}\",\"event\":\"dropped\",\"lines\":{dropped}}}\n");
                 buffer.pending.push_str(&line);
@@ -191,13 +154,12 @@ impl AuditLog {
     }
 
     /// What is recorded of a call's arguments.
-    pub fn arguments(&self, arguments: &RawJson) -> Option<Box<RawValue>> {
-        let text = match self.0.arguments {
-            AuditArguments::None => return None,
-            AuditArguments::Full => arguments.as_str().to_owned(),
-            AuditArguments::Shape => shape(arguments),
-        };
-        RawValue::from_string(text).ok()
+    pub fn arguments(&self, arguments: &RawJson) -> Option<String> {
+        match self.0.arguments {
+            AuditArguments::None => None,
+            AuditArguments::Full => Some(arguments.as_str().to_owned()),
+            AuditArguments::Shape => Some(shape(arguments)),
+        }
     }
 
     /// The last lines as JSON, the newest first.

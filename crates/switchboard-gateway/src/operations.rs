@@ -277,9 +277,7 @@ impl Recorder for Operations {
             event: "request",
             request: Some(record.number),
             client: record.principal.as_str(),
-            client_info: record
-                .client_info
-                .and_then(|info| serde_json::from_str(info.as_str()).ok()),
+            client_info: record.client_info,
             method: record.method,
             server: tool.map_or(server.unwrap_or_default(), |tool| tool.id.server.as_str()),
             name: tool.map_or(record.name, |tool| tool.id.tool.as_wire()),

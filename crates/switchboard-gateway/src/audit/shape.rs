@@ -1,7 +1,11 @@
 //! The shape of a call's arguments: their names, and the types of their values.
 
-use serde_json::{Map, Value};
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use switchboard::RawJson;
+
+use super::line::push_string;
 
 /// Deeper values are shown by their type alone.
 const MAX_DEPTH: usize = 3;
@@ -17,43 +21,122 @@ pub(super) fn shape(arguments: &RawJson) -> String {
     if arguments.as_str().len() > MAX_BYTES {
         return format!("\"{} bytes\"", arguments.as_str().len());
     }
-    match arguments.to_value() {
-        Ok(value) => shape_of(&value, 0).to_string(),
+    let mut out = String::with_capacity(64);
+    let mut reader = serde_json::Deserializer::from_str(arguments.as_str());
+    let depth = 0;
+    match (Shape {
+        out: &mut out,
+        depth,
+    })
+    .deserialize(&mut reader)
+    {
+        Ok(()) => out,
         Err(_) => "\"unreadable\"".to_owned(),
     }
 }
 
-fn shape_of(value: &Value, depth: usize) -> Value {
-    match value {
-        Value::Null => "null".into(),
-        Value::Bool(_) => "boolean".into(),
-        Value::Number(_) => "number".into(),
-        Value::String(_) => "string".into(),
-        Value::Array(_) if depth >= MAX_DEPTH => "array".into(),
-        Value::Object(_) if depth >= MAX_DEPTH => "object".into(),
-        // One element stands for all.
-        Value::Array(items) => items
-            .first()
-            .map(|first| shape_of(first, depth + 1))
-            .into_iter()
-            .collect(),
-        Value::Object(members) => {
-            let mut shown: Map<String, Value> = members
-                .iter()
-                .take(MAX_MEMBERS)
-                .map(|(key, value)| (shortened(key), shape_of(value, depth + 1)))
-                .collect();
-            if let Some(more @ 1..) = members.len().checked_sub(MAX_MEMBERS) {
-                shown.insert("…".to_owned(), format!("{more} more").into());
-            }
-            Value::Object(shown)
-        }
+/// Writes the shape of one value as it is read.
+struct Shape<'a> {
+    out: &'a mut String,
+    depth: usize,
+}
+
+impl Shape<'_> {
+    fn write<E>(self, text: &str) -> Result<(), E> {
+        self.out.push_str(text);
+        Ok(())
     }
 }
 
-fn shortened(key: &str) -> String {
+impl<'de> DeserializeSeed<'de> for Shape<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
+        value.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Shape<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.write("\"null\"")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        self.write("\"boolean\"")
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        self.write("\"number\"")
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        self.write("\"number\"")
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        self.write("\"number\"")
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        self.write("\"string\"")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let Self { out, depth } = self;
+        let is_shown = depth < MAX_DEPTH;
+        out.push_str(if is_shown { "[" } else { "\"array\"" });
+        if is_shown {
+            // One element stands for all.
+            let depth = depth + 1;
+            items.next_element_seed(Shape { out, depth })?;
+            out.push(']');
+        }
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let Self { out, depth } = self;
+        let is_shown = depth < MAX_DEPTH;
+        out.push_str(if is_shown { "{" } else { "\"object\"" });
+        let mut count = 0;
+        while let Some(MemberName(name)) = members.next_key()? {
+            count += 1;
+            if !is_shown || count > MAX_MEMBERS {
+                members.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            if count > 1 {
+                out.push(',');
+            }
+            push_string(out, &shortened(&name));
+            out.push(':');
+            let depth = depth + 1;
+            members.next_value_seed(Shape { out, depth })?;
+        }
+        if let (true, Some(more @ 1..)) = (is_shown, count.checked_sub(MAX_MEMBERS)) {
+            out.push_str(&format!(",\"…\":\"{more} more\""));
+        }
+        if is_shown {
+            out.push('}');
+        }
+        Ok(())
+    }
+}
+
+/// Borrowed where it has no escapes.
+#[derive(serde::Deserialize)]
+struct MemberName<'a>(#[serde(borrow)] std::borrow::Cow<'a, str>);
+
+fn shortened(key: &str) -> std::borrow::Cow<'_, str> {
     match key.char_indices().nth(64) {
-        Some((end, _)) => format!("{}…", &key[..end]),
-        None => key.to_owned(),
+        Some((end, _)) => format!("{}…", &key[..end]).into(),
+        None => key.into(),
     }
 }

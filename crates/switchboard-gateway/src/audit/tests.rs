@@ -126,3 +126,35 @@ fn arguments_are_recorded_by_shape() {
     let shown: Value = serde_json::from_str(&shape(&RawJson::from(many))).unwrap();
     assert_eq!(shown["…"], "6 more");
 }
+
+/// A client cannot forge a line by line breaks between the tokens of its JSON.
+#[tokio::test]
+async fn line_breaks_in_a_clients_json_do_not_make_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(folder.path(), AuditArguments::Full, Redactor::default());
+    let forged: RawJson = "{\"a\":\n{\"event\":\"forged\"}\r\n}".parse().unwrap();
+    log.add(&AuditLine {
+        event: "request",
+        client_info: Some(&forged),
+        arguments: log.arguments(&forged),
+        ..AuditLine::default()
+    });
+    log.close().await;
+    let written = lines(log.path().unwrap());
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert_eq!(written[0]["arguments"], json!({"a": {"event": "forged"}}));
+    assert_eq!(written[0]["client_info"], json!({"a": {"event": "forged"}}));
+}
+
+#[test]
+fn shapes_keep_names_with_quotes_and_long_lists_readable() {
+    let check = |arguments: &str, expected: &str| {
+        assert_eq!(shape(&arguments.parse().unwrap()), expected);
+    };
+    check(
+        r#"{"a\"b":[1,"x",{}],"c":[]}"#,
+        r#"{"a\"b":["number"],"c":[]}"#,
+    );
+    check("[[[[1]]]]", r#"[[["array"]]]"#);
+    check("1.5", r#""number""#);
+}
