@@ -198,7 +198,7 @@ impl Drop for CountedQuestion<'_> {
 
 impl Caller for RequestCaller {
     fn id(&self) -> CallerId {
-        self.client.caller_id()
+        self.client.caller_id.clone()
     }
 
     fn offers(&self) -> Offers {

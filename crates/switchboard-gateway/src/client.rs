@@ -56,6 +56,8 @@ pub(crate) struct ClientState {
     /// Tells clients of one principal apart.
     pub(crate) number: u64,
     pub(crate) principal: Principal,
+    /// Two calls of one client have the same caller.
+    pub(crate) caller_id: CallerId,
     pub(crate) selection: ServerSelection,
     /// For what belongs to no request.
     pub(crate) outbound: Outbound,
@@ -97,6 +99,7 @@ impl ClientSession {
         let number = gateway.number();
         let state = Arc::new(ClientState {
             number,
+            caller_id: CallerId::of_client(principal.as_str(), number),
             principal,
             selection,
             outbound,
@@ -241,11 +244,6 @@ impl ClientState {
         let mut is_draining = self.is_draining.subscribe();
         // The sender is part of this.
         let _ = is_draining.wait_for(|is_draining| *is_draining).await;
-    }
-
-    /// Two calls of one client have the same caller.
-    pub(crate) fn caller_id(&self) -> CallerId {
-        CallerId::of_client(self.principal.as_str(), self.number)
     }
 
     pub(crate) fn handshake(&self) -> Option<Arc<ClientHandshake>> {

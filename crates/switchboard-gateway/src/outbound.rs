@@ -3,8 +3,8 @@
 //! An [`Outbound`] is the sending end; an edge writes what its [`OutboundQueue`] returns. A client
 //! that does not read is disconnected: its queue ends.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -105,6 +105,12 @@ impl Outbound {
             meter: meter.clone(),
         };
         (outbound, OutboundQueue { receiver, reader })
+    }
+
+    /// For a client that nothing reaches but through its requests: what is sent is dropped.
+    pub(crate) fn nowhere() -> Self {
+        static NOWHERE: LazyLock<Outbound> = LazyLock::new(|| Outbound::channel().0);
+        NOWHERE.clone()
     }
 
     /// Sends a response. It waits for room, so that many large responses do not fill the memory; a

@@ -43,7 +43,6 @@ struct ServerRequest {
     written: &'static [&'static str],
     /// A member that replaces one of the client's.
     replaced: Option<(&'static str, RawJson)>,
-    digest: RequestDigest,
 }
 
 /// Answers a request.
@@ -61,7 +60,7 @@ pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Ar
         // A modern server's own state goes back to it unread; a legacy server gives none, and a
         // call must not run again because of a state that was changed.
         if suspended::is_ours(&state) || !asked.is_for_modern_server(&request.client) {
-            return resume(&request, &asked, &state, responder).await;
+            return resume(&request, &state, responder).await;
         }
     }
     let caller = caller(&request, &asked, &responder);
@@ -107,7 +106,6 @@ async fn drive(
     responder: Responder,
     cancel: Arc<Notify>,
 ) {
-    let (resume, mut resumptions) = mpsc::channel::<Resumption>(1);
     let caller = record.caller.clone();
     let era = record.request.era;
     let mut current = responder;
@@ -136,10 +134,11 @@ async fn drive(
         }
         let gateway = &current.client.gateway;
         let principal = &current.client.principal;
-        let digest = record.asked.digest;
+        let digest = digest(record.request);
+        let (resume, mut resumptions) = mpsc::channel::<Resumption>(1);
         let state = gateway
             .suspended
-            .suspend(principal, digest, resume.clone(), &cancel);
+            .suspend(principal, digest, resume, &cancel);
         let Some(state) = state else {
             let message = "too many calls wait for their clients; try again later";
             let error = ErrorReply::new(reply::INTERNAL_ERROR, message);
@@ -214,13 +213,29 @@ async fn run_as_task(
     task.end(outcome);
 }
 
+/// What must be the same when a client repeats the request with its answers.
+fn digest(request: &ClientRequest) -> RequestDigest {
+    let member = |key: &str| {
+        request
+            .params
+            .get(key)
+            .map_or(&b""[..], |value| value.as_bytes())
+    };
+    let members = ["name", "arguments", "uri", "ref", "argument"].map(member);
+    let parts: Vec<&[u8]> = [request.method.as_bytes()]
+        .into_iter()
+        .chain(members)
+        .collect();
+    suspended::digest(&parts)
+}
+
 /// Continues a call that waits for this request.
-async fn resume(request: &ClientRequest, asked: &ServerRequest, state: &str, responder: Responder) {
+async fn resume(request: &ClientRequest, state: &str, responder: Responder) {
     let client = &request.client;
     let found = client
         .gateway
         .suspended
-        .take(state, &client.principal, &asked.digest)
+        .take(state, &client.principal, &digest(request))
         .await;
     let Some(call) = found else {
         client.gateway.settings.recorder.request_refused(&Refusal {
@@ -410,7 +425,6 @@ impl ServerRequest {
             .ok_or_else(|| ErrorReply::invalid_params("name is missing"))?;
         let arguments = params.get("arguments").cloned();
         let arguments = arguments.unwrap_or_else(|| RawJson::from(json!({})));
-        let digest = suspended::digest(&[b"tools/call", name.as_bytes(), arguments.as_bytes()]);
         // Resolved before anything looks at the call: rules, checks and records see the tool itself.
         let (name, arguments) = match request.calls_in_search(search::CALL_TOOL) {
             true => {
@@ -429,7 +443,6 @@ impl ServerRequest {
             arguments: Some(arguments),
             written: &["name", "arguments"],
             replaced: None,
-            digest,
         })
     }
 
@@ -438,8 +451,6 @@ impl ServerRequest {
         let name = params
             .text("name")
             .ok_or_else(|| ErrorReply::invalid_params("name is missing"))?;
-        let arguments = params.get("arguments").map_or("", RawJson::as_str);
-        let digest = suspended::digest(&[b"prompts/get", name.as_bytes(), arguments.as_bytes()]);
         let (server, name) = server_of_prompt(&request.client, &name)?;
         Ok(Self {
             server: Some(server),
@@ -447,7 +458,6 @@ impl ServerRequest {
             name,
             arguments: None,
             written: &[],
-            digest,
         })
     }
 
@@ -460,7 +470,6 @@ impl ServerRequest {
             .ok_or_else(|| no_resource(&uri, request.era))?;
         Ok(Self {
             server: Some(server),
-            digest: suspended::digest(&[b"resources/read", uri.as_bytes()]),
             name: uri,
             arguments: None,
             written: &["uri"],
@@ -491,7 +500,6 @@ impl ServerRequest {
             .ok_or_else(|| ErrorReply::invalid_params("ref is missing"))?
             .decode()
             .map_err(|fault| ErrorReply::invalid_params(format!("ref: {fault}")))?;
-        let digest = suspended::digest(&[b"completion/complete"]);
         if reference.kind == "ref/prompt" {
             let (server, name) = server_of_prompt(&request.client, &reference.name)?;
             let mut renamed = read
@@ -506,7 +514,6 @@ impl ServerRequest {
                 arguments: None,
                 written: &[],
                 replaced: is_renamed.then(|| ("ref", RawJson::from(renamed))),
-                digest,
             });
         }
         let server = server_of_resource(&request.client, &reference.uri)
@@ -517,7 +524,6 @@ impl ServerRequest {
             arguments: None,
             written: &[],
             replaced: None,
-            digest,
         })
     }
 

@@ -167,7 +167,7 @@ fn pages(
         uri: String,
     }
     let host = request.client.gateway.host.clone();
-    let id = request.client.caller_id();
+    let id = request.client.caller_id.clone();
     let mut forwarded = request.params.forwarded(&[]);
     if request.method != "skills/list" {
         forwarded.params.clear();

@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use nix::sys::stat::{SFlag, fstat};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixStream, unix::pipe};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use super::{ReaderUntilClosing, lines};
 use crate::gateway::{Gateway, ServerSelection};
@@ -19,8 +21,30 @@ pub async fn serve(
     closing: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let (reader, writer) = (standard_input()?, standard_output()?);
-    let reader = ReaderUntilClosing::new(reader, closing);
-    lines::serve(gateway, Principal::local(), selection, reader, writer).await
+    let (close, closed) = oneshot::channel::<()>();
+    let reader = ReaderUntilClosing::new(reader, async move {
+        let _ = closed.await;
+    });
+    let gateway = gateway.clone();
+    // A task of its own, beside the tasks of the calls: the caller of this may be on a thread that
+    // is no worker of the runtime, and then each message would wake another thread twice.
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        lines::serve(&gateway, Principal::local(), selection, reader, writer).await
+    });
+    let closing = async {
+        closing.await;
+        drop(close);
+        std::future::pending::<()>().await;
+    };
+    let served = tokio::select! {
+        served = serving.join_next() => served,
+        () = closing => None,
+    };
+    match served {
+        Some(served) => served.unwrap_or_else(|error| Err(io::Error::other(error))),
+        None => Ok(()),
+    }
 }
 
 type StandardInput = Box<dyn AsyncRead + Unpin + Send>;

@@ -147,12 +147,11 @@ async fn modern(
         let message = reply::error(Some(&request_id(id)), &fault);
         return response::json(StatusCode::NOT_FOUND, message);
     }
-    // Nothing reaches a modern client but through its requests.
-    let (unused, unused_queue) = Outbound::channel();
     let gateway = &exchange.state.gateway;
     let (outbound, mut queue) = gateway.outbound();
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
-    let client = gateway.connect(principal, selection, unused);
+    // Nothing reaches a modern client but through its requests.
+    let client = gateway.connect(principal, selection, Outbound::nowhere());
     client.receive(body, &outbound);
     drop(outbound);
     let first = tokio::time::timeout(STREAM_AFTER, queue.next()).await;
@@ -171,9 +170,7 @@ async fn modern(
     }
     // Subscriptions have no end of their own.
     let closing = (method == "subscriptions/listen").then(|| exchange.state.closing.clone());
-    let reader = stream
-        .read(beginning, None)
-        .on_end(move || drop((client, unused_queue)));
+    let reader = stream.read(beginning, None).on_end(move || drop(client));
     response::events(match closing {
         Some(closing) => reader.ends_on(closing),
         None => reader,
