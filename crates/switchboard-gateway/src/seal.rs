@@ -256,10 +256,11 @@ fn parse_keys(text: &str) -> Option<Vec<[u8; KEY_BYTES]>> {
         .collect()
 }
 
-/// Random bytes of the operating system.
+/// Random bytes of the operating system. Not those of aws-lc: seeding its generator takes a tenth of
+/// a second of processor time, and clients start us again and again.
 pub(crate) fn random<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
     let mut bytes = [0; COUNT];
-    aws_lc_rs::rand::fill(&mut bytes)
+    getrandom::fill(&mut bytes)
         .map_err(|_| io::Error::other("the system's randomness is not available"))?;
     Ok(bytes)
 }
