@@ -292,6 +292,7 @@ impl Collector for MetricSources {
             (names::WAITING, self.approvals.waiting().len()),
             (names::RUNNING, self.running.count()),
             (names::QUEUE_DEPTH, self.outbound.waiting()),
+            (names::TASKS, tasks()),
         ] {
             let gauge = ConstGauge::new(value as i64);
             let kind = gauge.metric_type();
@@ -324,6 +325,12 @@ impl Collector for MetricSources {
         }
         Ok(())
     }
+}
+
+/// How many tasks the runtime has; a number that only grows is a leak.
+fn tasks() -> usize {
+    let runtime = tokio::runtime::Handle::try_current();
+    runtime.map_or(0, |runtime| runtime.metrics().num_alive_tasks())
 }
 
 impl fmt::Debug for GatewayMetrics {

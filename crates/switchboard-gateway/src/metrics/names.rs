@@ -73,6 +73,8 @@ metrics! {
         "Calls that wait for an operator";
     RUNNING = Gauge "switchboard_running_requests" []
         "Requests that are with servers";
+    TASKS = Gauge "switchboard_tasks" []
+        "Tasks of the async runtime; a number that only grows is a leak";
     QUEUE_DEPTH = Gauge "switchboard_queue_depth" []
         "Messages that wait to be written to clients";
     CUT_OFF_READERS = Counter "switchboard_cut_off_readers" []
