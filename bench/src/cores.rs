@@ -55,6 +55,11 @@ pub(crate) fn to_core(core: usize) -> Result<(), Fault> {
     )?)
 }
 
+/// The core that this process was pinned to, or the first that it may use.
+pub(crate) fn current() -> Result<usize, Fault> {
+    Ok(allowed_cores()?.first().copied().unwrap_or(0))
+}
+
 #[cfg(target_os = "linux")]
 fn allowed_cores() -> Result<Vec<usize>, Fault> {
     let set = nix::sched::sched_getaffinity(nix::unistd::Pid::this())?;

@@ -2,20 +2,28 @@
 
 mod chat;
 mod cores;
+mod faults;
+mod faulty;
 mod flood;
 mod flooder;
 mod floor;
+mod gateway;
+mod gateway_start;
 mod http;
 mod list;
 mod measure;
 mod options;
 mod peer_child;
 mod peer_rmcp;
+mod process_memory;
+mod pump;
 mod raw;
 mod raw_http;
 mod report;
+mod rmcp_gateway;
 mod rounds;
 mod server;
+mod soak;
 mod startup;
 mod stdio;
 mod turn;
@@ -47,6 +55,18 @@ fn run() -> Result<ExitCode, Fault> {
         flooder::run(words)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if words.next_if(|word| word == faulty::MARKER).is_some() {
+        faulty::run(words)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if words.next_if(|word| word == pump::MARKER).is_some() {
+        pump::run(words)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if words.next_if(|word| word == rmcp_gateway::MARKER).is_some() {
+        runtime(true)?.block_on(rmcp_gateway::run(words))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if words.next_if(|word| word == http::DEMO_MARKER).is_some() {
         return demo(words);
     }
@@ -60,6 +80,9 @@ fn run() -> Result<ExitCode, Fault> {
         switchboard::launcher_main();
     }
     let options = options?;
+    if options.work == Work::Soak {
+        return runtime(true)?.block_on(soak::run(&options));
+    }
     let report = runtime(options.multi_thread)?.block_on(measure(&options))?;
     println!(
         "{}",
@@ -73,6 +96,7 @@ fn run() -> Result<ExitCode, Fault> {
 }
 
 async fn measure(options: &Options) -> Result<Report, Fault> {
+    let mut notes = options.left_out();
     let (command, rows) = match options.work {
         Work::Stdio => ("stdio", stdio::run(options).await?),
         Work::Calls => ("calls", stdio::run_many(options).await?),
@@ -82,8 +106,14 @@ async fn measure(options: &Options) -> Result<Report, Fault> {
         Work::Flood => ("flood", flood::run(options).await?),
         Work::Turn => ("turn", turn::run(options).await?),
         Work::Chat => ("chat", chat::run(options)?),
+        Work::Faults => ("faults", faults::run(options).await?),
+        Work::Soak => return Err("a soak has no table".into()),
+        Work::Gateway => {
+            let (rows, missing) = gateway::run(options).await?;
+            notes.extend(missing);
+            ("gateway", rows)
+        }
     };
-    let mut notes = options.left_out();
     if options.work == Work::Http {
         notes.extend(http::missing(options));
     }

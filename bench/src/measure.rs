@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What stops a run: one line for the person who started it.
@@ -38,6 +39,31 @@ impl Tool {
         match self {
             Self::Echo => 32,
             Self::Big => BIG_BYTES,
+        }
+    }
+}
+
+/// The echo tool of a server, or of a gateway in front of it.
+#[derive(Clone)]
+pub(crate) struct EchoTool {
+    pub(crate) name: Arc<str>,
+    pub(crate) arguments: &'static str,
+}
+
+impl EchoTool {
+    /// The floor server's.
+    pub(crate) fn of_floor() -> Self {
+        Self {
+            name: Tool::Echo.name().into(),
+            arguments: ECHO_ARGUMENTS,
+        }
+    }
+
+    /// The demo server's, under the name that a gateway gives it.
+    pub(crate) fn of_demo(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            arguments: DEMO_ARGUMENTS,
         }
     }
 }

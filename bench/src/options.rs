@@ -7,8 +7,8 @@ use crate::http::Answers;
 use crate::measure::{Era, Fault};
 
 /// Shown when the words make no sense.
-pub(crate) const USAGE: &str = "usage: bench stdio|calls|http|startup|list|flood|turn|chat [--json] [--rounds N] [--quick] [--runtime current|multi] \
-[--era legacy|modern] [--pin apart|together|none] [--answers json|sse] [--sdks DIR] [--without floor|raw|rmcp|us|ts|python]…";
+pub(crate) const USAGE: &str = "usage: bench stdio|calls|http|startup|list|flood|turn|chat|gateway|faults|soak [--json] [--rounds N] [--quick] [--runtime current|multi] \
+[--era legacy|modern] [--pin apart|together|none] [--answers json|sse] [--sdks DIR] [--peers DIR] [--minutes N] [--without floor|raw|rmcp|us|ts|python|attach|peers]…";
 
 /// What to measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,12 @@ pub(crate) enum Work {
     Turn,
     /// The start and the memory of the console.
     Chat,
+    /// Clients through a gateway.
+    Gateway,
+    /// A healthy server beside faulty ones, through a gateway.
+    Faults,
+    /// A gateway for minutes, with faults of all kinds.
+    Soak,
 }
 
 /// One run, as asked for.
@@ -47,6 +53,10 @@ pub(crate) struct Options {
     pub(crate) answers: Option<Answers>,
     /// Where `baseline/sdks` put the SDKs of other languages.
     pub(crate) sdks: Option<PathBuf>,
+    /// Where `baseline/gateways` put the other gateways.
+    pub(crate) peers: Option<PathBuf>,
+    /// How long `soak` runs.
+    pub(crate) minutes: f64,
     without: Vec<String>,
 }
 
@@ -63,11 +73,14 @@ impl Options {
             Some("flood") => Work::Flood,
             Some("turn") => Work::Turn,
             Some("chat") => Work::Chat,
+            Some("gateway") => Work::Gateway,
+            Some("faults") => Work::Faults,
+            Some("soak") => Work::Soak,
             _ => return Err(USAGE.into()),
         };
         let (mut json, mut rounds, mut quick, mut multi_thread, mut era, mut pin, mut without) =
             (false, None, false, false, Era::Legacy, None, Vec::new());
-        let (mut answers, mut sdks) = (None, None);
+        let (mut answers, mut sdks, mut peers, mut minutes) = (None, None, None, 10.0);
         while let Some(word) = words.next() {
             let mut value = || {
                 words
@@ -105,10 +118,19 @@ impl Options {
                     );
                 }
                 "--sdks" => sdks = Some(PathBuf::from(value()?)),
+                "--minutes" => {
+                    minutes = one_of(&word, &value()?, |text| {
+                        text.parse().ok().filter(|&minutes: &f64| minutes > 0.0)
+                    })?;
+                }
+                "--peers" => peers = Some(PathBuf::from(value()?)),
                 "--without" => {
                     let who = value()?;
                     one_of(&word, &who, |text| {
-                        pick(text, ["floor", "raw", "rmcp", "us", "ts", "python"])
+                        let known = [
+                            "floor", "raw", "rmcp", "us", "ts", "python", "attach", "peers",
+                        ];
+                        pick(text, known)
                     })?;
                     without.push(who);
                 }
@@ -116,11 +138,8 @@ impl Options {
             }
         }
         // Threads that may not leave a core would only stand in each other's way.
-        let pin = pin.unwrap_or(if multi_thread {
-            Pin::Nowhere
-        } else {
-            Pin::Apart
-        });
+        let is_pinned = !multi_thread && !matches!(work, Work::Faults | Work::Soak);
+        let pin = pin.unwrap_or(if !is_pinned { Pin::Nowhere } else { Pin::Apart });
         let rounds = rounds.unwrap_or(if quick { 4 } else { 10 });
         Ok(Self {
             work,
@@ -132,6 +151,8 @@ impl Options {
             pin,
             answers,
             sdks,
+            peers,
+            minutes,
             without,
         })
     }

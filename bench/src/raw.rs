@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
-use crate::measure::{Contestant, ECHO_ARGUMENTS, Era, Fault, Tool};
+use crate::measure::{Contestant, EchoTool, Era, Fault, Tool};
 
 /// The least room for one read: what a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
@@ -28,7 +28,8 @@ pub(crate) struct Raw {
     shared: Arc<Shared>,
     /// The end of each request's params: the modern era's `_meta`, or nothing.
     meta: &'static str,
-    _process: Arc<Process>,
+    echo: EchoTool,
+    process: Arc<Process>,
 }
 
 /// A child that is killed when its last holder lets go.
@@ -57,11 +58,17 @@ struct State {
 
 impl Raw {
     /// Starts a server and shakes hands with it.
-    pub(crate) async fn start(mut command: Command, era: Era) -> Result<Self, Fault> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+    pub(crate) async fn start(command: Command, era: Era) -> Result<Self, Fault> {
+        Self::open(Self::spawn(command)?, era, EchoTool::of_floor()).await
+    }
+
+    /// Starts a process with pipes.
+    pub(crate) fn spawn(mut command: Command) -> std::io::Result<Child> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+    }
+
+    /// Shakes hands with a server whose echo tool is this one.
+    pub(crate) async fn open(mut child: Child, era: Era, echo: EchoTool) -> Result<Self, Fault> {
         let pipes = child.stdin.take().zip(child.stdout.take());
         let process = Arc::new(Process(child));
         let (stdin, stdout) = pipes.ok_or("the child has no pipes")?;
@@ -77,7 +84,8 @@ impl Raw {
         let raw = Self {
             shared,
             meta: era.meta(),
-            _process: process,
+            echo,
+            process,
         };
         let (method, params) = era.hello();
         field(&raw.request(method, &[params])?.await?, b"result")
@@ -88,6 +96,11 @@ impl Raw {
             );
         }
         Ok(raw)
+    }
+
+    /// The process that was started.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.0.id()
     }
 
     /// The size of the first page of tools.
@@ -123,22 +136,28 @@ impl Raw {
     }
 }
 
-impl Contestant for Raw {
-    async fn call(&self, tool: Tool) -> Result<usize, Fault> {
-        let arguments = if tool == Tool::Echo {
-            ECHO_ARGUMENTS
-        } else {
-            "{}"
+impl Raw {
+    /// The whole line that answers a call.
+    pub(crate) async fn call_for_answer(&self, tool: Tool) -> Result<Bytes, Fault> {
+        let (name, arguments) = match tool {
+            Tool::Echo => (&*self.echo.name, self.echo.arguments),
+            Tool::Big => (tool.name(), "{}"),
         };
         let params = [
             "{\"name\":\"",
-            tool.name(),
+            name,
             "\",\"arguments\":",
             arguments,
             self.meta,
             "}",
         ];
-        Ok(self.request("tools/call", &params)?.await?.len())
+        Ok(self.request("tools/call", &params)?.await?)
+    }
+}
+
+impl Contestant for Raw {
+    async fn call(&self, tool: Tool) -> Result<usize, Fault> {
+        Ok(self.call_for_answer(tool).await?.len())
     }
 }
 

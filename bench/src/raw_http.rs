@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::measure::{Contestant, DEMO_ARGUMENTS, Era, Fault, Tool};
+use crate::measure::{Contestant, EchoTool, Era, Fault, Tool};
 use crate::raw::field;
 
 /// The least room for one read.
@@ -28,6 +28,7 @@ struct Shared {
     address: String,
     /// The request line and every header that is the same in all requests.
     head: String,
+    echo: EchoTool,
     /// The end of each request's params: the modern era's `_meta`, or nothing.
     meta: &'static str,
     next_id: AtomicU64,
@@ -54,8 +55,19 @@ struct Head {
 }
 
 impl RawHttp {
-    /// Shakes hands with the server at this URL.
+    /// Shakes hands with the demo server at this URL.
     pub(crate) async fn open(url: &str, era: Era) -> Result<Self, Fault> {
+        let echo = EchoTool::of_demo(Tool::Echo.name());
+        Self::open_with(url, era, echo, None).await
+    }
+
+    /// Shakes hands with the server at this URL, as the holder of this token.
+    pub(crate) async fn open_with(
+        url: &str,
+        era: Era,
+        echo: EchoTool,
+        token: Option<&str>,
+    ) -> Result<Self, Fault> {
         let (address, path) = url
             .strip_prefix("http://")
             .and_then(|rest| rest.split_once('/'))
@@ -65,14 +77,18 @@ impl RawHttp {
         } else {
             "2026-07-28"
         };
-        let head = format!(
+        let mut head = format!(
             "POST /{path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {version}\r\n"
         );
+        if let Some(token) = token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
         let (next_id, idle, meta) = (AtomicU64::new(1), Mutex::default(), era.meta());
         let mut shared = Shared {
             address: address.to_owned(),
             head,
+            echo,
             meta,
             next_id,
             idle,
@@ -95,22 +111,30 @@ impl RawHttp {
     }
 }
 
-impl Contestant for RawHttp {
-    async fn call(&self, tool: Tool) -> Result<usize, Fault> {
+impl RawHttp {
+    /// The whole message that answers a call.
+    pub(crate) async fn call_for_answer(&self, tool: Tool) -> Result<BytesMut, Fault> {
+        let name = match tool {
+            Tool::Echo => &*self.0.echo.name,
+            Tool::Big => tool.name(),
+        };
         let params = [
             "{\"name\":\"",
-            tool.name(),
+            name,
             "\",\"arguments\":",
-            DEMO_ARGUMENTS,
+            self.0.echo.arguments,
             self.0.meta,
             "}",
         ];
-        let (_, answer) = self
-            .0
-            .request("tools/call", Some(tool.name()), &params)
-            .await?;
+        let (_, answer) = self.0.request("tools/call", Some(name), &params).await?;
         field(&answer, b"result").ok_or("the call was refused")?;
-        Ok(answer.len())
+        Ok(answer)
+    }
+}
+
+impl Contestant for RawHttp {
+    async fn call(&self, tool: Tool) -> Result<usize, Fault> {
+        Ok(self.call_for_answer(tool).await?.len())
     }
 }
 

@@ -1,0 +1,53 @@
+//! The memory of a process and of those that it started, except for servers.
+
+use crate::measure::Fault;
+
+/// Memory in bytes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Memory {
+    /// All resident pages, those of the program's file included.
+    pub(crate) resident: f64,
+    /// Pages that belong to the processes alone: heaps and stacks.
+    pub(crate) anonymous: f64,
+}
+
+/// Of the process and its descendants, without those that have one of these words on their command
+/// line (and without what they started).
+pub(crate) fn of_process(process: u32, without: &[&str]) -> Result<Memory, Fault> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let size = |field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok())
+            .map_or(0.0, |kibibytes| kibibytes * 1024.0)
+    };
+    let mut memory = Memory {
+        resident: size("VmRSS:"),
+        anonymous: size("RssAnon:"),
+    };
+    for child in children(process) {
+        let line = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        if without.iter().any(|word| line.contains(word)) {
+            continue;
+        }
+        // It may have ended by now.
+        if let Ok(more) = of_process(child, without) {
+            memory.resident += more.resident;
+            memory.anonymous += more.anonymous;
+        }
+    }
+    Ok(memory)
+}
+
+/// The children of all threads of a process.
+pub(crate) fn children(process: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+    let lists = threads.into_iter().flatten().flatten();
+    let lists =
+        lists.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            let ids = list.split_whitespace().filter_map(|id| id.parse().ok());
+            ids.collect::<Vec<u32>>()
+        })
+        .collect()
+}
