@@ -230,7 +230,7 @@ pub(super) fn one(operations: &Operations, number: u64, token: &str) -> Option<M
             h1 { "Request " (number) " is running" }
             (running_card(request, token))
             @if let Some(shape) = request.arguments.as_ref().and_then(|arguments| operations.audit.arguments(arguments)) {
-                h2 { "Arguments" } pre { (json(shape.get())) }
+                h2 { "Arguments" } pre { (json(&shape)) }
             }
         },
         (None, Some(line)) => ended_request(number, line),
