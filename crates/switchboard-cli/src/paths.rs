@@ -72,14 +72,17 @@ impl Paths {
         options.config.iter().map(given).collect()
     }
 
-    /// The socket of the gateway that serves these configuration files: one gateway for each set of
-    /// files, since a project's files are for that project's clients.
+    /// The socket of the gateway that serves these configuration files: one gateway for the files of
+    /// each project, since these are for that project's clients. The user's own files do not count:
+    /// a gateway reads those that appear later, and `install` may write one while it runs.
     pub(crate) fn gateway_socket(&self, options: &Options) -> PathBuf {
-        let files = self.config_files(options).into_iter().map(|file| {
+        let files = self.config_files(options).into_iter();
+        let files = files.filter(|file| file.scope != Scope::User).map(|file| {
             let path = file.path.canonicalize();
             path.unwrap_or(file.path)
         });
-        let parts: Vec<_> = files.chain([self.state.clone()]).collect();
+        let folders = [&self.state, &self.config, &self.home].map(PathBuf::clone);
+        let parts: Vec<_> = files.chain(folders).collect();
         switchboard_gateway::edge::socket::socket_path(&self.runtime, &parts)
     }
 

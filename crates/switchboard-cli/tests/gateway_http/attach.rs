@@ -196,3 +196,17 @@ fn an_entry_that_leads_to_the_gateway_itself_is_left_out() {
     let shown = gateway.home.run(&["--json", "why", "attached"]);
     assert_ne!(shown.code, Some(0), "{shown:?}");
 }
+
+/// `install gemini` writes a file that the gateway reads, too: it stays the gateway of this user.
+#[test]
+fn a_file_of_the_user_that_appears_later_leads_to_the_same_gateway() {
+    let gateway = Gateway::start();
+    let file = gateway.home.path(".gemini/settings.json");
+    assert!(!file.exists());
+    let installed = gateway.home.run(&["install", "gemini", "--yes"]);
+    assert_eq!(installed.code, Some(0), "{installed:?}");
+    assert!(file.exists());
+    let shown = gateway.home.run(&["--json", "approvals"]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert_eq!(shown.json()["waiting"], json!([]), "{shown:?}");
+}
