@@ -14,6 +14,8 @@ def check(home, claude, gemini):
     """`home` has a `.mcp.json` alone, and no rule."""
     home.switchboard("install", "claude-code", "gemini", "--yes")
     home.write(".claude/settings.json", json.dumps({
+        # Claude Code reads the project's file itself, and would reach the server without the gateway.
+        "disabledMcpjsonServers": ["everything"],
         "hooks": {"Elicitation": [{"hooks": [{"type": "command", "command": f"cat >{home.at('question.json')}; echo '{ANSWER}'"}]}]},
     }))
     result = call(home, "claude-code", claude, "approved in the client")
@@ -44,6 +46,8 @@ def call(home, name, program, message):
             settings = json.loads(agent.settings[".gemini/settings.json"])
             home.write(".gemini/settings.json", json.dumps({**settings, **json.loads(home.read(".gemini/settings.json"))}))
         home.run([program, *agent.command], **{key: value.replace("{url}", model.url) for key, value in agent.variables.items()})
+        direct = [tool for tool in model.offered if "everything" in tool and "switchboard" not in tool]
+        assert not direct, f"{name} reaches the server without the gateway: {direct}"
         return json.dumps(model.results)
     finally:
         model.close()
