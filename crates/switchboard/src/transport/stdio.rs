@@ -11,12 +11,13 @@ use tokio::time::timeout;
 
 use super::read_limit::{Pacer, ReadLimit, ReadUsage};
 use super::{
-    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport, supervised,
+    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport, WireFault,
+    supervised,
 };
 use crate::future::BoxFuture;
 use crate::sync::lock;
 use crate::wire::lines::{Frame, LineFrames};
-use crate::wire::{Outgoing, RawJson, parse};
+use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse};
 
 /// Requests wait while this much is queued and not yet written.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
@@ -286,11 +287,34 @@ fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbou
 }
 
 fn read_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
-    let text = std::str::from_utf8(line).map_err(drop)?;
+    let Ok(text) = std::str::from_utf8(line) else {
+        return fail_unreadable(line, inbound);
+    };
     parse(text, keep, &mut |message| {
         inbound.message(message, MessageOrigin::Shared)
     })
     .map_err(drop)
+}
+
+/// A response that is not UTF-8 fails its request, which would otherwise wait for its deadline.
+fn fail_unreadable(line: &[u8], inbound: &dyn Inbound) -> Result<(), ()> {
+    let mut answered = None;
+    parse(
+        &String::from_utf8_lossy(line),
+        &RawJson::keep,
+        &mut |message| {
+            if let Incoming::Result { id, .. } | Incoming::Error { id: Some(id), .. } = message {
+                answered = Some(id);
+            }
+        },
+    )
+    .map_err(drop)?;
+    let Some(RequestId::Number(id)) = answered else {
+        return Err(());
+    };
+    let fact = "the server's response is not UTF-8 text";
+    inbound.failed(id, WireFault::Lost(fact.to_owned()));
+    Ok(())
 }
 
 #[cfg(test)]
