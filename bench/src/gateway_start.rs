@@ -461,7 +461,7 @@ impl Setting {
     }
 
     async fn fastmcp_over_stdio(&mut self, server: &[String]) -> Result<Option<Connected>, Fault> {
-        let Some(program) = self.peer("fastmcp", "venv/bin/fastmcp") else {
+        let Some(program) = self.peer("fastmcp", "venv-fastmcp/bin/fastmcp") else {
             return Ok(None);
         };
         let mut command = Command::new(program);
@@ -480,7 +480,7 @@ impl Setting {
     async fn others_over_http(&mut self, server: &[String]) -> Result<Vec<Connected>, Fault> {
         let mut gateways = Vec::new();
         let mut programs = Vec::new();
-        if let Some(program) = self.peer("mcp-proxy.py", "venv/bin/mcp-proxy") {
+        if let Some(program) = self.peer("mcp-proxy.py", "venv-mcp-proxy/bin/mcp-proxy") {
             let port = free_port()?;
             let mut command = Command::new(program);
             command
@@ -488,7 +488,7 @@ impl Setting {
                 .args(server);
             programs.push(("mcp-proxy.py", command, port));
         }
-        if let Some(program) = self.peer("fastmcp", "venv/bin/fastmcp") {
+        if let Some(program) = self.peer("fastmcp", "venv-fastmcp/bin/fastmcp") {
             let port = free_port()?;
             let mut command = Command::new(program);
             command.arg("run").arg(self.servers_file(server)?);

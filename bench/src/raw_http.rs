@@ -168,8 +168,7 @@ impl Shared {
         body: &[u8],
         id: &[u8],
     ) -> Result<(Head, BytesMut), Fault> {
-        let idle = self.lock().pop();
-        let mut connection = match idle {
+        let mut connection = match self.idle_connection() {
             Some(connection) => connection,
             None => Connection::open(&self.address).await?,
         };
@@ -197,6 +196,17 @@ impl Shared {
             Some(message) => Ok((head, message)),
             None => Err(format!("{method}: HTTP {} without an answer", head.status).into()),
         }
+    }
+
+    /// A connection that the server has not closed meanwhile.
+    fn idle_connection(&self) -> Option<Connection> {
+        let mut idle = self.lock();
+        while let Some(connection) = idle.pop() {
+            if connection.socket.try_read(&mut [0]).is_err() {
+                return Some(connection);
+            }
+        }
+        None
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
