@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ pub(crate) struct Gateway {
     child: Child,
     /// What it printed on stderr until it listened.
     pub(crate) printed: String,
+    /// Reads the rest until it ends, so that the pipe never fills.
+    rest: Option<JoinHandle<String>>,
     /// Its configuration.
     pub(crate) config: String,
     /// What the demo server received.
@@ -41,13 +44,14 @@ impl Gateway {
         let made = home.run(&["token", "new", "tester"]);
         assert_eq!((made.code, made.stderr.as_str()), (Some(0), ""));
         let token = made.stdout.trim_end().to_owned();
-        let (child, address, printed) = serve(&home, words);
+        let (child, address, printed, rest) = serve(&home, words);
         Self {
             home,
             address,
             token,
             child,
             printed,
+            rest: Some(rest),
             config,
             record,
         }
@@ -57,7 +61,9 @@ impl Gateway {
     pub(crate) fn restart_after_kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        (self.child, self.address, self.printed) = serve(&self.home, &[]);
+        let (child, address, printed, rest) = serve(&self.home, &[]);
+        (self.child, self.address, self.printed) = (child, address, printed);
+        self.rest = Some(rest);
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -66,6 +72,11 @@ impl Gateway {
 
     pub(crate) fn wait(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
+    }
+
+    /// What it printed on stderr after it listened, once it has ended.
+    pub(crate) fn last_words(&mut self) -> String {
+        self.rest.take().unwrap().join().unwrap()
     }
 
     /// Waits until this many `tools/call` requests have reached the server, and no more did.
@@ -210,7 +221,7 @@ impl Drop for Gateway {
 }
 
 /// Starts the program; returns once it listens, with what it printed until then.
-fn serve(home: &Home, words: &[&str]) -> (Child, SocketAddr, String) {
+fn serve(home: &Home, words: &[&str]) -> (Child, SocketAddr, String, JoinHandle<String>) {
     let mut command = home.command(&["serve"]);
     if !words.contains(&"--http") {
         command.args(["--http", "127.0.0.1:0"]);
@@ -231,9 +242,12 @@ fn serve(home: &Home, words: &[&str]) -> (Child, SocketAddr, String) {
             break address.trim().parse().unwrap();
         }
     };
-    // Whatever else it prints must not fill the pipe.
-    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-    (child, address, printed)
+    let rest = std::thread::spawn(move || {
+        let mut rest = Vec::new();
+        let _ = lines.read_to_end(&mut rest);
+        String::from_utf8_lossy(&rest).into_owned()
+    });
+    (child, address, printed, rest)
 }
 
 /// A whole response.

@@ -220,7 +220,8 @@ fn the_older_transport_works_under_sse() {
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 4, "result": {}}));
 }
 
-/// SIGTERM: a call in flight is answered, the GET stream ends, nothing is left.
+/// SIGTERM: a call in flight is answered, the GET stream ends, nothing is left, and the last line says
+/// what happened.
 #[test]
 fn sigterm_drains() {
     let mut gateway = Gateway::start();
@@ -258,6 +259,12 @@ fn sigterm_drains() {
     assert!(rest.contains("\"result\""), "{rest}");
     Answer::read(&mut listening);
     assert_eq!(gateway.wait(), Some(143));
+    let printed = gateway.last_words();
+    assert!(!printed.contains("error"), "{printed}");
+    assert_eq!(
+        printed.lines().last(),
+        Some("the gateway was stopped (terminated); none of its servers runs any more")
+    );
 }
 
 /// A modern client hears of changes on the stream of `subscriptions/listen`, which ends with the

@@ -48,7 +48,7 @@ pub(super) fn run(
     let (arguments, redactor) = (setup.config.audit_arguments, setup.redactor());
     let files = setup.paths.config_files(options).into_iter();
     let files = files.map(|file| file.path).collect();
-    setup.run_service(async |host, paths, closing, hang_up| {
+    let outcome = setup.run_service(async |host, paths, closing, hang_up| {
         let audit = AuditLog::open(&paths.state, arguments, redactor);
         let operations = Operations::new(host.clone(), audit, files);
         operations.set_hint_words(|hint, server| hints::words(hint, server, None));
@@ -123,7 +123,18 @@ pub(super) fn run(
         gateway.disconnect_all();
         operations.audit().close().await;
         Ok(0)
-    })
+    });
+    match outcome {
+        // How a gateway is stopped is no error of it; the exit code says that it was stopped.
+        Err(failure) if failure.code.is_signal() => {
+            output::line_on_stderr(&format!(
+                "the gateway was stopped ({}); none of its servers runs any more",
+                failure.message
+            ));
+            Ok(failure.code as u8)
+        }
+        outcome => outcome,
+    }
 }
 
 /// Listens on an address. Others than loopback need a host name, by which requests of web pages
