@@ -479,10 +479,18 @@ impl ServerRequest {
 
     /// A request about an address that goes to its server as it came.
     fn by_address(request: &ClientRequest) -> Result<Self, ErrorReply> {
-        Ok(Self {
+        let asked = Self {
             written: &[],
             ..Self::resource(request)?
-        })
+        };
+        if request.method == "resources/directory/read"
+            && let Some(server) = &asked.server
+            && !skills::may_list_folders(&request.client.gateway.host, server)
+        {
+            let message = format!("server \"{server}\" does not list the files of a skill");
+            return Err(ErrorReply::new(reply::METHOD_NOT_FOUND, message));
+        }
+        Ok(asked)
     }
 
     fn completion(request: &ClientRequest) -> Result<Self, ErrorReply> {

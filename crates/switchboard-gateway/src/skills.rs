@@ -17,7 +17,7 @@ use switchboard::caller::{ApprovalRequest, ForwardedParams};
 use switchboard::revision::Era;
 use switchboard::server::ServerHandle;
 use switchboard::sync::lock;
-use switchboard::{Approval, BoxFuture, Caller, CallerId, RawJson, ServerName};
+use switchboard::{Approval, BoxFuture, Caller, CallerId, Host, RawJson, ServerName};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -148,6 +148,16 @@ fn servers(request: &ClientRequest) -> Vec<ServerName> {
     };
     let found = all.iter().filter(has_skills);
     found.map(|server| server.config.name.clone()).collect()
+}
+
+/// Whether a server may be sent `resources/directory/read`: it declares it, or is not connected yet.
+pub(crate) fn may_list_folders(host: &Host, server: &ServerName) -> bool {
+    let handle = host.server(server.as_str());
+    let session = handle.and_then(|handle| handle.snapshot().session.clone());
+    session.is_none_or(|session| {
+        let declared = ["extensions", SKILLS, "directoryRead"];
+        session.hello().declares(&declared)
+    })
 }
 
 /// All pages of one server's list.

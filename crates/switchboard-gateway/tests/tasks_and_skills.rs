@@ -150,9 +150,12 @@ async fn a_legacy_client_calls_any_tool_as_a_task() {
     stop(gateway).await;
 }
 
-/// A server with these skills, whose files say whose they are.
+/// A server with these skills and nothing else, whose files say whose they are.
 fn skilled(name: &str, era: Era, skills: &[&str]) -> Chaos {
-    let capabilities = r#"{"tools":{},"resources":{},"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true}}}"#;
+    let is_legacy = matches!(era, Era::Legacy);
+    let capabilities = format!(
+        r#"{{"tools":{{}},"resources":{{}},"extensions":{{"io.modelcontextprotocol/skills":{{"directoryRead":{is_legacy}}}}}}}"#
+    );
     let legacy = format!(
         r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"serverInfo":{{"name":"s","version":"1"}}}}"#
     );
@@ -167,7 +170,6 @@ fn skilled(name: &str, era: Era, skills: &[&str]) -> Chaos {
     let file = format!(r#"{{"contents":[{{"uri":"x","text":"{name}"}}]}}"#);
     let server = Chaos::new()
         .era(era)
-        .tool("greet", Step::text("hello"))
         .on("skills/list", Step::result(&list))
         .on(
             "skills/get",
@@ -244,6 +246,11 @@ async fn skills_of_servers_of_both_eras_are_offered_to_clients_of_both_eras() {
             .request(5, "resources/directory/read", json!({"uri": "skill://a"}))
             .await;
         assert_eq!(folder["result"]["of"], "old", "{folder}");
+        // The newer one does not declare that it lists folders: it is not asked.
+        let folder = client
+            .request(5, "resources/directory/read", json!({"uri": "skill://b"}))
+            .await;
+        assert_eq!(folder["error"]["code"], -32601, "{folder}");
         let unknown = client
             .request(6, "skills/get", json!({"uri": "skill://none/SKILL.md"}))
             .await;

@@ -189,7 +189,7 @@ impl ConnectAttempt {
             }
             Err(exit) => return Err(self.exited(exit).await),
         };
-        match check_offerings(&self.config, &offerings) {
+        match check_offerings(&self.config, link.hello().declares_extension(), &offerings) {
             Ok(()) => Ok(Connected {
                 link,
                 wire: self.wire,

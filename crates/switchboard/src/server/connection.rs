@@ -85,6 +85,10 @@ impl LiveConnection {
         self.link.hello().era()
     }
 
+    pub(super) fn declares_extension(&self) -> bool {
+        self.link.hello().declares_extension()
+    }
+
     pub(super) fn has_process(&self) -> bool {
         self.process.is_some()
     }

@@ -5,10 +5,14 @@ use super::endpoint::Failure;
 use crate::catalog::{Offerings, is_let_through};
 use crate::config::ServerConfig;
 
-/// A server is kept while it offers a tool, a prompt or a resource; in dialects whose programs keep
-/// only servers with tools, a tool that the entry's filter includes. Otherwise it is closed, with
-/// the reason, until its next use.
-pub(super) fn check_offerings(config: &ServerConfig, offerings: &Offerings) -> Result<(), Failure> {
+/// A server is kept while it offers a tool, a prompt or a resource, or declares an extension, such
+/// as skills; in dialects whose programs keep only servers with tools, while it offers a tool that
+/// the entry's filter includes. Otherwise it is closed, with the reason, until its next use.
+pub(super) fn check_offerings(
+    config: &ServerConfig,
+    declares_extension: bool,
+    offerings: &Offerings,
+) -> Result<(), Failure> {
     if let Some((method, fault)) = offerings
         .faults
         .iter()
@@ -53,7 +57,8 @@ pub(super) fn check_offerings(config: &ServerConfig, offerings: &Offerings) -> R
             }
         });
     }
-    if tools.is_empty() && withheld.is_empty() && faults.is_empty() && !has_others {
+    let is_empty = tools.is_empty() && withheld.is_empty() && faults.is_empty() && !has_others;
+    if is_empty && !declares_extension {
         return closed("offers no tools, prompts or resources, and so was closed".to_owned());
     }
     Ok(())
@@ -98,7 +103,7 @@ mod tests {
     }
 
     fn check(config: &ServerConfig, offerings: &Offerings, closed: Option<&str>) {
-        let told = check_offerings(config, offerings);
+        let told = check_offerings(config, false, offerings);
         let expected = closed.map_or(Ok(()), |fact| {
             Err(Failure {
                 fact: fact.to_owned(),
@@ -136,6 +141,9 @@ mod tests {
             },
             None,
         );
+        // What an extension offers is in none of the lists.
+        let lists = Offerings::default();
+        assert_eq!(check_offerings(&native, true, &lists), Ok(()));
         // A filter that excludes everything is no reason to close the server: its resources may
         // still be read.
         let filtered = ServerConfig {
@@ -207,7 +215,7 @@ mod tests {
             ..Offerings::default()
         };
         assert_eq!(
-            check_offerings(&server(Dialect::CoreAgent), &offerings),
+            check_offerings(&server(Dialect::CoreAgent), false, &offerings),
             Err(expected)
         );
     }

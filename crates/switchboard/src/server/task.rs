@@ -442,7 +442,10 @@ impl ServerTask {
                 .status
                 .update_quietly(|snapshot| snapshot.listings += 1),
             ListUpdate::Changed(offerings) => {
-                if let Err(Failure { fact, retry }) = check_offerings(&self.config, &offerings) {
+                let declares_extension =
+                    matches!(&self.phase, Phase::Live(live) if live.declares_extension());
+                let kept = check_offerings(&self.config, declares_extension, &offerings);
+                if let Err(Failure { fact, retry }) = kept {
                     return self.close_without_offerings(Failure {
                         fact: messages::with_stderr(&fact, &[]),
                         retry,

@@ -45,6 +45,13 @@ impl Hello {
         let found = path.iter().try_fold(&declared, |value, key| value.get(key));
         found.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
     }
+
+    /// Whether the server declared any extension of the protocol.
+    pub(crate) fn declares_extension(&self) -> bool {
+        let declared = self.capabilities.to_value().unwrap_or_default();
+        let extensions = declared["extensions"].as_object();
+        extensions.is_some_and(|extensions| !extensions.is_empty())
+    }
 }
 
 /// What a session is opened with.
