@@ -12,9 +12,7 @@ mod sources;
 
 /// Groups of modules that use each other, and why they still do. A group may lose modules, and gets
 /// no new ones.
-const KNOWN: [(&str, &[&str]); 6] = [
-    // A child process is ended by its keeper or its group, and both report its exit.
-    ("switchboard-launch", &["child", "linux", "process_group"]),
+const KNOWN: [(&str, &[&str]); 3] = [
     // A model's settings, its wire and its tools are described in terms of each other.
     (
         "switchboard-agent",
@@ -28,28 +26,6 @@ const KNOWN: [(&str, &[&str]); 6] = [
             "tools",
             "wire",
         ],
-    ),
-    // The root re-exports the types of a configuration, and each part of it names the others there.
-    (
-        "switchboard-config",
-        &[
-            "config",
-            "dialects",
-            "edit",
-            "entry_values",
-            "fingerprint",
-            "format",
-            "load",
-            "permissions",
-            "policy",
-            "project",
-            "server_config",
-            "server_entry",
-        ],
-    ),
-    (
-        "switchboard-config",
-        &["expand", "program", "resolve_launch"],
     ),
     // The gateway's state holds its clients, whose requests use the state.
     (

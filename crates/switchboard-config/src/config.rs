@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
 use super::{
-    AuditArguments, Diagnostic, EntryValue, ModelEntry, Permissions, ProjectPermissions, Security,
-    ServerConfig,
+    AuditArguments, Diagnostic, EntryValue, Location, ModelEntry, Permissions, ProjectPermissions,
+    Security, ServerConfig,
 };
 use crate::name::{ServerName, Style};
 
@@ -92,15 +91,4 @@ impl Config {
             _ => vec![server.name.clone()],
         }
     }
-}
-
-/// A position in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location {
-    /// The file, as it was given.
-    pub file: Arc<PathBuf>,
-    /// 1-based.
-    pub line: usize,
-    /// 1-based, in characters.
-    pub column: usize,
 }

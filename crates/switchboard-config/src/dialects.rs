@@ -16,12 +16,14 @@ mod a3s;
 mod agent_apps;
 mod agent_code;
 mod core_agent;
+mod entry_spelling;
 mod gemini;
 mod mcp_json;
 mod native;
 mod profile;
 mod recognise;
 
+pub(super) use entry_spelling::{EntrySpelling, ReferenceForm};
 pub(super) use recognise::recognise;
 
 /// A dialect of configuration files.

@@ -13,12 +13,12 @@ use super::load::{LoadedFile, interpret, read_text};
 use super::{ConfigErrors, ConfigFile, Dialect, ServerConfig};
 
 mod document;
-pub(super) mod entry_spelling;
 #[cfg(feature = "hcl")]
 mod hcl;
 mod json;
 #[cfg(any(feature = "hcl", feature = "yaml"))]
 mod lines;
+mod new_entry;
 mod toml;
 mod write;
 #[cfg(feature = "yaml")]

@@ -2,8 +2,8 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use super::load::Scope;
 use super::reference::{ReferenceSyntax, TextRole};
+use super::source::Scope;
 use super::{Endpoint, HttpAuth, HttpWire, OAuthGrant, ServerConfig};
 use crate::secret::Secret;
 

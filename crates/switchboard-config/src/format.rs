@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use super::Dialect;
 use super::diagnostic::Diagnostics;
 use super::tree::Node;
 
@@ -39,14 +38,13 @@ impl Format {
         }
     }
 
-    /// For a file without a known extension: by its dialect, if a person named it, or by how it
-    /// begins.
-    pub(super) fn guess(dialect: Option<Dialect>, text: &str) -> Self {
+    /// By how the text begins.
+    pub(super) fn guess(text: &str) -> Self {
         let begins = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
-        match dialect {
-            Some(dialect) => dialect.profile().format,
-            None if begins.starts_with(['{', '/']) => Self::Json,
-            None => Self::Toml,
+        if begins.starts_with(['{', '/']) {
+            Self::Json
+        } else {
+            Self::Toml
         }
     }
 

@@ -9,8 +9,7 @@ use std::time::Duration;
 use super::diagnostic::Diagnostics;
 use super::edit::EntryField;
 use super::fields::SERVERS;
-use super::format::Format;
-use super::load::{interpret, resolve_links};
+use super::load::{format_of, interpret, resolve_links};
 use super::raw::{FieldTable, FieldValue};
 use super::reference::{ReferenceSyntax, Segment, TextRole, escape};
 use super::secret::Secret;
@@ -59,7 +58,7 @@ pub fn import_servers(
     let dialect = loaded.dialect;
     let shown = Arc::new(file.path.clone());
     let mut diagnostics = Diagnostics::new(shown, text);
-    let format = Format::of(&file.path).unwrap_or_else(|| Format::guess(Some(dialect), text));
+    let format = format_of(&file.path, Some(dialect), text);
     let document = format.parse(text, &mut diagnostics);
     let raw = dialect.reader().open(&document, &mut diagnostics);
     let mut imported = ImportedFile {

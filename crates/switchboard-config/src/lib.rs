@@ -32,6 +32,8 @@ mod model_entry;
 mod permissions;
 mod project;
 mod server_config;
+mod server_settings;
+mod source;
 
 // From files to a configuration.
 mod diagnostic;
@@ -50,6 +52,7 @@ mod tree;
 
 // From a configuration to what runs.
 mod expand;
+mod launch_fault;
 mod package_runner;
 mod program;
 mod resolve_launch;
@@ -75,7 +78,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, Location};
+pub use config::Config;
 pub use diagnostic::{ConfigErrors, Diagnostic, visible_path};
 pub use dialects::{ApprovalChoices, Dialect, DialectProfile, RuleSyntax, StateNames, StopMethod};
 pub use disclosure::{Disclosure, disclose};
@@ -88,18 +91,19 @@ pub use entry_values::{DisplayValue, EntryValue, VariableState, VariableUse, var
 pub use environment::Environment;
 pub use fingerprint::Fingerprint;
 pub use import::{ImportedFile, ImportedSecrets, ImportedServer, check_text, import_servers};
-pub use load::{ConfigFile, Scope, load};
+pub use launch_fault::LaunchFault;
+pub use load::{ConfigFile, load};
 pub use model_entry::{ModelEntry, ModelEntryFault, TokenPrice};
 pub use permissions::{AuditArguments, Mode, Permissions, RuleText, Security};
 pub use project::ProjectPermissions;
 pub use reference::ReferenceSyntax;
-pub use resolve_launch::{LaunchFault, ResolvedLaunch, resolve_launch};
+pub use resolve_launch::{ResolvedLaunch, resolve_launch};
 pub use resolve_url::{ResolvedUrl, UrlFault, resolve_url};
 pub use schema::schema;
 pub use search::{
     LinkedFile, foreign_project_files, linked_project_files, project_folder, search, search_order,
 };
-pub use server_config::{
-    Asks, MAX_MESSAGE_BYTES, Protocol, ServerConfig, Sharing, Source, Start, TimeField, Timeouts,
-};
+pub use server_config::ServerConfig;
+pub use server_settings::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Start, TimeField, Timeouts};
 pub use shell_command::shell_command;
+pub use source::{Location, Scope, Source};

@@ -14,22 +14,10 @@ use super::entry_values::{self, EntryValue};
 use super::format::Format;
 use super::policy::{Policy, policy};
 use super::server_entry::{self, FileContext};
-use super::{Config, ConfigErrors, Diagnostic, Dialect, ProjectPermissions, ServerConfig};
+use super::{Config, ConfigErrors, Diagnostic, Dialect, ProjectPermissions, Scope, ServerConfig};
 use merge::{merge_policies, merge_servers};
 
 mod merge;
-
-/// Who wrote a file, which decides how far it is trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// The user: trusted.
-    User,
-    /// A project: its servers do not start, and its permissions do not apply, until a person has
-    /// accepted them.
-    Project,
-    /// Given with `-c`: trusted for this run.
-    Given,
-}
 
 /// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +114,7 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
     // itself is a link, it is not followed: the target must not lend it its folder or its trust.
     let located = Arc::new(resolve_links(&file.path));
     let mut diagnostics = Diagnostics::new(shown.clone(), text);
-    let format = Format::of(&file.path).unwrap_or_else(|| Format::guess(file.dialect, text));
+    let format = format_of(&file.path, file.dialect, text);
     let document = format.parse(text, &mut diagnostics);
     let dialect = file
         .dialect
@@ -205,6 +193,14 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
     } else {
         Err(errors)
     }
+}
+
+/// The format of a file: by its extension, by its dialect if a person named it, or by how it begins.
+pub(super) fn format_of(path: &Path, dialect: Option<Dialect>, text: &str) -> Format {
+    let of_dialect = || dialect.map(|dialect| dialect.profile().format);
+    Format::of(path)
+        .or_else(of_dialect)
+        .unwrap_or_else(|| Format::guess(text))
 }
 
 /// Reads the dialect's separate permissions file, if it has one and the file exists.

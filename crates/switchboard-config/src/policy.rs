@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::diagnostic::Diagnostics;
-use super::load::Scope;
 use super::raw::{AtOffset, FieldTable, RawConfig};
+use super::source::Scope;
 use super::{AuditArguments, Dialect, Location, Mode, ModelEntry, RuleText, TokenPrice};
 use crate::name::Style;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::fingerprint::FingerprintHasher;
 use super::policy::Policy;
-use super::{Config, Dialect, Fingerprint, Location, Mode, RuleText, ServerConfig};
+use super::{Dialect, Fingerprint, Location, Mode, RuleText, ServerConfig};
 use crate::name::ServerName;
 
 /// What a project's file would allow without asking. Not in force until a person has accepted it.
@@ -73,21 +73,6 @@ impl ProjectPermissions {
             },
             exceptions,
         }
-    }
-
-    /// Removes what has no effect after merging: servers that another file replaced, and missing
-    /// permissions if another file has some.
-    pub(super) fn settle(&mut self, config: &Config, is_stricter: bool) {
-        let is_here = |name: &ServerName| {
-            config
-                .servers
-                .get(name)
-                .is_some_and(|server| server.source.file == self.file)
-        };
-        self.trusted.retain(is_here);
-        self.ungated
-            .retain(|name| !config.permissions.configured && is_here(name));
-        self.yolo.take_if(|_| is_stricter);
     }
 
     /// Whether there is nothing to accept.

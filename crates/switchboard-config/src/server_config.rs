@@ -1,11 +1,13 @@
 //! One server's entry, read and checked.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
-use super::{Dialect, Endpoint, Scope, package_runner};
+use super::server_settings::{
+    Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Start, TimeField, Timeouts,
+};
+use super::{Dialect, Endpoint, Source, package_runner};
 use crate::name::ServerName;
 
 /// One server, as configured.
@@ -146,135 +148,6 @@ impl ServerConfig {
             Some(field) => field,
             None if total => TimeField::CallTimeoutMax,
             None => TimeField::CallTimeout,
-        }
-    }
-}
-
-/// The default bound of one message: 64 MiB.
-pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
-
-/// Where an entry is written, for messages.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    /// The file; its folder is absolute and without symbolic links.
-    pub file: Arc<PathBuf>,
-    /// The base of relative paths: the file's folder, or the project's if the dialect keeps its
-    /// file in a folder of its own.
-    pub folder: Arc<PathBuf>,
-    /// 1-based line of the entry's head.
-    pub line: usize,
-    /// Whose file it is.
-    pub scope: Scope,
-    /// The file whose entry of the same name this one replaced.
-    pub shadows: Option<Arc<PathBuf>>,
-}
-
-impl Source {
-    /// No file: an embedder's own code, trusted like a file given with `-c`. Relative paths start
-    /// at the process's working folder.
-    pub fn code() -> Self {
-        Self::new(Arc::new(PathBuf::from("(code)")), 1, Scope::Given)
-    }
-
-    /// An entry of a file; relative paths start at its folder.
-    pub fn new(file: Arc<PathBuf>, line: usize, scope: Scope) -> Self {
-        let folder = Arc::new(file.parent().map(Path::to_owned).unwrap_or_default());
-        Self {
-            file,
-            folder,
-            line,
-            scope,
-            shadows: None,
-        }
-    }
-}
-
-/// Which protocol era to speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Protocol {
-    /// Detected, and remembered.
-    #[default]
-    Auto,
-    /// With the `initialize` handshake.
-    Legacy,
-    /// Without a handshake; each request is self-contained.
-    Modern,
-}
-
-/// When to start a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Start {
-    /// With the host, all servers concurrently.
-    #[default]
-    Eager,
-    /// On first use; the cached catalog of the last run is shown until then.
-    Lazy,
-}
-
-/// Whether a server sends requests to the caller (elicitation, sampling) during calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Asks {
-    /// Detected at the first such request, and remembered.
-    #[default]
-    Auto,
-    /// It does.
-    Yes,
-    /// It does not.
-    No,
-}
-
-/// Whether callers share one session with a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Sharing {
-    /// One session for all.
-    #[default]
-    Shared,
-    /// One session for each caller.
-    PerCaller,
-}
-
-/// The deadlines of one server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
-    /// From spawn to ready.
-    pub connect: Duration,
-    /// A call without progress notifications.
-    pub call: Duration,
-    /// A call in total.
-    pub call_max: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(30),
-            call: Duration::from_secs(60),
-            call_max: Duration::from_secs(600),
-        }
-    }
-}
-
-/// The field of an entry that limits a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeField {
-    /// The native field for the time between two progress notifications.
-    CallTimeout,
-    /// The native field for the whole call.
-    CallTimeoutMax,
-    /// Gemini's field for the whole call.
-    Timeout,
-    /// A3S Code's field for the whole call.
-    TimeoutMs,
-}
-
-impl TimeField {
-    /// The name of the field in its file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CallTimeout => "call_timeout",
-            Self::CallTimeoutMax => "call_timeout_max",
-            Self::Timeout => "timeout",
-            Self::TimeoutMs => "timeout_ms",
         }
     }
 }

@@ -7,10 +7,10 @@ use indexmap::IndexMap;
 
 use super::diagnostic::Diagnostics;
 use super::fields::{FieldTransport, SERVERS};
-use super::load::Scope;
 use super::package_runner::FIRST_START;
 use super::raw::{AtOffset, FieldTable, RawServer};
 use super::reference::TextRole;
+use super::source::Scope;
 use super::{
     Asks, Diagnostic, Dialect, DialectProfile, Endpoint, MAX_MESSAGE_BYTES, Protocol, ServerConfig,
     Sharing, Source, Start, Timeouts,

@@ -1,12 +1,12 @@
 //! A running child: its pipes, its exit status, and how it is stopped.
 
-use std::fmt;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, timeout_at};
 
+use crate::exit::Exit;
 #[cfg(target_os = "linux")]
 use crate::linux::KeeperConnection;
 use crate::pipes::HostEnds;
@@ -24,30 +24,6 @@ pub struct Child {
     /// `None` once taken.
     pub stderr: Option<pipe::Receiver>,
     control: ChildControl,
-}
-
-/// How a child ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// It exited with this status.
-    Status(i32),
-    /// This signal ended it.
-    Signal(i32),
-    /// Its keeper was killed, so its status was lost.
-    Unknown,
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(code) => write!(f, "exited with status {code}"),
-            Self::Signal(signal) => match Signal::try_from(*signal) {
-                Ok(known) => write!(f, "was killed by {known}"),
-                Err(_) => write!(f, "was killed by signal {signal}"),
-            },
-            Self::Unknown => write!(f, "ended in an unknown way"),
-        }
-    }
 }
 
 /// When a child that is being stopped is sent which signal, counted from the moment its stdin was

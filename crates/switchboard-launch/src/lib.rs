@@ -71,12 +71,13 @@
 //!
 //! # Where to look
 //!
-//! `launcher` (start a child), `child` (its pipes and end), `command`, `pipes`, `stderr`,
-//! `process_group` (without a launcher process), `linux` (with one).
+//! `launcher` (start a child), `child` (its pipes, and how it is stopped), `command`, `exit`, `pipes`,
+//! `stderr`, `process_group` (without a launcher process), `linux` (with one).
 #![cfg(unix)]
 
 mod child;
 mod command;
+mod exit;
 mod launcher;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -84,8 +85,9 @@ mod pipes;
 mod process_group;
 mod stderr;
 
-pub use child::{Child, Exit, StopTiming};
+pub use child::{Child, StopTiming};
 pub use command::Command;
+pub use exit::Exit;
 pub use launcher::{Containment, Launcher};
 pub use stderr::{StderrTail, TAIL_BYTES};
 

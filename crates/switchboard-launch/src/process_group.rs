@@ -8,8 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::ExitStatus;
+use std::os::unix::process::CommandExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
@@ -117,7 +116,7 @@ fn spawn_and_wait(
     wait_without_reaping(pid);
     let mut lock = leader.lock();
     let _ = killpg(pid, Signal::SIGKILL);
-    let exit = child.wait().map_or(Exit::Unknown, exit_of);
+    let exit = child.wait().map_or(Exit::Unknown, Exit::from);
     *lock = None;
     drop(lock);
     exit_sender.send_replace(Some(exit));
@@ -176,13 +175,5 @@ fn wait_without_reaping(pid: Pid) {
         if answer == 0 || Errno::last() != Errno::EINTR {
             return;
         }
-    }
-}
-
-fn exit_of(status: ExitStatus) -> Exit {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Status(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Unknown,
     }
 }

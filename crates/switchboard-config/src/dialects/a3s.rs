@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::entry_spelling::{EntrySpelling, ReferenceForm, SSE};
 use super::profile::{DialectProfile, FOREIGN, RuleSyntax};
 use super::{DialectReader, native};
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::edit::entry_spelling::{EntrySpelling, ReferenceForm, SSE};
 use crate::fields::{FieldSpec, OURS_WITH_ONE_DEADLINE, PROCESS, ValueKind, foreign_field};
 use crate::format::Format;
 use crate::name::Style;

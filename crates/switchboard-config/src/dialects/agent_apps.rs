@@ -5,10 +5,10 @@
 //! expanded at launch. One pass handles both, so replaced text is not expanded again; every other
 //! `$` is escaped.
 
+use super::entry_spelling::{EntrySpelling, ReferenceForm, URL};
 use super::profile::{DialectProfile, FOREIGN};
 use super::{DialectReader, native};
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::edit::entry_spelling::{EntrySpelling, ReferenceForm, URL};
 use crate::fields::{OURS, PROCESS};
 use crate::format::Format;
 use crate::name::Style;

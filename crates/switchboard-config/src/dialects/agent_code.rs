@@ -1,10 +1,10 @@
 //! agent-code: TOML with `[mcp_servers.NAME]`. Every text is literal; other settings are ignored.
 
+use super::entry_spelling::{EntrySpelling, ReferenceForm, URL};
 use super::profile::{DialectProfile, FOREIGN, RuleSyntax};
 use super::{DialectReader, native};
 use crate::HttpWire;
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::edit::entry_spelling::{EntrySpelling, ReferenceForm, URL};
 use crate::fields::{FieldSpec, OURS, PROCESS, ValueKind, foreign_field};
 use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};

@@ -1,12 +1,12 @@
 //! core-agent: `.agents/mcp.json` with `servers`, and permissions in the same file or in
 //! `config.json` beside it.
 
+use super::entry_spelling::{EntrySpelling, ReferenceForm};
 use super::profile::{DialectProfile, FOREIGN, RuleSyntax, StateNames, StopMethod};
 use super::recognise::warn_of_foreign_container;
 use super::{Dialect, DialectReader, native};
 use crate::HttpWire;
 use crate::diagnostic::Diagnostics;
-use crate::edit::entry_spelling::{EntrySpelling, ReferenceForm};
 use crate::fields::{
     FieldSpec, FieldTransport, OURS, PERMISSIONS, PROCESS, ValueKind, foreign_field, native_fields,
 };

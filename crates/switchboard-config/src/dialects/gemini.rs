@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::entry_spelling::{EntrySpelling, URL};
 use super::profile::{ApprovalChoices, DialectProfile, FOREIGN, RuleSyntax, StateNames};
 use super::{DialectReader, native};
 use crate::diagnostic::Diagnostics;
-use crate::edit::entry_spelling::{EntrySpelling, URL};
 use crate::fields::{FieldSpec, OURS_WITH_ONE_DEADLINE, PROCESS, ValueKind, foreign_field};
 use crate::format::Format;
 use crate::name::Style;

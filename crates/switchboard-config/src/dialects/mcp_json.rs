@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
+use super::entry_spelling::EntrySpelling;
 use super::profile::DialectProfile;
 use super::{DialectReader, native};
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::edit::entry_spelling::EntrySpelling;
 use crate::fields::{FieldSpec, OURS, PROCESS, ValueKind, foreign_field};
 use crate::format::Format;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::DialectReader;
+use super::entry_spelling::{EntrySpelling, ReferenceForm, SSE, URL};
 use super::profile::{ApprovalChoices, DialectProfile, RuleSyntax, StateNames, StopMethod};
 use crate::diagnostic::Diagnostics;
-use crate::edit::entry_spelling::{EntrySpelling, ReferenceForm, SSE, URL};
 use crate::fields::SERVERS;
 use crate::format::Format;
 use crate::raw::{self, FieldTable, RawConfig, RawServer};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::entry_spelling::{EntrySpelling, UrlField};
 use super::native;
-use crate::edit::entry_spelling::{EntrySpelling, UrlField};
 use crate::format::Format;
 use crate::name::Style;
 use crate::reference::ReferenceSyntax;

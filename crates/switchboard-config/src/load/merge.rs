@@ -6,8 +6,9 @@ use std::sync::Arc;
 use indexmap::map::Entry;
 
 use crate::fields::SERVERS;
+use crate::name::ServerName;
 use crate::policy::{Policy, WithLocation};
-use crate::{Config, EntryValue, Location, Mode, Scope, ServerConfig};
+use crate::{Config, EntryValue, Location, Mode, ProjectPermissions, Scope, ServerConfig};
 
 /// Adds the servers of a file of lower precedence than those before it, without the gateway's own
 /// entry.
@@ -74,7 +75,7 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
     let mut projects = std::mem::take(&mut config.project_permissions);
     projects
         .iter_mut()
-        .for_each(|project| project.settle(config, projects_mode.is_some()));
+        .for_each(|project| drop_overridden(project, config, projects_mode.is_some()));
     projects.retain(|project| !project.is_empty());
     config.project_permissions = projects;
     let locations = &mut config.locations;
@@ -102,6 +103,21 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
         config.security.locked = true;
         decided("security.locked", location);
     }
+}
+
+/// Removes what has no effect after merging: servers that another file replaced, and missing
+/// permissions if another file has some.
+fn drop_overridden(project: &mut ProjectPermissions, config: &Config, is_stricter: bool) {
+    let file = project.file.clone();
+    let is_here = |name: &ServerName| {
+        let server = config.servers.get(name);
+        server.is_some_and(|server| server.source.file == file)
+    };
+    project.trusted.retain(is_here);
+    project
+        .ungated
+        .retain(|name| !config.permissions.configured && is_here(name));
+    project.yolo.take_if(|_| is_stricter);
 }
 
 /// The stricter of two modes; the first if they are equal.
