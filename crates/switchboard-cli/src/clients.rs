@@ -24,6 +24,8 @@ pub(crate) struct Client {
     pub(crate) name: &'static str,
     /// Where its file may be; the first that exists is used, else the first.
     files: &'static [Place],
+    /// Files of a project whose servers it starts, too.
+    project_files: &'static [&'static str],
     /// Other places that exist only where the client is installed.
     marks: &'static [Place],
     /// Its program, if it has one for a shell.
@@ -108,6 +110,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "claude-code",
         files: &[Place::Variable("CLAUDE_CONFIG_DIR", "", ".claude.json")],
+        project_files: &[".mcp.json"],
         marks: &[Place::Variable("CLAUDE_CONFIG_DIR", ".claude", "")],
         program: Some("claude"),
         container: &["mcpServers"],
@@ -118,6 +121,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "codex",
         files: &[Place::Variable("CODEX_HOME", ".codex", "config.toml")],
+        project_files: &[".codex/config.toml"],
         marks: &[Place::Variable("CODEX_HOME", ".codex", "")],
         program: Some("codex"),
         container: &["mcp_servers"],
@@ -128,6 +132,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "gemini",
         files: &[Place::Home(".gemini/settings.json")],
+        project_files: &[".gemini/settings.json"],
         marks: &[Place::Home(".gemini")],
         program: Some("gemini"),
         container: &["mcpServers"],
@@ -138,6 +143,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "vscode",
         files: &[Place::Desktop("Code/User/mcp.json")],
+        project_files: &[".vscode/mcp.json"],
         marks: &[Place::Desktop("Code/User")],
         program: Some("code"),
         container: &["servers"],
@@ -148,6 +154,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "cursor",
         files: &[Place::Home(".cursor/mcp.json")],
+        project_files: &[".cursor/mcp.json"],
         marks: &[Place::Home(".cursor")],
         program: Some("cursor"),
         container: &["mcpServers"],
@@ -158,6 +165,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "windsurf",
         files: &[Place::Home(".codeium/windsurf/mcp_config.json")],
+        project_files: &[],
         marks: &[Place::Home(".codeium/windsurf")],
         program: Some("windsurf"),
         container: &["mcpServers"],
@@ -168,6 +176,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "claude-desktop",
         files: &[Place::Desktop("Claude/claude_desktop_config.json")],
+        project_files: &[],
         marks: &[Place::Desktop("Claude")],
         program: None,
         container: &["mcpServers"],
@@ -178,6 +187,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "zed",
         files: &[Place::Config("zed/settings.json")],
+        project_files: &[".zed/settings.json"],
         marks: &[Place::Config("zed")],
         program: Some("zed"),
         container: &["context_servers"],
@@ -191,6 +201,7 @@ pub(crate) const CLIENTS: &[Client] = &[
             Place::Config("opencode/opencode.jsonc"),
             Place::Config("opencode/opencode.json"),
         ],
+        project_files: &["opencode.jsonc", "opencode.json"],
         marks: &[Place::Config("opencode")],
         program: Some("opencode"),
         container: &["mcp"],
@@ -201,6 +212,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "goose",
         files: &[Place::Config("goose/config.yaml")],
+        project_files: &[],
         marks: &[Place::Config("goose")],
         program: Some("goose"),
         container: &["extensions"],
@@ -216,6 +228,7 @@ pub(crate) const CLIENTS: &[Client] = &[
             ),
             Place::Home(".cline/data/settings/cline_mcp_settings.json"),
         ],
+        project_files: &[],
         marks: &[Place::Desktop(CLINE_IN_VSCODE), Place::Home(".cline")],
         program: None,
         container: &["mcpServers"],
@@ -226,6 +239,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "continue",
         files: &[Place::Home(".continue/mcpServers/switchboard.yaml")],
+        project_files: &[],
         marks: &[Place::Home(".continue")],
         program: None,
         container: &[],
@@ -240,6 +254,7 @@ pub(crate) const CLIENTS: &[Client] = &[
             ".copilot",
             "mcp-config.json",
         )],
+        project_files: &[".mcp.json", ".github/mcp.json"],
         marks: &[Place::Variable("COPILOT_HOME", ".copilot", "")],
         program: Some("copilot"),
         container: &["mcpServers"],
@@ -250,6 +265,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "amp",
         files: &[Place::Config("amp/settings.json")],
+        project_files: &[".amp/settings.json"],
         marks: &[Place::Config("amp")],
         program: Some("amp"),
         container: &["amp.mcpServers"],
@@ -260,6 +276,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client {
         name: "kiro",
         files: &[Place::Home(".kiro/settings/mcp.json")],
+        project_files: &[".kiro/settings/mcp.json"],
         marks: &[Place::Home(".kiro")],
         program: Some("kiro"),
         container: &["mcpServers"],
@@ -290,6 +307,19 @@ impl Client {
         let mut existing = all.clone().filter(|file| file.symlink_metadata().is_ok());
         let first = || all.clone().next().unwrap_or_default();
         existing.next().unwrap_or_else(first)
+    }
+
+    /// The files of this project that it reads, existing or not; none that a link leads to: a
+    /// project's file counts only under its own path.
+    pub(crate) fn files_in_project(&self, paths: &Paths) -> Vec<PathBuf> {
+        let own = self.file(paths);
+        let all = self
+            .project_files
+            .iter()
+            .map(|name| paths.project.join(name));
+        let is_no_link = |path: &PathBuf| path.canonicalize().is_ok_and(|real| real == *path);
+        all.filter(|path| *path != own && is_no_link(path))
+            .collect()
     }
 
     /// Whether the client is installed here: it has a file, a folder, or a program on the PATH.

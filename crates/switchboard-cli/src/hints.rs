@@ -80,7 +80,7 @@ pub(crate) fn command(words: &[&str]) -> String {
 }
 
 /// The same with options before the names.
-fn command_with(verb: &[&str], names: &[&str]) -> String {
+pub(crate) fn command_with(verb: &[&str], names: &[&str]) -> String {
     let files = RUN
         .get()
         .map(|run| run.files.as_slice())

@@ -94,6 +94,68 @@ fn the_servers_of_every_client_found_move_into_the_own_file_without_their_secret
     assert_eq!(own_text(&home), expected);
 }
 
+/// `install` says which servers a client still reaches past the gateway; both commands that it names
+/// work, and once the servers are gone from the client's files it says no more.
+#[test]
+fn servers_that_a_client_still_reaches_itself_are_named_and_can_be_moved() {
+    let home = Home::new();
+    let project = home.path("project").canonicalize().unwrap();
+    write(
+        &home,
+        "project/.mcp.json",
+        r#"{"mcpServers": {"notes": {"command": "./notes"}}}"#,
+    );
+    let own = r#"{"mcpServers": {"git": {"command": "uvx"}, "web": {"type": "http", "url": "https://example.com/mcp"}}}"#;
+    write(&home, ".claude.json", own);
+    let installed = run(&home, &["install", "claude-code", "--yes"]);
+    assert_eq!(installed.code, Some(0), "{installed:?}");
+    for said in [
+        format!(
+            "claude-code still connects to 2 servers itself, past the gateway: \"git\", \"web\" ({}); to move behind the gateway: `switchboard import claude-code`, then remove from that file",
+            home.path(".claude.json").display()
+        ),
+        format!(
+            "claude-code still connects to 1 server itself, past the gateway: \"notes\" ({}); to move behind the gateway: `switchboard import --project claude-code`, then remove from that file",
+            project.join(".mcp.json").display()
+        ),
+    ] {
+        assert!(
+            installed.stderr.contains(&said),
+            "{said}\n{}",
+            installed.stderr
+        );
+    }
+    let imported = run(&home, &["import", "claude-code"]);
+    assert!(!own_text(&home).contains("notes"), "{imported:?}");
+    let imported = run(&home, &["import", "--project", "claude-code"]);
+    let moved = format!(
+        "[servers.notes]\ncommand = \"{0}/./notes\"\ncwd = \"{0}\"\n",
+        project.display()
+    );
+    assert!(
+        own_text(&home).contains(&moved),
+        "{}\n{imported:?}",
+        own_text(&home)
+    );
+    let again = run(&home, &["install", "claude-code"]);
+    assert!(
+        again
+            .stderr
+            .contains("already in your switchboard.toml: remove from that file"),
+        "{again:?}"
+    );
+    std::fs::remove_file(home.path("project/.mcp.json")).unwrap();
+    let text = std::fs::read_to_string(home.path(".claude.json")).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    document["mcpServers"]
+        .as_object_mut()
+        .unwrap()
+        .retain(|name, _| name == "switchboard");
+    write(&home, ".claude.json", &document.to_string());
+    let last = run(&home, &["install", "claude-code"]);
+    assert!(!last.stderr.contains("past the gateway"), "{last:?}");
+}
+
 #[test]
 fn a_variable_never_stands_for_two_secrets() {
     let home = Home::new();

@@ -3,12 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use switchboard::config::{ConfigFile, Dialect, EditFault, EntryAddress, Scope};
+use switchboard::config::{
+    self, ConfigFile, Dialect, EditFault, EntryAddress, ImportedSecrets, ImportedServer, Scope,
+    import_servers,
+};
 
+use super::entry::{as_json, written_fields};
 use super::file::read_text;
 use super::{Client, StdioForm};
 use crate::failure::{Code, Failure};
+use crate::hints;
 use crate::paths::Paths;
+use crate::view::counted;
 use crate::view::server::escaped;
 
 /// A file with servers.
@@ -20,10 +26,18 @@ pub(crate) struct ServersFile {
     pub(crate) left_out: Vec<String>,
 }
 
-/// The files of a client that exist.
-pub(crate) fn files(client: &Client, paths: &Paths) -> Result<Vec<ServersFile>, Failure> {
+/// The files of a client that exist: the user's own, and this project's if they are wanted.
+pub(crate) fn files(
+    client: &Client,
+    paths: &Paths,
+    with_project: bool,
+) -> Result<Vec<ServersFile>, Failure> {
+    let mut candidates = own_files(client, paths);
+    if with_project {
+        candidates.extend(client.files_in_project(paths));
+    }
     let mut all = Vec::new();
-    for path in candidates(client, paths) {
+    for path in candidates {
         let failed = |fact: String| {
             let file = escaped(&path.display().to_string());
             Failure::new(Code::Usage, format!("{}: {file}{fact}", client.name))
@@ -53,7 +67,7 @@ pub(crate) fn files(client: &Client, paths: &Paths) -> Result<Vec<ServersFile>, 
     Ok(all)
 }
 
-fn candidates(client: &Client, paths: &Paths) -> Vec<PathBuf> {
+fn own_files(client: &Client, paths: &Paths) -> Vec<PathBuf> {
     let own = client.file(paths);
     if client.stdio != StdioForm::Continue {
         return vec![own];
@@ -68,6 +82,60 @@ fn candidates(client: &Client, paths: &Paths) -> Vec<PathBuf> {
     blocks.sort();
     let main = folder.with_file_name("config.yaml");
     [main].into_iter().chain(blocks).collect()
+}
+
+/// What to tell whoever installs the gateway's entry for a client: which servers the client still
+/// starts itself, past the gateway's rules and log, and how they move behind it.
+pub(crate) fn advice_on_direct_servers(client: &Client, paths: &Paths) -> Vec<String> {
+    let own = ConfigFile::new(paths.own_file(), Scope::User);
+    let own = config::load(&[own]).unwrap_or_default();
+    let is_imported = |name: &String| own.servers.keys().any(|known| known.as_str() == name);
+    let mut lines = Vec::new();
+    // A file that cannot be read is reported by `import`.
+    for found in files(client, paths, true).unwrap_or_default() {
+        let names = direct_servers(client, &found);
+        if names.is_empty() {
+            continue;
+        }
+        let is_in_project = client.files_in_project(paths).contains(&found.file.path);
+        let import: &[&str] = match is_in_project {
+            true => &["import", "--project"],
+            false => &["import"],
+        };
+        let next = match names.iter().all(is_imported) {
+            true => "already in your switchboard.toml: remove from that file".to_owned(),
+            false => format!(
+                "to move behind the gateway: {}, then remove from that file",
+                hints::command_with(import, &[client.name])
+            ),
+        };
+        let shown: Vec<_> = names
+            .iter()
+            .map(|name| format!("\"{}\"", escaped(name)))
+            .collect();
+        lines.push(format!(
+            "{} still connects to {} itself, past the gateway: {} ({}); {next}",
+            client.name,
+            counted(names.len(), "server"),
+            shown.join(", "),
+            escaped(&found.file.path.display().to_string()),
+        ));
+    }
+    lines
+}
+
+/// The servers of a client's file that are enabled and are not the gateway, by their native names.
+fn direct_servers(client: &Client, found: &ServersFile) -> Vec<String> {
+    let imported = import_servers(&found.file, &found.text, &mut ImportedSecrets::new());
+    let servers = imported
+        .map(|imported| imported.servers)
+        .unwrap_or_default();
+    let is_direct = |server: &ImportedServer| {
+        let fields = as_json(&server.fields);
+        written_fields(client, &fields).is_none() && fields["enabled"] != false
+    };
+    let direct = servers.into_iter().filter(is_direct);
+    direct.map(|server| server.name).collect()
 }
 
 /// The text, with the servers where our reader looks for them.

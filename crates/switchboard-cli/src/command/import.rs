@@ -1,10 +1,12 @@
 //! `import`: copies the servers of MCP clients' files into the user's own `switchboard.toml`.
 
+use std::path::Path;
+
 use clap::Args;
 use serde_json::json;
 use switchboard::config::{
-    ConfigFile, EntryAddress, ImportedSecrets, ImportedServer, Scope, check_text, import_servers,
-    replace_file,
+    ConfigFile, EntryAddress, EntryField, ImportedSecrets, ImportedServer, Scope, check_text,
+    import_servers, replace_file,
 };
 
 use super::install::{client_names, confirm};
@@ -21,12 +23,15 @@ use crate::view::server::escaped;
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Secrets that stand in a client's file become references to variables, which are named. Entries that are in your file already stay as they are.\n\nExamples:\n  switchboard import                 from every client that is found\n  switchboard import codex cursor"
+    after_help = "Secrets that stand in a client's file become references to variables, which are named. Entries that are in your file already stay as they are.\n\nExamples:\n  switchboard import                 from every client that is found\n  switchboard import codex cursor\n  switchboard import --project claude-code   its own servers, and those of ./.mcp.json"
 )]
 pub(crate) struct ImportArgs {
     /// Names of clients; every one that is found, if none is given
     #[arg(value_name = "CLIENT", value_parser = client_names())]
     clients: Vec<String>,
+    /// Take over the servers of this project's files, too, such as .mcp.json for claude-code
+    #[arg(long)]
+    project: bool,
     /// Do not ask before writing
     #[arg(long, short)]
     yes: bool,
@@ -65,10 +70,15 @@ pub(crate) fn run(options: &Options, args: &ImportArgs) -> Result<u8, Failure> {
     };
     let mut secrets = ImportedSecrets::new();
     for client in chosen(args, &paths)? {
-        match servers::files(client, &paths) {
-            Ok(files) => files
-                .into_iter()
-                .for_each(|file| collected.add(client, &own, file, &mut secrets)),
+        match servers::files(client, &paths, args.project) {
+            Ok(files) => {
+                let of_project = client.files_in_project(&paths);
+                for file in files {
+                    let is_in_project = of_project.contains(&file.file.path);
+                    let folder = is_in_project.then_some(paths.project.as_path());
+                    collected.add(client, &own, file, folder, &mut secrets);
+                }
+            }
             Err(failure) => collected.failures.push(failure),
         }
     }
@@ -123,6 +133,7 @@ impl Collected {
         client: &'static Client,
         own: &ConfigFile,
         file: ServersFile,
+        project: Option<&Path>,
         secrets: &mut ImportedSecrets,
     ) {
         let shown = escaped(&file.file.path.display().to_string());
@@ -146,7 +157,10 @@ impl Collected {
             let warning = escaped(&warning.to_string());
             self.notices.push(format!("warning: {warning}"));
         }
-        for server in imported.servers {
+        for mut server in imported.servers {
+            if let Some(project) = project {
+                keep_folder(&mut server, project);
+            }
             if written_fields(client, &as_json(&server.fields)).is_some() {
                 continue;
             }
@@ -213,7 +227,7 @@ impl Collected {
         &self,
         options: &Options,
         own: &ConfigFile,
-        backup: Option<&std::path::Path>,
+        backup: Option<&Path>,
     ) -> Result<(), Failure> {
         if options.json {
             if !self.failures.is_empty() {
@@ -242,6 +256,15 @@ impl Collected {
             )
         };
         output::print(&self.taken.iter().map(line).collect::<String>())
+    }
+}
+
+/// A project's server runs in the project's folder, wherever it is started from.
+fn keep_folder(server: &mut ImportedServer, project: &Path) {
+    let has = |field: &str| server.fields.iter().any(|(name, _)| *name == field);
+    if has("command") && !has("cwd") {
+        let folder = EntryField::Text(project.display().to_string());
+        server.fields.push(("cwd", folder));
     }
 }
 

@@ -13,7 +13,7 @@ use super::token;
 use crate::arguments::Options;
 use crate::clients::entry::{self, EntryTarget};
 use crate::clients::file::{ClientFile, FileChange, Plan, Written, back_up, read_text};
-use crate::clients::{CLIENTS, Client, HttpForm, claude, preview, program};
+use crate::clients::{CLIENTS, Client, HttpForm, claude, preview, program, servers};
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::setup::block_on;
@@ -94,8 +94,8 @@ struct Step {
     file: ClientFile,
     change: FileChange,
     plan: Plan,
-    /// A notice for the person, once it is done.
-    advice: Option<String>,
+    /// Notices for the person, once it is done.
+    advice: Vec<String>,
 }
 
 pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failure> {
@@ -122,6 +122,8 @@ pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failu
                 hints::command(&["token", "new", client.name])
             )
         });
+        let direct = servers::advice_on_direct_servers(client, &paths);
+        let advice = advice.into_iter().chain(direct).collect();
         let file = ClientFile::read(client, &paths)?;
         Ok::<_, Failure>((file, fields, advice))
     };
@@ -154,7 +156,7 @@ pub(crate) fn uninstall(options: &Options, args: &UninstallArgs) -> Result<u8, F
     let steps = args.chosen.find(&paths)?.into_iter().map(|client| {
         let force = args.how.force;
         let file = ClientFile::read(client, &paths)?;
-        Step::new(file, FileChange::Uninstall { force }, None)
+        Step::new(file, FileChange::Uninstall { force }, Vec::new())
     });
     carry_out(options, &args.how, steps.collect())
 }
@@ -198,7 +200,7 @@ impl ChosenClients {
 }
 
 impl Step {
-    fn new(file: ClientFile, change: FileChange, advice: Option<String>) -> Result<Self, Failure> {
+    fn new(file: ClientFile, change: FileChange, advice: Vec<String>) -> Result<Self, Failure> {
         let plan = file.plan(&change)?;
         Ok(Self {
             file,
@@ -342,8 +344,8 @@ fn carry_out(
         output::print(&lines)?;
     }
     done.iter()
-        .filter_map(|done| done.advice.as_deref())
-        .for_each(output::notice);
+        .flat_map(|done| &done.advice)
+        .for_each(|line| output::notice(line));
     match failures.len() {
         0 => Ok(0),
         1 => Err(failures.remove(0)),
@@ -382,7 +384,7 @@ struct Done {
     plan: Plan,
     backup: Option<PathBuf>,
     is_install: bool,
-    advice: Option<String>,
+    advice: Vec<String>,
 }
 
 impl Done {
