@@ -4,6 +4,7 @@
 //! Lines that the disk does not take are tried again. Lines that do not fit into the buffer are
 //! dropped and counted; the next line that is written says how many.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use file::AuditFile;
 pub use line::AuditLine;
-use shape::shape;
+use line::{push_arguments, push_three_digits};
 
 mod file;
 mod line;
@@ -50,7 +51,7 @@ struct AuditState {
     buffer: Mutex<AuditBuffer>,
     /// Wakes the writer when the buffer is no longer empty.
     is_pending: Notify,
-    /// Counts lines, for whoever shows them.
+    /// Changes with each line, while somebody shows them.
     lines: watch::Sender<u64>,
     dropped: AtomicU64,
     /// Why the last lines could not be written.
@@ -66,27 +67,32 @@ struct AuditBuffer {
     pending: String,
     /// Dropped since the last line that was buffered.
     dropped: u64,
-    recent: VecDeque<Arc<str>>,
+    recent: VecDeque<String>,
     is_closed: bool,
     clock: AuditClock,
 }
 
-/// The time as text, written anew once in a millisecond.
+/// The time as text, all but the milliseconds written once in a second.
 #[derive(Debug, Default)]
 struct AuditClock {
-    millis: u128,
+    second: u64,
+    /// Up to the point before the milliseconds.
     text: String,
 }
 
 impl AuditClock {
-    fn now(&mut self) -> &str {
+    fn write(&mut self, out: &mut String) {
         let now = SystemTime::now();
         let since = now.duration_since(SystemTime::UNIX_EPOCH);
-        let millis = since.unwrap_or_default().as_millis();
-        if millis != self.millis || self.text.is_empty() {
-            (self.millis, self.text) = (millis, timestamp(now));
+        let since = since.unwrap_or_default();
+        if since.as_secs() != self.second || self.text.is_empty() {
+            self.second = since.as_secs();
+            self.text = timestamp(now);
+            self.text.truncate(self.text.len() - "000Z".len());
         }
-        &self.text
+        out.push_str(&self.text);
+        push_three_digits(out, since.subsec_millis() as u16);
+        out.push('Z');
     }
 }
 
@@ -121,16 +127,23 @@ impl AuditLog {
 
     /// Adds a line. Never waits.
     pub fn add(&self, line: &AuditLine<'_>) {
-        let members = line.members();
-        let members = self.0.redactor.redact(&members);
-        let mut buffer = lock(&self.0.buffer);
-        let now = buffer.clock.now();
-        let text: Arc<str> = ["{\"time\":\"", now, "\",", &members, "}"].concat().into();
-        let is_first = buffer.pending.is_empty();
-        if buffer.recent.len() >= RECENT_LINES {
-            buffer.recent.pop_front();
+        let mut locked = lock(&self.0.buffer);
+        let buffer = &mut *locked;
+        // The oldest of the recent lines leaves its memory to the new one.
+        let oldest = (buffer.recent.len() >= RECENT_LINES).then(|| buffer.recent.pop_front());
+        let mut text = oldest.flatten().unwrap_or_default();
+        text.clear();
+        text.push_str("{\"time\":\"");
+        buffer.clock.write(&mut text);
+        text.push_str("\",");
+        let start = text.len();
+        line.write(&mut text, self.0.arguments);
+        if let Cow::Owned(redacted) = self.0.redactor.redact(&text[start..]) {
+            text.truncate(start);
+            text.push_str(&redacted);
         }
-        buffer.recent.push_back(text.clone());
+        text.push('}');
+        let is_first = buffer.pending.is_empty();
         let has_room = buffer.pending.len() + text.len() < MAX_PENDING_BYTES;
         if self.0.path.is_some() && !has_room {
             buffer.dropped += 1;
@@ -138,32 +151,37 @@ impl AuditLog {
         } else if self.0.path.is_some() {
             if buffer.dropped > 0 {
                 let dropped = std::mem::take(&mut buffer.dropped);
-                let now = buffer.clock.now();
-                let line =
-                    format!("{{\"time\":\"{now}\",\"event\":\"dropped\",\"lines\":{dropped}}}\n");
-                buffer.pending.push_str(&line);
+                buffer.pending.push_str("{\"time\":\"");
+                buffer.clock.write(&mut buffer.pending);
+                let rest = format!("\",\"event\":\"dropped\",\"lines\":{dropped}}}\n");
+                buffer.pending.push_str(&rest);
             }
             buffer.pending.push_str(&text);
             buffer.pending.push('\n');
         }
-        drop(buffer);
+        buffer.recent.push_back(text);
+        drop(locked);
         if is_first {
             self.0.is_pending.notify_one();
         }
-        self.0.lines.send_modify(|count| *count += 1);
+        // Waking nobody takes time, too.
+        if self.0.lines.receiver_count() > 0 {
+            self.0.lines.send_modify(|count| *count += 1);
+        }
     }
 
     /// What is recorded of a call's arguments.
     pub fn arguments(&self, arguments: &RawJson) -> Option<String> {
+        let mut text = String::new();
         match self.0.arguments {
-            AuditArguments::None => None,
-            AuditArguments::Full => Some(arguments.as_str().to_owned()),
-            AuditArguments::Shape => Some(shape(arguments)),
+            AuditArguments::None => return None,
+            how => push_arguments(&mut text, arguments, how),
         }
+        Some(text)
     }
 
     /// The last lines as JSON, the newest first.
-    pub fn recent(&self, count: usize) -> Vec<Arc<str>> {
+    pub fn recent(&self, count: usize) -> Vec<String> {
         let buffer = lock(&self.0.buffer);
         buffer.recent.iter().rev().take(count).cloned().collect()
     }
@@ -178,7 +196,7 @@ impl AuditLog {
         self.0.fault.subscribe()
     }
 
-    /// Counts lines.
+    /// Changes with each line from now on.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.lines.subscribe()
     }

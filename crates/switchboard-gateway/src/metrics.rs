@@ -26,8 +26,8 @@ use crate::audit::AuditLog;
 use crate::outbound::OutboundMeter;
 use crate::recorder::{RequestOutcome, RequestRecord};
 use crate::running::RunningRequests;
-use latency::Latencies;
 pub use latency::Latency;
+use latency::{Latencies, ServerLatency};
 pub use names::{METRICS, MetricKind, MetricName};
 
 mod latency;
@@ -80,6 +80,8 @@ struct ToolMetrics {
     labels: Labels,
     answered: Histogram,
     wire: Histogram,
+    /// Of its server; `None` for tools that are counted together.
+    latency: Option<Arc<ServerLatency>>,
     /// The rule that allowed it last, and its counter.
     allowed: Mutex<Option<(Arc<str>, Counter)>>,
 }
@@ -112,7 +114,7 @@ impl GatewayMetrics {
         register(&mut registry, names::REFUSED, &refused);
         registry.register_collector(Box::new(sources));
         let labels = vec![("gen_ai_tool_name", OTHER.to_owned())];
-        let other = ToolMetrics::new(&server_duration, &client_duration, labels);
+        let other = ToolMetrics::new(&server_duration, &client_duration, labels, None);
         Self {
             registry,
             server_duration,
@@ -159,8 +161,8 @@ impl GatewayMetrics {
             let elsewhere = report.wire + report.approval + report.waiting;
             let own = record.duration.saturating_sub(elsewhere);
             self.own.observe(own.as_secs_f64());
-            if let Some(tool) = &report.tool {
-                self.latencies.add(tool.id.server.as_str(), report.wire);
+            if let Some(latency) = &tool.latency {
+                latency.add(report.wire);
             }
         }
     }
@@ -244,7 +246,9 @@ impl GatewayMetrics {
                 ("gen_ai_tool_name", tool.id.tool.as_wire().to_owned()),
                 ("server", tool.id.server.to_string()),
             ];
-            let new = ToolMetrics::new(&self.server_duration, &self.client_duration, labels);
+            let latency = Some(self.latencies.of_server(tool.id.server.as_str()));
+            let (server, client) = (&self.server_duration, &self.client_duration);
+            let new = ToolMetrics::new(server, client, labels, latency);
             tools
                 .entry(tool.id.clone())
                 .or_insert(Arc::new(new))
@@ -254,12 +258,18 @@ impl GatewayMetrics {
 }
 
 impl ToolMetrics {
-    fn new(server: &Histograms, client: &Histograms, labels: Labels) -> Self {
+    fn new(
+        server: &Histograms,
+        client: &Histograms,
+        labels: Labels,
+        latency: Option<Arc<ServerLatency>>,
+    ) -> Self {
         let mut of_calls = labels.clone();
         of_calls.push(("mcp_method_name", "tools/call".to_owned()));
         Self {
             answered: server.get_or_create_owned(&of_calls),
             wire: client.get_or_create_owned(&of_calls),
+            latency,
             allowed: Mutex::default(),
             labels,
         }

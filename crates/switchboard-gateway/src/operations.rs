@@ -121,7 +121,7 @@ impl Operations {
             name: call.tool.tool.as_wire(),
             approval: if is_allowed { "yes" } else { "no" },
             rule: by,
-            arguments: self.audit.arguments(&call.arguments),
+            arguments: Some(&call.arguments),
             ..AuditLine::default()
         });
         Some(effect)
@@ -286,12 +286,10 @@ impl Recorder for Operations {
             approval: record.approval.unwrap_or_default(),
             outcome,
             error,
-            arguments: record
-                .arguments
-                .and_then(|arguments| self.audit.arguments(arguments)),
-            duration_ms: Some(milliseconds(record.duration)),
-            server_ms: report.and_then(|report| part(report.wire)),
-            approval_ms: report.and_then(|report| part(report.approval)),
+            arguments: record.arguments,
+            duration: Some(record.duration),
+            server_duration: report.and_then(|report| part(report.wire)),
+            approval_duration: report.and_then(|report| part(report.approval)),
             peer: None,
         };
         self.audit.add(&line);
@@ -312,10 +310,6 @@ fn waiting_json(call: &WaitingCall) -> Value {
 }
 
 /// A part of a request's time, if it took any.
-fn part(duration: Duration) -> Option<f64> {
-    (!duration.is_zero()).then(|| milliseconds(duration))
-}
-
-fn milliseconds(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e3
+fn part(duration: Duration) -> Option<Duration> {
+    (!duration.is_zero()).then_some(duration)
 }

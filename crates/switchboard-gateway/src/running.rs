@@ -2,12 +2,12 @@
 //! the end of a connection.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use switchboard::RawJson;
 use switchboard::sync::lock;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::Principal;
 
@@ -34,8 +34,10 @@ struct RunningRequest {
     name: String,
     arguments: Option<RawJson>,
     began: Instant,
-    /// Why the request is cancelled, once it is.
-    cancelled: watch::Sender<Option<&'static str>>,
+    /// Wakes the task of the request; the client's cancellation does so, too.
+    cancel: Arc<Notify>,
+    /// Why it is cancelled, if not by its client.
+    reason: OnceLock<&'static str>,
 }
 
 /// A request that is with a server, as it is shown.
@@ -64,6 +66,7 @@ impl RunningRequests {
         method: &str,
         name: &str,
         arguments: Option<&RawJson>,
+        cancel: &Arc<Notify>,
     ) -> RunningGuard {
         let request = Arc::new(RunningRequest {
             client,
@@ -72,7 +75,8 @@ impl RunningRequests {
             name: name.to_owned(),
             arguments: arguments.cloned(),
             began: Instant::now(),
-            cancelled: watch::Sender::new(None),
+            cancel: cancel.clone(),
+            reason: OnceLock::new(),
         });
         let mut state = lock(&self.0);
         state.last_id += 1;
@@ -124,7 +128,8 @@ impl RunningRequests {
 
 impl RunningRequest {
     fn cancel(&self, reason: &'static str) {
-        self.cancelled.send_replace(Some(reason));
+        let _ = self.reason.set(reason);
+        self.cancel.notify_one();
     }
 }
 
@@ -137,11 +142,21 @@ pub(crate) struct RunningGuard {
 }
 
 impl RunningGuard {
-    /// Completes when the request is cancelled, with the reason.
-    pub(crate) async fn cancelled(&self) -> &'static str {
-        let mut cancelled = self.request.cancelled.subscribe();
-        let reason = cancelled.wait_for(Option::is_some).await;
-        reason.ok().and_then(|reason| *reason).unwrap_or_default()
+    /// Completes when the request is cancelled: with the reason, unless its client cancels it.
+    pub(crate) async fn cancelled(&self) -> Option<&'static str> {
+        if self.request.reason.get().is_none() {
+            self.request.cancel.notified().await;
+        }
+        self.request.reason.get().copied()
+    }
+
+    /// The same for a request that its client cannot cancel.
+    pub(crate) async fn ended(&self) -> &'static str {
+        loop {
+            if let Some(reason) = self.cancelled().await {
+                return reason;
+            }
+        }
     }
 }
 

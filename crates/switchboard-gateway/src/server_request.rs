@@ -72,6 +72,7 @@ pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Ar
         &request.method,
         &asked.name,
         asked.arguments.as_ref(),
+        &cancel,
     );
     let record = RecordGuard {
         request: &request,
@@ -115,14 +116,16 @@ async fn drive(
     }
     loop {
         tokio::select! {
-            reason = running.cancelled() => {
-                drop(work);
-                record.record(RequestOutcome::Failed(reason));
-                return respond_cancelled(record.request, current, reason).await;
-            }
+            biased;
             answer = &mut work => {
                 record.ended(&answer);
                 return respond(record.request, current, answer).await;
+            }
+            reason = running.cancelled() => {
+                let Some(reason) = reason else { return };
+                drop(work);
+                record.record(RequestOutcome::Failed(reason));
+                return respond_cancelled(record.request, current, reason).await;
             }
             () = caller.became_task.notified(), if task == TaskSupport::Accepted => {
                 return run_as_task(record, work, current, running, None).await;
@@ -130,7 +133,6 @@ async fn drive(
             () = caller.inputs.raised(), if era == Era::Modern => {}
             // The client's end of the stream is how a modern one cancels over HTTP.
             () = current.outbound.closed(), if era == Era::Modern => return,
-            () = cancel.notified() => return,
         }
         let gateway = &current.client.gateway;
         let principal = &current.client.principal;
@@ -148,7 +150,7 @@ async fn drive(
         let required = input_required(&caller.inputs, &state);
         current.result(&required).await;
         // The call goes on while the client answers: a server may withdraw its question.
-        let mut finished = None;
+        let (mut finished, mut is_ended) = (None, false);
         let expired = sleep(RESUME_WITHIN);
         tokio::pin!(expired);
         let resumption = loop {
@@ -159,7 +161,11 @@ async fn drive(
                 },
                 answer = &mut work, if finished.is_none() => finished = Some(answer),
                 () = &mut expired => return,
-                () = cancel.notified() => return,
+                // Why it was ended is the answer to the client's next request.
+                reason = running.cancelled(), if !is_ended => match reason {
+                    Some(_) => is_ended = true,
+                    None => return,
+                },
             }
         };
         current = resumption.responder;
@@ -195,7 +201,7 @@ async fn run_as_task(
     *lock(&caller.route) = route;
     responder.result(&task.created()).await;
     let outcome = tokio::select! {
-        reason = running.cancelled() => {
+        reason = running.ended() => {
             record.record(RequestOutcome::Failed(reason));
             TaskOutcome::Failed(ErrorReply::new(reply::INTERNAL_ERROR, reason))
         }
@@ -590,11 +596,15 @@ struct RecordGuard<'a> {
 impl RecordGuard<'_> {
     fn ended(&mut self, answer: &Answer) {
         let reason;
+        let is_tool_error = || {
+            let report = lock(&self.caller.report);
+            report
+                .as_ref()
+                .is_some_and(|report| report.outcome == "tool error")
+        };
         let outcome = match answer {
             Ok(result) if is_input_required(result) => RequestOutcome::InputRequired,
-            Ok(result) if result.as_str().contains(r#""isError":true"#) => {
-                RequestOutcome::ToolError
-            }
+            Ok(_) if is_tool_error() => RequestOutcome::ToolError,
             Ok(_) => RequestOutcome::Answered,
             Err(error) => {
                 reason = error.to_string();

@@ -70,6 +70,11 @@ impl CallResult {
             #[serde(borrow)]
             is_error: Option<&'a RawValue>,
         }
+        let text = self.raw.as_str();
+        // Most results do not have it, and need not be parsed; a key may be written with escapes.
+        if !text.contains("isError") && !text.contains('\\') {
+            return false;
+        }
         // Raw, so that a result of any depth or with a flag of another type is still read.
         self.raw
             .decode::<Flag<'_>>()

@@ -4,8 +4,12 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use switchboard::RawJson;
+use switchboard::config::AuditArguments;
+
+use super::shape::push_shape;
 
 /// One line. Fields that say nothing are left out.
 #[derive(Debug, Clone, Default)]
@@ -34,34 +38,32 @@ pub struct AuditLine<'a> {
     pub outcome: &'a str,
     /// Why it did not complete.
     pub error: &'a str,
-    /// The arguments as JSON, by shape or in full.
-    pub arguments: Option<String>,
+    /// The arguments, which are written as the log was opened for.
+    pub arguments: Option<&'a RawJson>,
     /// How long it took.
-    pub duration_ms: Option<f64>,
+    pub duration: Option<Duration>,
     /// How much of it the server took.
-    pub server_ms: Option<f64>,
+    pub server_duration: Option<Duration>,
     /// How much of it whoever was asked for approval took.
-    pub approval_ms: Option<f64>,
+    pub approval_duration: Option<Duration>,
     /// Where a refused request came from.
     pub peer: Option<SocketAddr>,
 }
 
 impl AuditLine<'_> {
-    /// All members, without the braces.
-    pub(super) fn members(&self) -> String {
-        let mut out = String::with_capacity(512);
+    /// Writes all members, without the braces.
+    pub(super) fn write(&self, out: &mut String, arguments: AuditArguments) {
         out.push_str("\"event\":");
-        push_string(&mut out, self.event);
+        push_string(out, self.event);
         // Writing to a string does not fail.
         if let Some(request) = self.request {
             let _ = write!(out, ",\"request\":{request}");
         }
-        push_member(&mut out, ",\"client\":", self.client);
-        push_json(
-            &mut out,
-            ",\"client_info\":",
-            self.client_info.map(RawJson::as_str),
-        );
+        push_member(out, ",\"client\":", self.client);
+        if let Some(client_info) = self.client_info {
+            out.push_str(",\"client_info\":");
+            push_json(out, client_info);
+        }
         for (key, value) in [
             (",\"method\":", self.method),
             (",\"server\":", self.server),
@@ -72,22 +74,37 @@ impl AuditLine<'_> {
             (",\"outcome\":", self.outcome),
             (",\"error\":", self.error),
         ] {
-            push_member(&mut out, key, value);
+            push_member(out, key, value);
         }
-        push_json(&mut out, ",\"arguments\":", self.arguments.as_deref());
-        for (key, milliseconds) in [
-            ("duration_ms", self.duration_ms),
-            ("server_ms", self.server_ms),
-            ("approval_ms", self.approval_ms),
+        match (self.arguments, arguments) {
+            (None, _) | (_, AuditArguments::None) => {}
+            (Some(json), how) => {
+                out.push_str(",\"arguments\":");
+                push_arguments(out, json, how);
+            }
+        }
+        for (key, duration) in [
+            (",\"duration_ms\":", self.duration),
+            (",\"server_ms\":", self.server_duration),
+            (",\"approval_ms\":", self.approval_duration),
         ] {
-            if let Some(milliseconds) = milliseconds {
-                let _ = write!(out, ",\"{key}\":{milliseconds}");
+            if let Some(duration) = duration {
+                out.push_str(key);
+                push_milliseconds(out, duration);
             }
         }
         if let Some(peer) = self.peer {
             let _ = write!(out, ",\"peer\":\"{peer}\"");
         }
-        out
+    }
+}
+
+/// What is recorded of a call's arguments.
+pub(super) fn push_arguments(out: &mut String, arguments: &RawJson, how: AuditArguments) {
+    match how {
+        AuditArguments::Shape => push_shape(out, arguments),
+        AuditArguments::Full => push_json(out, arguments),
+        AuditArguments::None => out.push_str("null"),
     }
 }
 
@@ -100,10 +117,9 @@ fn push_member(out: &mut String, key: &str, value: &str) {
 
 /// A client's JSON may have line breaks between its tokens: they would end the line of the log, and
 /// what follows would pass for a line of its own.
-fn push_json(out: &mut String, key: &str, json: Option<&str>) {
-    let Some(json) = json else { return };
-    out.push_str(key);
-    match json.contains(['\n', '\r']) {
+fn push_json(out: &mut String, json: &RawJson) {
+    let json = json.as_str();
+    match json.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
         false => out.push_str(json),
         true => out.extend(json.chars().map(|char| match char {
             '\n' | '\r' => ' ',
@@ -114,13 +130,38 @@ fn push_json(out: &mut String, key: &str, json: Option<&str>) {
 
 /// A string of JSON, in quotes.
 pub(super) fn push_string(out: &mut String, text: &str) {
-    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
-    match text.bytes().all(is_plain) {
-        true => {
-            out.push('"');
-            out.push_str(text);
-            out.push('"');
-        }
-        false => out.push_str(&serde_json::Value::from(text).to_string()),
+    out.push('"');
+    let is_escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    // Every byte is looked at, even after one that is escaped: this loop runs on many at once.
+    match text.bytes().fold(false, |any, byte| any | is_escaped(byte)) {
+        false => out.push_str(text),
+        true => text.chars().for_each(|char| match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\x08' => out.push_str("\\b"),
+            '\x0c' => out.push_str("\\f"),
+            '\0'..' ' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(char));
+            }
+            char => out.push(char),
+        }),
+    }
+    out.push('"');
+}
+
+/// Milliseconds with three digits after the point.
+fn push_milliseconds(out: &mut String, duration: Duration) {
+    let micros = duration.as_micros();
+    let _ = write!(out, "{}.", micros / 1000);
+    push_three_digits(out, (micros % 1000) as u16);
+}
+
+/// A number below 1000.
+pub(super) fn push_three_digits(out: &mut String, number: u16) {
+    for digit in [number / 100, number / 10 % 10, number % 10] {
+        out.push(char::from(b'0' + digit as u8));
     }
 }

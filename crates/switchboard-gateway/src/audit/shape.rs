@@ -16,22 +16,19 @@ const MAX_MEMBERS: usize = 24;
 /// Larger arguments are not taken apart.
 const MAX_BYTES: usize = 64 << 10;
 
-/// As JSON: `{"path":"string","lines":["number"]}`.
-pub(super) fn shape(arguments: &RawJson) -> String {
-    if arguments.as_str().len() > MAX_BYTES {
-        return format!("\"{} bytes\"", arguments.as_str().len());
+/// Writes it as JSON: `{"path":"string","lines":["number"]}`.
+pub(super) fn push_shape(out: &mut String, arguments: &RawJson) {
+    let text = arguments.as_str();
+    if text.len() > MAX_BYTES {
+        out.push_str(&format!("\"{} bytes\"", text.len()));
+        return;
     }
-    let mut out = String::with_capacity(64);
-    let mut reader = serde_json::Deserializer::from_str(arguments.as_str());
-    let depth = 0;
-    match (Shape {
-        out: &mut out,
-        depth,
-    })
-    .deserialize(&mut reader)
-    {
-        Ok(()) => out,
-        Err(_) => "\"unreadable\"".to_owned(),
+    let start = out.len();
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let shape = Shape { out, depth: 0 };
+    if shape.deserialize(&mut reader).is_err() {
+        out.truncate(start);
+        out.push_str("\"unreadable\"");
     }
 }
 

@@ -8,6 +8,10 @@ use switchboard::secret::Secret;
 
 use super::*;
 
+fn shape(arguments: &RawJson) -> String {
+    AuditLog::in_memory().arguments(arguments).unwrap()
+}
+
 fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines()
@@ -25,8 +29,8 @@ async fn lines_are_json_without_secrets_in_a_file_of_the_owner() {
         event: "request",
         client: "codex",
         name: "with \"quotes\"\nand lines",
-        arguments: log.arguments(&arguments),
-        duration_ms: Some(1.5),
+        arguments: Some(&arguments),
+        duration: Some(Duration::from_micros(1500)),
         ..AuditLine::default()
     });
     log.close().await;
@@ -136,7 +140,7 @@ async fn line_breaks_in_a_clients_json_do_not_make_lines() {
     log.add(&AuditLine {
         event: "request",
         client_info: Some(&forged),
-        arguments: log.arguments(&forged),
+        arguments: Some(&forged),
         ..AuditLine::default()
     });
     log.close().await;
@@ -157,4 +161,28 @@ fn shapes_keep_names_with_quotes_and_long_lists_readable() {
     );
     check("[[[[1]]]]", r#"[[["array"]]]"#);
     check("1.5", r#""number""#);
+}
+
+#[test]
+fn what_is_written_by_hand_is_what_a_serializer_writes() {
+    for text in [
+        "",
+        "plain",
+        "a \"quoted\" \\ é",
+        "\0\x01\t\n\r\x08\x0c\x1f\x7f",
+    ] {
+        let mut out = String::new();
+        line::push_string(&mut out, text);
+        assert_eq!(out, Value::from(text).to_string());
+    }
+    let mut clock = AuditClock::default();
+    for _ in 0..2 {
+        let mut out = String::new();
+        let before = timestamp(SystemTime::now());
+        clock.write(&mut out);
+        assert!(
+            (before..=timestamp(SystemTime::now())).contains(&out),
+            "{out}"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! How long each server's last calls took, for the status page.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use switchboard::sync::lock;
@@ -20,20 +20,29 @@ pub struct Latency {
 
 /// The last calls of all servers.
 #[derive(Debug, Default)]
-pub(super) struct Latencies(Mutex<HashMap<String, LatencySamples>>);
+pub(super) struct Latencies(Mutex<HashMap<String, Arc<ServerLatency>>>);
 
 impl Latencies {
-    pub(super) fn add(&self, server: &str, took: Duration) {
+    /// The calls of one server.
+    pub(super) fn of_server(&self, server: &str) -> Arc<ServerLatency> {
         let mut latencies = lock(&self.0);
-        match latencies.get_mut(server) {
-            Some(samples) => samples.add(took),
-            None => latencies.entry(server.to_owned()).or_default().add(took),
-        }
+        latencies.entry(server.to_owned()).or_default().clone()
     }
 
     /// `None` before the first call.
     pub(super) fn of(&self, server: &str) -> Option<Latency> {
-        lock(&self.0).get(server)?.latency()
+        let samples = lock(&self.0).get(server)?.clone();
+        lock(&samples.0).latency()
+    }
+}
+
+/// The last calls of one server.
+#[derive(Debug, Default)]
+pub(super) struct ServerLatency(Mutex<LatencySamples>);
+
+impl ServerLatency {
+    pub(super) fn add(&self, took: Duration) {
+        lock(&self.0).add(took);
     }
 }
 
@@ -77,9 +86,11 @@ mod tests {
         let latencies = Latencies::default();
         assert_eq!(latencies.of("x"), None);
         for millis in 1..=1000 {
-            latencies.add("x", Duration::from_millis(millis));
+            let server = latencies.of_server("x");
+            server.add(Duration::from_millis(millis));
         }
-        assert_eq!(lock(&latencies.0)["x"].micros.len(), LATENCY_SAMPLES);
+        let samples = latencies.of_server("x");
+        assert_eq!(lock(&samples.0).micros.len(), LATENCY_SAMPLES);
         let Latency { p50, p99 } = latencies.of("x").unwrap();
         assert_eq!((p50.as_millis(), p99.as_millis()), (872, 998));
     }

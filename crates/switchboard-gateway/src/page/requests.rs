@@ -2,7 +2,6 @@
 //! `/calls/NUMBER`, one request.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use maud::{Markup, html};
@@ -100,7 +99,7 @@ pub(super) fn audit(operations: &Operations, filter: &AuditFilter) -> Markup {
         .audit
         .recent(usize::MAX)
         .iter()
-        .map(parsed)
+        .map(|line| parsed(line))
         .collect();
     let shown: Vec<_> = lines
         .iter()
@@ -157,7 +156,7 @@ fn values(lines: &[Value], field: &str, filter: &AuditFilter) -> BTreeSet<String
     values
 }
 
-fn parsed(line: &Arc<str>) -> Value {
+fn parsed(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_default()
 }
 
@@ -221,7 +220,7 @@ pub(super) fn one(operations: &Operations, number: u64, token: &str) -> Option<M
         .audit
         .recent(usize::MAX)
         .iter()
-        .map(parsed)
+        .map(|line| parsed(line))
         .collect();
     let mut ended = lines.iter().filter(|line| line["request"] == number);
     let ended = ended.find(|line| line["event"] == "request");
