@@ -367,7 +367,7 @@ pub(crate) fn no_server_notice() -> String {
 /// Runs a future to its end on a new runtime.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(worker_threads())
         .enable_all()
         .build()
         .map_err(|error| {
@@ -379,6 +379,12 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
     let outcome = runtime.block_on(work);
     runtime.shutdown_background();
     outcome
+}
+
+/// Two for work that mostly waits. On a single core two threads would only take turns, which each
+/// message of a gateway would wait for.
+fn worker_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(2))
 }
 
 /// The launcher process, or process groups if it cannot be started.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use switchboard::caller::Root;
 use switchboard::config::MAX_MESSAGE_BYTES;
 use switchboard::event::LogLevel;
@@ -68,7 +69,7 @@ pub(crate) struct ClientState {
     /// The client sent `notifications/initialized`: it may be told of changes.
     is_initialized: AtomicBool,
     /// Wakes the task of each request that is in flight, to cancel it.
-    in_flight: Mutex<HashMap<RequestId, Arc<Notify>>>,
+    in_flight: Mutex<HashMap<RequestId, Arc<Notify>, RandomState>>,
     /// Notified when the last of them ends.
     ended: Notify,
     /// True once no more messages are read: what has no end of its own ends.

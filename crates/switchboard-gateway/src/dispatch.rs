@@ -1,5 +1,5 @@
-//! From a method to what answers it. What needs no server is answered at once; the rest becomes a
-//! task of its own.
+//! From a method to what answers it. What needs no server is answered at once; the rest on a task of
+//! its own.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use switchboard::wire::RequestId;
 use tokio::sync::Notify;
 
 use crate::changes;
-use crate::client::{ClientHandshake, ClientState, Responder};
+use crate::client::{ClientHandshake, ClientState};
 use crate::client_catalog::ListKind;
 use crate::client_tasks;
 use crate::gateway::ServerSelection;
@@ -22,6 +22,7 @@ use crate::listing::{ToolListing, search};
 use crate::outbound::Outbound;
 use crate::params::{ClientCapabilities, RequestParams, SERVER_INFO, TASKS};
 use crate::reply::{self, ErrorReply};
+use crate::request_tasks::BegunRequest;
 use crate::server_request;
 use crate::skills::{self, SKILLS};
 
@@ -71,7 +72,11 @@ fn begin(
     }
     let cancel = Arc::new(Notify::new());
     let responder = client.begin(id.clone(), outbound.clone(), &cancel)?;
-    tokio::spawn(run(request, responder, cancel));
+    client.gateway.request_tasks.answer(BegunRequest {
+        request,
+        responder,
+        cancel,
+    });
     Ok(None)
 }
 
@@ -199,17 +204,26 @@ fn answer_at_once(request: &ClientRequest) -> Result<Option<Bytes>, ErrorReply> 
 }
 
 /// Answers a request that needs a server, or stays open.
-async fn run(request: ClientRequest, responder: Responder, cancel: Arc<Notify>) {
+pub(crate) async fn run(begun: BegunRequest) {
+    match begun.request.method.as_str() {
+        "tools/call"
+        | "prompts/get"
+        | "resources/read"
+        | "completion/complete"
+        | "skills/get"
+        | "resources/directory/read" => server_request::run(begun).await,
+        // Rare, and larger than the others.
+        _ => Box::pin(run_other(begun)).await,
+    }
+}
+
+async fn run_other(begun: BegunRequest) {
+    let BegunRequest {
+        request,
+        responder,
+        cancel,
+    } = begun;
     match (request.method.as_str(), request.era) {
-        (
-            "tools/call"
-            | "prompts/get"
-            | "resources/read"
-            | "completion/complete"
-            | "skills/get"
-            | "resources/directory/read",
-            _,
-        ) => server_request::run(request, responder, cancel).await,
         ("skills/list", _) => tokio::select! {
             () = skills::list(&request, responder) => {}
             () = cancel.notified() => {}

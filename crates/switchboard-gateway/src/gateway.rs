@@ -22,6 +22,7 @@ use crate::listing::ListingSettings;
 use crate::outbound::{Outbound, OutboundMeter, OutboundQueue};
 use crate::principal::Principal;
 use crate::recorder::{NoRecorder, Recorder};
+use crate::request_tasks::RequestTasks;
 use crate::running::RunningRequests;
 use crate::skills::KnownSkills;
 use crate::subscriptions::ResourceSubscriptions;
@@ -82,6 +83,7 @@ pub(crate) struct GatewayState {
     pub(crate) tasks: ClientTasks,
     pub(crate) skills: KnownSkills,
     pub(crate) listeners: Listeners,
+    pub(crate) request_tasks: RequestTasks,
     /// What each selection offers, as of the last request for it.
     catalogs: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
     /// The same as clients were last told of it.
@@ -104,6 +106,7 @@ impl Gateway {
             tasks: ClientTasks::default(),
             skills: KnownSkills::default(),
             listeners: Listeners::default(),
+            request_tasks: RequestTasks::default(),
             catalogs: Mutex::default(),
             announced: Mutex::default(),
             clients: Mutex::default(),

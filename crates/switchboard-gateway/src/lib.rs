@@ -42,6 +42,9 @@ mod client;
 /// From a method to what answers it.
 mod dispatch;
 
+/// The tasks that answer requests.
+mod request_tasks;
+
 /// The params of a request.
 mod params;
 

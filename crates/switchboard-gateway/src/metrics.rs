@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -70,7 +71,7 @@ pub struct GatewayMetrics {
     approval: Histogram,
     own: Histogram,
     refused: Family<Labels, Counter>,
-    tools: RwLock<HashMap<ToolId, Arc<ToolMetrics>>>,
+    tools: RwLock<HashMap<ToolId, Arc<ToolMetrics>, RandomState>>,
     other: Arc<ToolMetrics>,
     latencies: Latencies,
 }

@@ -23,7 +23,11 @@ const SLOW_READER: Duration = Duration::from_secs(30);
 /// Sends messages to a client: those of one request, or those that belong to none. Clones share the
 /// queue; it ends when all of them are gone.
 #[derive(Debug, Clone)]
-pub struct Outbound {
+pub struct Outbound(Arc<OutboundSender>);
+
+/// What the clones share.
+#[derive(Debug)]
+struct OutboundSender {
     sender: mpsc::Sender<OutboundMessage>,
     room: Arc<Semaphore>,
     reader: Arc<SlowReader>,
@@ -98,12 +102,12 @@ impl Outbound {
     pub(crate) fn metered(meter: &Arc<OutboundMeter>) -> (Self, OutboundQueue) {
         let (sender, receiver) = mpsc::channel(MAX_MESSAGES);
         let reader = Arc::<SlowReader>::default();
-        let outbound = Self {
+        let outbound = Self(Arc::new(OutboundSender {
             sender,
             room: Arc::new(Semaphore::new(MAX_BYTES as usize)),
             reader: reader.clone(),
             meter: meter.clone(),
-        };
+        }));
         (outbound, OutboundQueue { receiver, reader })
     }
 
@@ -120,14 +124,14 @@ impl Outbound {
             return;
         };
         let waiting = async {
-            let room = self.room.clone().acquire_many_owned(cost(&message)).await;
-            let (Ok(room), Ok(place)) = (room, self.sender.reserve().await) else {
+            let room = self.0.room.clone().acquire_many_owned(cost(&message)).await;
+            let (Ok(room), Ok(place)) = (room, self.0.sender.reserve().await) else {
                 return;
             };
             place.send(OutboundMessage {
                 bytes: message,
                 _room: room,
-                _counted: CountedMessage::new(&self.meter),
+                _counted: CountedMessage::new(&self.0.meter),
             });
         };
         if timeout(SLOW_READER, waiting).await.is_err() {
@@ -144,24 +148,24 @@ impl Outbound {
 
     /// Whether the client still reads.
     pub fn is_open(&self) -> bool {
-        !self.sender.is_closed() && !self.reader.is_cut_off.load(Ordering::Relaxed)
+        !self.0.sender.is_closed() && !self.0.reader.is_cut_off.load(Ordering::Relaxed)
     }
 
     /// Waits until the client has gone.
     pub async fn closed(&self) {
-        self.sender.closed().await;
+        self.0.sender.closed().await;
     }
 
     fn try_send(&self, message: Bytes) -> Result<(), Bytes> {
-        let Ok(room) = self.room.clone().try_acquire_many_owned(cost(&message)) else {
+        let Ok(room) = self.0.room.clone().try_acquire_many_owned(cost(&message)) else {
             return Err(message);
         };
         let queued = OutboundMessage {
             bytes: message,
             _room: room,
-            _counted: CountedMessage::new(&self.meter),
+            _counted: CountedMessage::new(&self.0.meter),
         };
-        match self.sender.try_send(queued) {
+        match self.0.sender.try_send(queued) {
             // A client that is gone gets nothing.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(queued)) => Err(queued.bytes),
@@ -169,10 +173,10 @@ impl Outbound {
     }
 
     fn cut_off(&self) {
-        if !self.reader.is_cut_off.swap(true, Ordering::Relaxed) {
-            self.meter.cut_off.fetch_add(1, Ordering::Relaxed);
+        if !self.0.reader.is_cut_off.swap(true, Ordering::Relaxed) {
+            self.0.meter.cut_off.fetch_add(1, Ordering::Relaxed);
         }
-        self.reader.cut_off.notify_one();
+        self.0.reader.cut_off.notify_one();
     }
 }
 

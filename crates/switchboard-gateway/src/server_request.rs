@@ -25,6 +25,7 @@ use crate::listing::search;
 use crate::recorder::{RequestOutcome, RequestRecord};
 use crate::refusal::{Refusal, RefusalReason};
 use crate::reply::{self, ErrorReply};
+use crate::request_tasks::BegunRequest;
 use crate::running::RunningGuard;
 use crate::skills;
 use crate::suspended::{self, RESUME_WITHIN, RequestDigest, Resumption};
@@ -46,9 +47,15 @@ struct ServerRequest {
 }
 
 /// Answers a request.
-pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Arc<Notify>) {
+pub(crate) async fn run(begun: BegunRequest) {
+    let BegunRequest {
+        request,
+        responder,
+        cancel,
+    } = begun;
+    // Rare branches are boxed, here and below: they would make the task of every request larger.
     if ServerRequest::is_of_unknown_skill(&request) {
-        skills::look_for(&request).await;
+        Box::pin(skills::look_for(&request)).await;
     }
     let asked = match ServerRequest::read(&request) {
         Ok(asked) => asked,
@@ -60,7 +67,7 @@ pub(crate) async fn run(request: ClientRequest, responder: Responder, cancel: Ar
         // A modern server's own state goes back to it unread; a legacy server gives none, and a
         // call must not run again because of a state that was changed.
         if suspended::is_ours(&state) || !asked.is_for_modern_server(&request.client) {
-            return resume(&request, &state, responder).await;
+            return Box::pin(resume(&request, &state, responder)).await;
         }
     }
     let caller = caller(&request, &asked, &responder);
@@ -112,7 +119,7 @@ async fn drive(
     let mut current = responder;
     let task = TaskSupport::of(record.request);
     if let TaskSupport::Wanted(ttl) = task {
-        return run_as_task(record, work, current, running, ttl).await;
+        return Box::pin(run_as_task(record, work, current, running, ttl)).await;
     }
     loop {
         tokio::select! {
@@ -125,10 +132,10 @@ async fn drive(
                 let Some(reason) = reason else { return };
                 drop(work);
                 record.record(RequestOutcome::Failed(reason));
-                return respond_cancelled(record.request, current, reason).await;
+                return Box::pin(respond_cancelled(record.request, current, reason)).await;
             }
             () = caller.became_task.notified(), if task == TaskSupport::Accepted => {
-                return run_as_task(record, work, current, running, None).await;
+                return Box::pin(run_as_task(record, work, current, running, None)).await;
             }
             () = caller.inputs.raised(), if era == Era::Modern => {}
             // The client's end of the stream is how a modern one cancels over HTTP.
