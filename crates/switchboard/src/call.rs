@@ -20,6 +20,7 @@ use crate::session::{CallOptions, RequestFault};
 use crate::transport::WireFault;
 use crate::wire::RawJson;
 
+use approval::Permission;
 use deadline::CallDeadline;
 pub(crate) use era::refusal_in;
 pub use error::{CallError, DenialReason};
@@ -109,7 +110,13 @@ pub(crate) struct CallContext<'a> {
 
 impl HostState {
     async fn make_call(&self, context: &mut CallContext<'_>) -> Result<CallResult, CallError> {
-        let (mut tool, server) = self.resolve(context).await?;
+        let (mut tool, server) = match self.resolve(context.call) {
+            Err(CallError::Unresolved {
+                why: Unresolved::Unknown { .. },
+                ..
+            }) if context.call.listed.is_none() => Box::pin(self.resolve_unlisted(context)).await?,
+            resolved => resolved?,
+        };
         context.trace.resolved(&tool);
         tracing::debug!(
             "tool {}/{}: resolved from {:?}",
@@ -128,7 +135,12 @@ impl HostState {
                 tool.id.server,
                 shown(&tool)
             );
-            let permit = self.permit(&tool, Some(&mut server), context).await?;
+            let permit = match self.permit(&tool, context)? {
+                Permission::Granted(permit) => permit,
+                Permission::MustAsk(request) => {
+                    Box::pin(self.ask(&tool, request, Some(&mut server), context)).await?
+                }
+            };
             let (answer, refusal) = self.send(&tool, &server, permit, context).await;
             if let Some(refusal) = refusal {
                 let may_repeat = is_first && tool.idempotent;
@@ -150,31 +162,21 @@ impl HostState {
                 answer => break answer?,
             }
         };
-        let misfit = self.check(&tool, &raw, context.caller).await;
+        let misfit = match tool.definition.output_schema {
+            Some(_) => Box::pin(self.check(&tool, &raw, context.caller)).await,
+            None => None,
+        };
         Ok(CallResult { raw, misfit })
     }
 
     /// Which tool is meant, in the catalog that the caller listed from, and the server that it is
     /// called on, if it is a server's.
-    async fn resolve(
-        &self,
-        context: &mut CallContext<'_>,
-    ) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
-        let call = context.call;
+    fn resolve(&self, call: &Call) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
         let mut replaced = None;
         for _ in 0..MAX_RELOADS {
             let found = match &call.listed {
                 Some(catalog) => catalog.resolve(&call.tool).cloned(),
                 None => self.catalog().resolve(&call.tool).cloned(),
-            };
-            let found = match found {
-                Err(Unresolved::Unknown { .. })
-                    if call.listed.is_none()
-                        && Box::pin(self.wait_for_unlisted_server(context)).await? =>
-                {
-                    self.catalog().resolve(&call.tool).cloned()
-                }
-                found => found,
             };
             let tool = found.map_err(|why| CallError::Unresolved {
                 name: call.tool.clone(),
@@ -199,25 +201,26 @@ impl HostState {
         })
     }
 
-    /// A name that is not known yet may belong to a server that is not there yet: waits for it.
-    /// False if none is awaited.
-    async fn wait_for_unlisted_server(
+    /// The same for a name that is not known yet: it may belong to a server that is not there yet.
+    async fn resolve_unlisted(
         &self,
         context: &mut CallContext<'_>,
-    ) -> Result<bool, CallError> {
+    ) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
         let began = context.trace.now();
         let is_awaited = self
             .wait_for_server_of(&context.call.tool, context.deadline)
             .await;
         context.trace.spent(CallPhase::Waiting, began);
-        is_awaited
+        is_awaited?;
+        self.resolve(context.call)
     }
 
+    /// Waits for the servers that the name may belong to.
     async fn wait_for_server_of(
         &self,
         name: &str,
         deadline: CallDeadline,
-    ) -> Result<bool, CallError> {
+    ) -> Result<(), CallError> {
         let roster = self.roster().clone();
         let owners = possible_owners(&roster.config, name);
         let is_named = matches!(owners, PossibleOwners::Named(_));
@@ -226,7 +229,7 @@ impl HostState {
         };
         let awaited: Vec<_> = roster.servers.iter().filter(may_have_it).cloned().collect();
         if awaited.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         if is_named {
             for server in awaited {
@@ -244,7 +247,7 @@ impl HostState {
             coming.join_all().await;
         }
         self.rebuild();
-        Ok(true)
+        Ok(())
     }
 
     /// Do the arguments fit its schema?
@@ -272,16 +275,17 @@ impl HostState {
     ) -> (Result<RawJson, CallError>, Option<EraRefusal>) {
         let deadline = context.deadline;
         let began = context.trace.now();
-        let session = match server
-            .session_for_tool(
-                &tool.definition,
-                &permit.caller().id(),
-                deadline.within(tool.server.longest_connect()),
-            )
-            .await
-        {
-            Ok(session) => session,
-            Err(not_ready) => return (Err(not_ready.into()), None),
+        let session = match server.session_now() {
+            Some(session) => session,
+            None => {
+                let (caller, wait) = (context.caller.id(), tool.server.longest_connect());
+                let session =
+                    server.session_for_tool(&tool.definition, &caller, deadline.within(wait));
+                match Box::pin(session).await {
+                    Ok(session) => session,
+                    Err(not_ready) => return (Err(not_ready.into()), None),
+                }
+            }
         };
         context.trace.spent(CallPhase::Waiting, began);
         let approved = self.approved_definition(tool, server);
@@ -311,7 +315,15 @@ impl HostState {
                     sent.map_or(0, |sent| sent.elapsed().as_millis())
                 );
                 let refusal = refusal_in(&answer, &session, Some(&tool.definition.name));
-                (self.finish(session.handle(server), answer).await, refusal)
+                let handle = session.handle(server);
+                let answer = match answer {
+                    Ok(raw) => {
+                        handle.record_success();
+                        Ok(raw)
+                    }
+                    Err(fault) => Err(Box::pin(explain_fault(handle, fault)).await),
+                };
+                (answer, refusal)
             }
         }
     }
@@ -339,8 +351,7 @@ impl HostState {
         result: &RawJson,
         caller: &Arc<dyn Caller>,
     ) -> Option<String> {
-        tool.definition.output_schema.as_ref()?;
-        let misfit = Box::pin(misfit::of_result(self, tool, result)).await?;
+        let misfit = misfit::of_result(self, tool, result).await?;
         caller.notice(&format!(
             "server \"{}\", tool {}: {misfit}",
             tool.id.server,

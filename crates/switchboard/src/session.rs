@@ -164,18 +164,21 @@ impl Session {
 
     /// Makes the call that the permit is for, and consumes it; there is no other way to send a
     /// `tools/call`.
-    pub async fn call(
+    pub fn call(
         &self,
         permit: Permit,
         options: CallOptions,
-    ) -> Result<RawJson, RequestFault> {
+    ) -> impl Future<Output = Result<RawJson, RequestFault>> + Send {
+        // Made before the future, which would hold the options as well.
         let call = InFlightCall::of_tool(permit.tool(), permit.caller(), options);
-        let _in_flight = self.peer.receiver.in_flight.begin();
-        match &self.era {
-            EraSession::Legacy(session) => session.call_tool(&self.peer, &permit, &call).await,
-            // Boxed: it is larger, and would make every legacy call's future as large.
-            EraSession::Modern(session) => {
-                Box::pin(session.call_tool(&self.peer, &permit, &call)).await
+        async move {
+            let _in_flight = self.peer.receiver.in_flight.begin();
+            match &self.era {
+                EraSession::Legacy(session) => session.call_tool(&self.peer, &permit, &call).await,
+                // Boxed: it is larger, and would make every legacy call's future as large.
+                EraSession::Modern(session) => {
+                    Box::pin(session.call_tool(&self.peer, &permit, &call)).await
+                }
             }
         }
     }

@@ -22,58 +22,65 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// A change that nobody is asked about is shown in at most this many lines.
 const MAX_CHANGED_LINES: usize = 40;
 
+/// What the gate says to a call that it does not deny.
+pub(super) enum Permission {
+    Granted(Permit),
+    /// The caller is to be asked.
+    MustAsk(Box<ApprovalRequest>),
+}
+
 impl HostState {
-    /// Decides, and asks the caller where the gate says so. The lease of the tool's server, if it
-    /// has one, is suspended while the caller is asked.
-    pub(super) async fn permit(
+    /// Decides.
+    pub(super) fn permit(
         &self,
         tool: &Arc<Tool>,
-        mut server: Option<&mut ServerLease>,
         context: &mut CallContext<'_>,
-    ) -> Result<Permit, CallError> {
+    ) -> Result<Permission, CallError> {
         let (call, caller) = (context.call, context.caller);
         let decision = self.decide(tool, &caller.id(), call.pre_approved);
         context.trace.decided(&decision);
         tracing::debug!("tool {}/{}: {decision}", tool.id.server, shown(tool));
-        let denied = |(reason, hint)| CallError::Denied {
-            server: tool.id.server.clone(),
-            tool: shown(tool),
-            reason,
-            hint,
-        };
         if let Some(reason) = caller.refuses(tool) {
             let reason = Some(reason);
-            return Err(denied((DenialReason::Caller { reason }, None)));
+            return Err(denied(tool, DenialReason::Caller { reason }, None));
         }
-        let request = match decision.permit(tool, &call.arguments, caller) {
+        match decision.permit(tool, &call.arguments, caller) {
             Ok(permit) => {
                 self.show_change(tool, caller);
-                return Ok(permit);
+                Ok(Permission::Granted(permit))
             }
-            Err(NotAllowed::Deny { rule }) => {
-                return Err(denied((DenialReason::Rule(rule), None)));
-            }
+            Err(NotAllowed::Deny { rule }) => Err(denied(tool, DenialReason::Rule(rule), None)),
             Err(NotAllowed::Ask {
                 because,
                 once_only,
                 changed,
-            }) => ApprovalRequest {
+            }) => Ok(Permission::MustAsk(Box::new(ApprovalRequest {
                 changed,
                 once_only,
-                preview: self.preview(tool, context).await,
                 ..ApprovalRequest::new(tool, call.arguments.clone(), because)
-            },
-        };
+            }))),
+        }
+    }
+
+    /// Asks the caller. The lease of the tool's server, if it has one, is suspended meanwhile.
+    pub(super) async fn ask(
+        &self,
+        tool: &Arc<Tool>,
+        mut request: Box<ApprovalRequest>,
+        mut server: Option<&mut ServerLease>,
+        context: &mut CallContext<'_>,
+    ) -> Result<Permit, CallError> {
+        request.preview = self.preview(tool, context).await;
         let asked = Instant::now();
         if let Some(server) = &mut server {
             server.suspend();
         }
-        let permit = Box::pin(self.approve(tool, &request, caller)).await;
+        let permit = self.approve(tool, &request, context.caller).await;
         context.deadline.exclude_since(asked);
         context
             .trace
             .spent(CallPhase::Approval, Some(asked.into_std()));
-        let permit = permit.map_err(denied)?;
+        let permit = permit.map_err(|(reason, hint)| denied(tool, reason, hint))?;
         // What was approved is what is called, or nothing is.
         if server.is_none_or(ServerLease::resume) {
             Ok(permit)
@@ -193,5 +200,14 @@ impl HostState {
             Some(own) => own.preview(&context.call.arguments, context.caller).await,
             None => Vec::new(),
         }
+    }
+}
+
+fn denied(tool: &Tool, reason: DenialReason, hint: Option<Hint>) -> CallError {
+    CallError::Denied {
+        server: tool.id.server.clone(),
+        tool: shown(tool),
+        reason,
+        hint,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::time::timeout;
 
+use super::approval::Permission;
 use super::{CallContext, CallError, DenialReason, moved, shown};
 use crate::caller::CallerId;
 use crate::catalog::READ_RESOURCE;
@@ -25,7 +26,10 @@ impl HostState {
     ) -> Result<CallResult, CallError> {
         self.validate(tool, context.call)?;
         self.check_denied(tool, context)?;
-        let permit = self.permit(tool, None, context).await?;
+        let permit = match self.permit(tool, context)? {
+            Permission::Granted(permit) => permit,
+            Permission::MustAsk(request) => self.ask(tool, request, None, context).await?,
+        };
         // A caller may have listed from the catalog of another host, whose tools are not this
         // one's.
         let Some(implementation) =

@@ -37,8 +37,9 @@ pub(crate) struct CallerSession {
     session: Arc<Session>,
     /// Keeps the connection from being evicted during the request; `None` on the shared session.
     connection: Option<Arc<CallerConnection>>,
-    /// The connection of the other era, if the request goes over that one.
-    other_era: Option<ServerHandle>,
+    /// The connection of the other era, if the request goes over that one. Boxed, so that a call's
+    /// future is smaller.
+    other_era: Option<Box<ServerHandle>>,
     route: CallRoute,
 }
 
@@ -114,7 +115,7 @@ impl CallerSession {
         self.connection
             .as_ref()
             .map(|connection| &connection.handle)
-            .or(self.other_era.as_ref())
+            .or(self.other_era.as_deref())
     }
 
     /// Which of the server's connections the request goes over.
@@ -165,6 +166,14 @@ impl ServerHandle {
         Ok(caller_session)
     }
 
+    /// The session that all callers share, if calls of every tool go there and it is open.
+    pub(crate) fn session_now(&self) -> Option<CallerSession> {
+        let snapshot = self.snapshot.borrow();
+        let session = snapshot.session.as_ref()?;
+        let is_usual = snapshot.other_era_tools.is_empty() && self.caller_sessions.is_none();
+        (is_usual && !session.is_closed()).then(|| CallerSession::shared(session.clone()))
+    }
+
     /// The session for calls of this tool: of the other era, if the tool was found to need that.
     pub(crate) async fn session_for_tool(
         &self,
@@ -176,7 +185,7 @@ impl ServerHandle {
         match &self.other_era {
             Some(other_era) if !is_usual(&self.snapshot.borrow()) => {
                 let until = Instant::now() + wait;
-                Box::pin(self.session_by_era(other_era, tool, caller, until)).await
+                self.session_by_era(other_era, tool, caller, until).await
             }
             _ => self.session_for(caller, wait).await,
         }
@@ -199,7 +208,7 @@ impl ServerHandle {
         if let Some(handle) = other_era.connection(shared.hello().era().other())
             && let Ok(mut caller_session) = handle.session_for(caller, left()).await
         {
-            caller_session.other_era = Some(handle);
+            caller_session.other_era = Some(Box::new(handle));
             caller_session.route = CallRoute::OtherEra;
             if caller_session.offers(tool) {
                 return Ok(caller_session);

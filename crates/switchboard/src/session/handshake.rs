@@ -78,7 +78,7 @@ async fn probe(peer: &Peer) -> Result<Hello, OpenFault> {
     let newest = Revision::newest(Era::Modern);
     let mut discovery = start_discover(peer, newest).map_err(open_fault)?;
     let response = tokio::select! {
-        response = discovery.response() => response,
+        response = &mut discovery => response,
         () = sleep(PROBE_ALONE) => return race(peer, discovery).await,
     };
     match judge(response, &peer.receiver.options.redactor) {
@@ -104,7 +104,7 @@ async fn race(peer: &Peer, mut discovery: PendingResponse<'_>) -> Result<Hello, 
     let mut refusal: Option<RequestFault> = None;
     loop {
         tokio::select! {
-            response = discovery.response(), if is_probe_open => {
+            response = &mut discovery, if is_probe_open => {
                 match judge(response, &peer.receiver.options.redactor) {
                     ProbeOutcome::Modern(hello) => return Ok(*hello),
                     ProbeOutcome::Unreachable(fault) => return Err(open_fault(fault)),

@@ -104,6 +104,24 @@ pub(super) fn request<'a>(method: &'a str, fields: &'a [ParamField<'a>]) -> Outb
     }
 }
 
+/// The params of a call of a tool.
+fn tool_fields(permit: &Permit) -> [ParamField<'_>; 2] {
+    [
+        ("name", permit.tool().definition.name_json.as_bytes()),
+        ("arguments", permit.arguments().as_bytes()),
+    ]
+}
+
+/// A call of a tool.
+fn tool_request<'a>(permit: &'a Permit, fields: &'a [ParamField<'a>]) -> OutboundRequest<'a> {
+    let tool = permit.tool();
+    OutboundRequest {
+        name: Some(tool.id.tool.as_wire()),
+        is_idempotent: tool.idempotent,
+        ..request(TOOLS_CALL, fields)
+    }
+}
+
 /// Starts the legacy half of a session whose handshake is over.
 pub(super) fn start(peer: &Peer, hello: &Hello, roots: Option<RootChanges>) -> LegacyHalf {
     let set = peer.receiver.era.set(&INBOUND);
@@ -134,22 +152,30 @@ impl LegacyHalf {
         permit: &Permit,
         call: &Arc<InFlightCall>,
     ) -> RequestResult {
-        let tool = permit.tool();
-        let fields: [ParamField<'_>; 2] = [
-            ("name", tool.definition.name_json.as_bytes()),
-            ("arguments", permit.arguments().as_bytes()),
-        ];
-        let request = OutboundRequest {
-            name: Some(tool.id.tool.as_wire()),
-            is_idempotent: tool.idempotent,
-            ..request(TOOLS_CALL, &fields)
+        let as_task = permit.tool().definition.is_task && self.tasks.calls;
+        let sent = match as_task || serialises_callers(&peer.receiver) {
+            true => None,
+            false => peer.begin_now(call, &tool_request(permit, &tool_fields(permit)))?,
         };
-        self.exchange(
-            peer,
-            call,
-            &request,
-            tool.definition.is_task && self.tasks.calls,
-        )
+        let fault = match sent {
+            Some(response) => match response.await {
+                Ok(result) => return Ok(result),
+                Err(fault) => Some(fault),
+            },
+            None => None,
+        };
+        // Boxed: what is rare would make every call's future larger.
+        Box::pin(async {
+            let fields = tool_fields(permit);
+            let request = tool_request(permit, &fields);
+            let Some(fault) = fault else {
+                return self.exchange(peer, call, &request, as_task).await;
+            };
+            match peer.retry(call, &request, fault).await {
+                Err(fault) => self.visit_pages(peer, call, &request, as_task, fault).await,
+                result => result,
+            }
+        })
         .await
     }
 
@@ -171,30 +197,16 @@ impl LegacyHalf {
         as_task: bool,
     ) -> RequestResult {
         let _turn = match serialises_callers(&peer.receiver) {
-            true => Some(Box::pin(self.wait_for_turn(call)).await?),
+            true => Some(self.wait_for_turn(call).await?),
             false => None,
         };
-        // Rare branches are boxed: they would make every call's future larger.
-        let result = match as_task {
-            true => Box::pin(tasks::call_as_task(peer, call, *request, self.tasks)).await,
-            false => peer.request_for(call, request).await,
-        };
-        match &result {
-            Err(RequestFault::Answered {
-                code: URL_ELICITATION_REQUIRED,
-                data: Some(data),
-                ..
-            }) if peer.receiver.options.offers.elicit_url => {
-                match Box::pin(url_elicitation::visit_pages(peer, call, data)).await? {
-                    true => Box::pin(self.send_again(peer, call, request, as_task)).await,
-                    false => result,
-                }
-            }
-            _ => result,
+        match self.send(peer, call, request, as_task).await {
+            Err(fault) => self.visit_pages(peer, call, request, as_task, fault).await,
+            result => result,
         }
     }
 
-    async fn send_again(
+    async fn send(
         &self,
         peer: &Peer,
         call: &Arc<InFlightCall>,
@@ -204,6 +216,29 @@ impl LegacyHalf {
         match as_task {
             true => tasks::call_as_task(peer, call, *request, self.tasks).await,
             false => peer.request_for(call, request).await,
+        }
+    }
+
+    /// Sends the request again if the fault is that pages must be visited first, and they were.
+    async fn visit_pages(
+        &self,
+        peer: &Peer,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+        as_task: bool,
+        fault: RequestFault,
+    ) -> RequestResult {
+        match &fault {
+            RequestFault::Answered {
+                code: URL_ELICITATION_REQUIRED,
+                data: Some(data),
+                ..
+            } if peer.receiver.options.offers.elicit_url
+                && url_elicitation::visit_pages(peer, call, data).await? =>
+            {
+                self.send(peer, call, request, as_task).await
+            }
+            _ => Err(fault),
         }
     }
 

@@ -1,7 +1,6 @@
 //! The server at the other end of a session: sends requests to it and waits for their responses,
 //! with deadlines and cancellation. Knows no era.
 
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -133,13 +132,16 @@ impl Peer {
     ) -> RequestResult {
         let deadline = Instant::now() + wait;
         let attempts = async {
-            let result = self.begin(request, None)?.response().await;
-            match retry::pause(&result, deadline).filter(|_| request.is_idempotent) {
+            let fault = match self.begin(&request, None)?.await {
+                Err(fault) if request.is_idempotent => fault,
+                result => return result,
+            };
+            match retry::pause(&fault, deadline) {
                 Some(pause) => {
                     sleep(pause).await;
-                    self.begin(request, None)?.response().await
+                    self.begin(&request, None)?.await
                 }
-                None => result,
+                None => Err(fault),
             }
         };
         match timeout_at(deadline, attempts).await {
@@ -157,24 +159,10 @@ impl Peer {
         call: &Arc<InFlightCall>,
         request: &OutboundRequest<'_>,
     ) -> RequestResult {
-        let result = self.request_once(call, request).await;
-        if result.is_ok() || !request.is_idempotent {
-            return result;
-        }
-        let pause = match call.deadlines.check(Instant::now()) {
-            DeadlineCheck::Wait(until) => retry::pause(&result, until),
-            DeadlineCheck::Late(_) => None,
-        };
-        match pause {
+        match self.request_once(call, request).await {
             // Boxed: rare, and it would make every call's future larger.
-            Some(pause) => {
-                Box::pin(async {
-                    sleep(pause).await;
-                    self.request_once(call, request).await
-                })
-                .await
-            }
-            None => result,
+            Err(fault) => Box::pin(self.retry(call, request, fault)).await,
+            result => result,
         }
     }
 
@@ -183,10 +171,58 @@ impl Peer {
         call: &Arc<InFlightCall>,
         request: &OutboundRequest<'_>,
     ) -> RequestResult {
-        self.ready_to_send(call, request).await?;
-        let mut response = self.begin(*request, Some(call))?;
+        if let Some(response) = self.begin_now(call, request)? {
+            return response.await;
+        }
+        Box::pin(self.wait_for_room(call)).await?;
+        self.begin_for(call, request)?.await
+    }
+
+    /// Sends a caller's request again after this fault, if that does no harm and may help.
+    pub(super) async fn retry(
+        &self,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+        fault: RequestFault,
+    ) -> RequestResult {
+        if !request.is_idempotent {
+            return Err(fault);
+        }
+        let pause = match call.deadlines.check(Instant::now()) {
+            DeadlineCheck::Wait(until) => retry::pause(&fault, until),
+            DeadlineCheck::Late(_) => None,
+        };
+        match pause {
+            Some(pause) => {
+                sleep(pause).await;
+                self.request_once(call, request).await
+            }
+            None => Err(fault),
+        }
+    }
+
+    /// Sends a caller's request, unless the transport has no room for it at the moment.
+    pub(super) fn begin_now(
+        &self,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+    ) -> Result<Option<PendingResponse<'_>>, RequestFault> {
+        match self.transport.wait_for_room(MessageKind::Request) {
+            Some(_) => Ok(None),
+            None => self.begin_for(call, request).map(Some),
+        }
+    }
+
+    /// Sends a caller's request, if a tool is still the one that was approved.
+    fn begin_for(
+        &self,
+        call: &Arc<InFlightCall>,
+        request: &OutboundRequest<'_>,
+    ) -> Result<PendingResponse<'_>, RequestFault> {
+        check_approved(call, request)?;
+        let response = self.begin(request, Some(call))?;
         self.receiver.pending.check_by(call.deadlines.first());
-        response.response().await
+        Ok(response)
     }
 
     /// Sends a caller's request. Whoever takes the receiver must see to the request's end.
@@ -195,26 +231,13 @@ impl Peer {
         call: &Arc<InFlightCall>,
         request: OutboundRequest<'_>,
     ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
-        self.ready_to_send(call, &request).await?;
-        let sent = self.send(request, Some(call))?;
+        if self.transport.wait_for_room(MessageKind::Request).is_some() {
+            self.wait_for_room(call).await?;
+        }
+        check_approved(call, &request)?;
+        let sent = self.send(&request, Some(call))?;
         self.receiver.pending.check_by(call.deadlines.first());
         Ok(sent)
-    }
-
-    /// Waits for room in the transport, then makes sure that a tool is still the one that was
-    /// approved. Nothing may be awaited between this and the sending.
-    async fn ready_to_send(
-        &self,
-        call: &InFlightCall,
-        request: &OutboundRequest<'_>,
-    ) -> Result<(), RequestFault> {
-        if self.transport.wait_for_room(MessageKind::Request).is_some() {
-            Box::pin(self.wait_for_room(call)).await?;
-        }
-        if request.method == TOOLS_CALL && !call.is_still_approved() {
-            return Err(RequestFault::DefinitionChanged);
-        }
-        Ok(())
     }
 
     /// A server that does not read its input must not keep a call past its deadline.
@@ -237,7 +260,7 @@ impl Peer {
     /// Sends a request whose delivery the holder carries out while it waits for the response.
     fn begin(
         &self,
-        request: OutboundRequest<'_>,
+        request: &OutboundRequest<'_>,
         call: Option<&Arc<InFlightCall>>,
     ) -> Result<PendingResponse<'_>, RequestFault> {
         let mut delivery = None;
@@ -260,7 +283,7 @@ impl Peer {
         &self,
         request: OutboundRequest<'_>,
     ) -> Result<PendingResponse<'_>, RequestFault> {
-        let (id, receiver) = self.send(request, None)?;
+        let (id, receiver) = self.send(&request, None)?;
         Ok(PendingResponse {
             peer: self,
             id,
@@ -275,7 +298,7 @@ impl Peer {
     /// connection ends.
     pub(super) fn send_and_forget(&self, request: OutboundRequest<'_>, wait: Duration) {
         let (Ok((id, response)), Ok(runtime)) = (
-            self.send(request, None),
+            self.send(&request, None),
             tokio::runtime::Handle::try_current(),
         ) else {
             return;
@@ -290,7 +313,7 @@ impl Peer {
 
     fn send(
         &self,
-        request: OutboundRequest<'_>,
+        request: &OutboundRequest<'_>,
         call: Option<&Arc<InFlightCall>>,
     ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
         self.send_by(request, call, |message| self.transport.send(message))
@@ -299,7 +322,7 @@ impl Peer {
     /// Takes an id and hands the request to the transport.
     fn send_by(
         &self,
-        request: OutboundRequest<'_>,
+        request: &OutboundRequest<'_>,
         call: Option<&Arc<InFlightCall>>,
         send: impl FnOnce(Outgoing<'_>) -> Result<(), Closed>,
     ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
@@ -345,13 +368,11 @@ pub(super) struct PendingResponse<'a> {
     is_cancellable: bool,
 }
 
-impl PendingResponse<'_> {
-    /// The response. Cancel-safe.
-    pub(super) async fn response(&mut self) -> RequestResult {
-        poll_fn(|task| self.poll_response(task)).await
-    }
+/// Cancel-safe by `&mut`.
+impl Future for PendingResponse<'_> {
+    type Output = RequestResult;
 
-    fn poll_response(&mut self, task: &mut Context<'_>) -> Poll<RequestResult> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<RequestResult> {
         self.delivery
             .take_if(|delivery| Pin::new(delivery).poll(task).is_ready());
         // Outside of the task's budget: the delivery may use that up on every poll, for as long as
@@ -370,6 +391,15 @@ impl Drop for PendingResponse<'_> {
         }
         receiver.request_ended(self.id);
     }
+}
+
+/// A tool must still be the one that was approved. Nothing may be awaited between this and the
+/// sending.
+fn check_approved(call: &InFlightCall, request: &OutboundRequest<'_>) -> Result<(), RequestFault> {
+    if request.method == TOOLS_CALL && !call.is_still_approved() {
+        return Err(RequestFault::DefinitionChanged);
+    }
+    Ok(())
 }
 
 /// A notification.

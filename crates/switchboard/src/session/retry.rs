@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{RequestFault, RequestResult};
+use super::RequestFault;
 use crate::transport::WireFault;
 
 /// The shortest pause before the second attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long to wait before the second attempt, if one is worth it and can begin before `deadline`.
-pub(super) fn pause(result: &RequestResult, deadline: Instant) -> Option<Duration> {
-    match result {
-        Err(RequestFault::Wire(WireFault::Lost(_))) => in_time(SHORTEST_PAUSE, deadline),
-        Err(RequestFault::Wire(fault)) => pause_if_busy(fault, deadline),
+pub(super) fn pause(fault: &RequestFault, deadline: Instant) -> Option<Duration> {
+    match fault {
+        RequestFault::Wire(WireFault::Lost(_)) => in_time(SHORTEST_PAUSE, deadline),
+        RequestFault::Wire(fault) => pause_if_busy(fault, deadline),
         _ => None,
     }
 }

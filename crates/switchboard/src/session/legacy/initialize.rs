@@ -26,10 +26,7 @@ pub(in crate::session) async fn initialize(peer: &Peer) -> Result<Hello, Request
         ("capabilities", capabilities.as_bytes()),
         ("clientInfo", info.as_bytes()),
     ];
-    let result = peer
-        .start(super::request("initialize", &fields))?
-        .response()
-        .await?;
+    let result = peer.start(super::request("initialize", &fields))?.await?;
     let hello = read_result(&result, &options.redactor)?;
     peer.notify("notifications/initialized", &serde_json::Value::Null);
     Ok(hello)

@@ -35,8 +35,7 @@ pub(in crate::session) async fn discover_once(
     peer: &Peer,
     revision: Revision,
 ) -> Result<Hello, RequestFault> {
-    let mut response = start_discover(peer, revision)?;
-    let result = response.response().await.map_err(as_error)?;
+    let result = start_discover(peer, revision)?.await.map_err(as_error)?;
     read_discovery(&result, &peer.receiver.options.redactor)
 }
 

@@ -113,7 +113,7 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
 /// Waits for the end of the stream, if one is open.
 async fn ended(open: &mut Option<ListenStream<'_>>) -> RequestResult {
     match open {
-        Some(stream) => stream.response.response().await,
+        Some(stream) => (&mut stream.response).await,
         None => std::future::pending().await,
     }
 }
@@ -174,7 +174,7 @@ async fn open_stream<'a>(
             tokio::select! {
                 () = notified => {}
                 // The stream ended before its acknowledgement.
-                result = response.response() => return Err(result.err()),
+                result = &mut response => return Err(result.err()),
             }
         }
     });
