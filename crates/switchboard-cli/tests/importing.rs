@@ -192,3 +192,22 @@ fn a_broken_file_is_named_and_the_others_are_imported() {
     assert!(ran.stderr.contains(".codex/config.toml:2:"), "{ran:?}");
     assert_eq!(own_text(&home), "[servers.k]\ncommand = \"x\"\n");
 }
+
+/// `install --http`, then `import`: the gateway would be a server of its own.
+#[test]
+fn the_gateways_own_entry_is_never_imported() {
+    let home = Home::new();
+    let neighbour = r#"{"mcpServers": {"k": {"command": "x"}}}"#;
+    write(&home, ".claude.json", neighbour);
+    write(&home, ".codex/config.toml", "");
+    write(&home, ".gemini/settings.json", "{}");
+    for form in [&["--http"][..], &[]] {
+        let install = ["install", "claude-code", "codex", "gemini", "--yes"];
+        let words: Vec<_> = install.iter().chain(form).copied().collect();
+        assert_eq!(run(&home, &words).code, Some(0), "{form:?}");
+        let ran = run(&home, &["import", "--yes"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(own_text(&home), "[servers.k]\ncommand = \"x\"\n");
+        assert!(!ran.stderr.contains("switchboard.headersHelper"), "{ran:?}");
+    }
+}

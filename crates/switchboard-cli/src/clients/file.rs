@@ -181,6 +181,12 @@ impl ClientFile {
             .map_err(|fault| self.edit_failure(&fault))
     }
 
+    /// Whether `install` wrote an entry into this file, perhaps changed since.
+    pub(crate) fn has_gateway_entry(&self) -> bool {
+        let entry = self.entry().ok().flatten();
+        entry.is_some_and(|entry| entry::written_fields(self.client, &entry).is_some())
+    }
+
     fn with_entry(&self, text: &str, fields: &EntryFields) -> Result<String, Failure> {
         let container = self.container(self.text.as_deref().unwrap_or_default())?;
         let address = self.address(&container);

@@ -12,9 +12,9 @@ use switchboard::config::{
 use super::install::{client_names, confirm};
 use crate::arguments::Options;
 use crate::clients::entry::{as_json, written_fields};
-use crate::clients::file::{back_up, read_text};
+use crate::clients::file::{ClientFile, back_up, read_text};
 use crate::clients::servers::{self, ServersFile};
-use crate::clients::{CLIENTS, Client, preview};
+use crate::clients::{CLIENTS, Client, ENTRY_NAME, preview};
 use crate::failure::{Code, Failure};
 use crate::output;
 use crate::paths::Paths;
@@ -70,13 +70,16 @@ pub(crate) fn run(options: &Options, args: &ImportArgs) -> Result<u8, Failure> {
     };
     let mut secrets = ImportedSecrets::new();
     for client in chosen(args, &paths)? {
+        // A gateway that is a server of its own leads to itself.
+        let has_gateway =
+            ClientFile::read(client, &paths).is_ok_and(|file| file.has_gateway_entry());
         match servers::files(client, &paths, args.project) {
             Ok(files) => {
                 let of_project = client.files_in_project(&paths);
                 for file in files {
                     let is_in_project = of_project.contains(&file.file.path);
                     let folder = is_in_project.then_some(paths.project.as_path());
-                    collected.add(client, &own, file, folder, &mut secrets);
+                    collected.add(client, &own, file, folder, has_gateway, &mut secrets);
                 }
             }
             Err(failure) => collected.failures.push(failure),
@@ -134,8 +137,10 @@ impl Collected {
         own: &ConfigFile,
         file: ServersFile,
         project: Option<&Path>,
+        has_gateway: bool,
         secrets: &mut ImportedSecrets,
     ) {
+        let is_gateway = |name: &str| has_gateway && name == ENTRY_NAME;
         let shown = escaped(&file.file.path.display().to_string());
         let imported = match import_servers(&file.file, &file.text, secrets) {
             Ok(imported) => imported,
@@ -154,6 +159,9 @@ impl Collected {
                 .push(format!("not imported, since it does not work: {problem}"));
         }
         for warning in imported.warnings {
+            if warning.field.split('.').nth(1).is_some_and(is_gateway) {
+                continue;
+            }
             let warning = escaped(&warning.to_string());
             self.notices.push(format!("warning: {warning}"));
         }
@@ -161,7 +169,8 @@ impl Collected {
             if let Some(project) = project {
                 keep_folder(&mut server, project);
             }
-            if written_fields(client, &as_json(&server.fields)).is_some() {
+            let entry = as_json(&server.fields);
+            if is_gateway(&server.name) || written_fields(client, &entry).is_some() {
                 continue;
             }
             let place = format!("{shown}:{}", server.line);
