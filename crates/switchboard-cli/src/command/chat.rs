@@ -212,9 +212,9 @@ impl Chat<'_> {
         loop {
             match self.input.next(self.mode.get()).await {
                 InputEvent::End => return Ok(0),
-                InputEvent::Interrupted if is_second => {
-                    return Err(Failure::new(Code::Interrupted, "interrupted"));
-                }
+                // A person who leaves so has not met an error.
+                InputEvent::Interrupted if is_second => return Ok(Code::Interrupted as u8),
+                InputEvent::Cleared => is_second = false,
                 InputEvent::Interrupted if !self.input.is_interactive() => {
                     return Err(Failure::new(Code::Interrupted, "interrupted"));
                 }
@@ -291,7 +291,7 @@ impl Chat<'_> {
 
 /// What is said where a model is needed and there is none.
 const NO_MODEL: &str = "no model is configured: add [model] with `vendor` and `name` to \
-    switchboard.toml, or try the built-in script with `/model demo`";
+    your own switchboard.toml, or try the built-in script with `/model demo`";
 
 /// The failure of a message without a model.
 fn no_model() -> Failure {

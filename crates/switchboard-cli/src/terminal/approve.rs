@@ -295,6 +295,11 @@ impl<'a> ApprovalDialog<'a> {
                 columns,
                 CHOSEN,
             ),
+            Stage::Keep(Always::Server) if self.request.id.server.is_host() => own_lines(
+                "Remember yes for every built-in tool, those that write and run commands too:",
+                columns,
+                CHOSEN,
+            ),
             Stage::Keep(Always::Server) => own_lines(
                 "Remember yes for every tool this server offers now:",
                 columns,
@@ -330,6 +335,12 @@ impl<'a> ApprovalDialog<'a> {
                 "[t] Always allow this tool: for this run, while its definition stays the same",
                 "[s] Always allow this server: for this run, all its tools",
                 CANCEL,
+            ],
+            (Stage::Choose, false) if self.request.id.server.is_host() => &[
+                ONCE,
+                "[t] always this tool: while its definition stays the same",
+                "[s] always every built-in tool: also those that write and run commands",
+                NO,
             ],
             (Stage::Choose, false) => &[
                 ONCE,

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{FlushArg, SetArg, Termios, cfmakeraw, tcflush, tcgetattr, tcsetattr};
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::frame::{Key, ScreenLine, Size, fold_to_width};
 use super::keys::Decoder;
-use super::typing::{self, PausedTyping};
+use super::typing::{self, EarlierTyping, PausedTyping};
 use crate::output::isolate_right_to_left;
 
 /// The terminal and its settings before a dialog changed them.
@@ -143,8 +144,9 @@ pub(super) struct Screen {
     device: Arc<File>,
     input: Input,
     decoder: Decoder,
+    typing: EarlierTyping,
     /// Dropped last, when the terminal is as it was.
-    _typing: PausedTyping,
+    _paused: PausedTyping,
 }
 
 impl Screen {
@@ -162,7 +164,8 @@ impl Screen {
             device,
             input,
             decoder: Decoder::default(),
-            _typing: typing,
+            typing: EarlierTyping::new(typing.was_typing, Instant::now()),
+            _paused: typing,
         };
         // Discards what was typed before the dialog.
         tcsetattr(&screen.device, SetArg::TCSAFLUSH, &raw)?;
@@ -214,7 +217,9 @@ impl Screen {
                 .recv()
                 .await
                 .filter(|chunk| !chunk.is_empty())?;
-            self.decoder.feed(&chunk);
+            if self.typing.is_over(&chunk, Instant::now()) {
+                self.decoder.feed(&chunk);
+            }
         }
     }
 }

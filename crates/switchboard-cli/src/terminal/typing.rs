@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
@@ -14,12 +15,22 @@ use super::tty::{TtyReader, open_device};
 /// Keys that wait to be handled. More are dropped: nobody types that fast.
 const MAX_WAITING_KEYS: usize = 4096;
 
+/// Within this time after a key, a person is still typing.
+const STILL_TYPING: Duration = Duration::from_secs(1);
+
+/// So long without a key ends the typing.
+const TYPING_PAUSE: Duration = Duration::from_millis(600);
+
+const CTRL_C: u8 = 3;
+
 /// The terminal while keys are read from it.
 struct BusyTerminal {
     device: Arc<File>,
     /// Its settings before.
     before: Termios,
     keys: mpsc::Sender<Key>,
+    /// When the last key was pressed; set by the reader.
+    last_key: Arc<Mutex<Option<Instant>>>,
     /// `None` while a question has the terminal.
     reader: Option<TtyReader>,
 }
@@ -41,6 +52,7 @@ impl Typing {
             device,
             before,
             keys: sender,
+            last_key: Arc::default(),
             reader: None,
         };
         terminal.resume();
@@ -75,15 +87,20 @@ pub(super) fn restore() {
 
 /// Gives the terminal to a question until the guard is dropped.
 pub(super) fn pause() -> PausedTyping {
-    if let Some(terminal) = busy().as_mut() {
+    let was_typing = busy().as_mut().is_some_and(|terminal| {
         terminal.pause();
-    }
-    PausedTyping
+        let last_key = *lock(&terminal.last_key);
+        last_key.is_some_and(|last_key| last_key.elapsed() < STILL_TYPING)
+    });
+    PausedTyping { was_typing }
 }
 
 /// See [`pause`].
 #[derive(Debug)]
-pub(super) struct PausedTyping;
+pub(super) struct PausedTyping {
+    /// A person was typing when the question came: the next keys are not meant for it.
+    pub(super) was_typing: bool,
+}
 
 impl Drop for PausedTyping {
     fn drop(&mut self) {
@@ -107,7 +124,9 @@ impl BusyTerminal {
             .remove(LocalFlags::ICANON | LocalFlags::ECHO);
         let _ = tcsetattr(&self.device, SetArg::TCSADRAIN, &quiet);
         let (keys, mut decoder) = (self.keys.clone(), Decoder::default());
+        let last_key = self.last_key.clone();
         let deliver = move |chunk: &[u8]| {
+            *lock(&last_key) = Some(Instant::now());
             decoder.feed(chunk);
             for key in std::iter::from_fn(|| decoder.next()) {
                 let _ = keys.try_send(key);
@@ -118,6 +137,61 @@ impl BusyTerminal {
     }
 }
 
+/// What a person goes on typing when a dialog comes: it was not meant for the dialog, where one key
+/// can let a call run. It is ignored until the typing pauses.
+#[derive(Debug)]
+pub(super) struct EarlierTyping {
+    /// Keys before this are ignored; each of them moves it.
+    until: Option<Instant>,
+}
+
+impl EarlierTyping {
+    pub(super) fn new(was_typing: bool, now: Instant) -> Self {
+        Self {
+            until: was_typing.then(|| now + TYPING_PAUSE),
+        }
+    }
+
+    /// Whether these bytes are meant for the dialog. A Ctrl-C always is.
+    pub(super) fn is_over(&mut self, bytes: &[u8], now: Instant) -> bool {
+        let is_typing = self.until.is_some_and(|until| now < until);
+        self.until = (is_typing && !bytes.contains(&CTRL_C)).then(|| now + TYPING_PAUSE);
+        self.until.is_none()
+    }
+}
+
 fn busy() -> MutexGuard<'static, Option<BusyTerminal>> {
-    BUSY.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&BUSY)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_person_who_goes_on_typing_do_not_answer_a_dialog() {
+        let start = Instant::now();
+        let check = |was_typing: bool, steps: &[(u64, &[u8], bool)]| {
+            let mut typing = EarlierTyping::new(was_typing, start);
+            for (ms, bytes, expected) in steps {
+                let now = start + Duration::from_millis(*ms);
+                assert_eq!(typing.is_over(bytes, now), *expected, "{ms} ms: {steps:?}");
+            }
+        };
+        check(false, &[(0, b"o", true), (1, b"o", true)]);
+        check(
+            true,
+            &[(0, b"g", false), (500, b"o", false), (1000, b"o", false)],
+        );
+        check(
+            true,
+            &[(100, b"o", false), (800, b"n", true), (801, b"o", true)],
+        );
+        check(true, &[(700, b"o", true)]);
+        check(true, &[(10, b"\x03", true), (20, b"n", true)]);
+    }
 }

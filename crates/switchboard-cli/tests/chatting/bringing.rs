@@ -89,7 +89,7 @@ fn a_resource_and_a_file_are_inserted() {
     terminal.wait_for("demo:demo://greeting/Ada: inserted");
     terminal.wait_for("This is the demo model");
     terminal.send("follow @notes.txt.\r");
-    terminal.wait_for("notes.txt: inserted");
+    terminal.wait_for("notes.txt: inserted, 22 bytes");
     // The model read the file's text: it wants to call what stands there.
     terminal.wait_for("May a built-in tool run?");
     terminal.send("n");

@@ -129,6 +129,29 @@ fn f28_ctrl_c_stops_the_turn_and_a_second_one_exits() {
     assert_eq!((ended.code, ended.restored), (130, true), "{ended:?}");
 }
 
+/// Text in the line is discarded by Ctrl-C, as in a shell; only an empty line counts for leaving.
+#[test]
+fn ctrl_c_discards_the_line_and_leaves_from_an_empty_one_without_an_error() {
+    let home = Home::with_demo(ALLOWED);
+    let mut terminal = chat(&home, &["--model", "demo"]);
+    for text in ["first", "second", "third"] {
+        terminal.send(text);
+        terminal.wait_for(&format!("> {text}"));
+        terminal.send(CTRL_C);
+        prompt(&terminal);
+    }
+    // The person's own words are in the terminal's own colour.
+    let bytes = String::from_utf8_lossy(&terminal.bytes()).into_owned();
+    assert!(!bytes.contains("\x1b[37m"), "{bytes:?}");
+    terminal.send(CTRL_C);
+    terminal.wait_for("press Ctrl-C again to exit");
+    prompt(&terminal);
+    terminal.send(CTRL_C);
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (130, true), "{ended:?}");
+    assert!(!ended.screen.contains("error:"), "{ended:?}");
+}
+
 #[test]
 fn what_is_typed_during_a_turn_is_queued() {
     let home = Home::new();

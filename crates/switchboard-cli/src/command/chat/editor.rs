@@ -10,10 +10,10 @@ use std::sync::mpsc as blocking;
 use std::time::Duration;
 
 use reedline::{
-    Color, ColumnarMenu, EditCommand, Emacs, ExternalPrinter, FileBackedHistory, KeyCode,
-    KeyModifiers, MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch,
+    Color, ColumnarMenu, EditCommand, Emacs, ExternalPrinter, FileBackedHistory, Highlighter,
+    KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch,
     PromptHistorySearchStatus, Reedline, ReedlineEvent, ReedlineMenu, Signal,
-    default_emacs_keybindings,
+    SimpleMatchHighlighter, StyledText, default_emacs_keybindings,
 };
 use switchboard::Host;
 use tokio::sync::mpsc;
@@ -38,7 +38,10 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 pub(super) enum Edited {
     Line(String),
     SwitchMode,
+    /// Ctrl-C at an empty line.
     Interrupted,
+    /// Ctrl-C at a line with text, which is discarded.
+    Cleared,
     End,
 }
 
@@ -73,9 +76,15 @@ impl Editor {
         };
         let (project, stop_editor) = (paths.current.clone(), stop.clone());
         let run = move || {
-            let mut editor = build(host, project, files, printer, stop_editor);
+            let line = PlainLine::default();
+            let has_text = line.has_text.clone();
+            let mut editor =
+                build(host, project, files, printer, stop_editor).with_highlighter(Box::new(line));
             while let Ok(request) = waiting.recv() {
-                let edited = read(&mut editor, request);
+                let edited = match read(&mut editor, request) {
+                    Edited::Interrupted if has_text.load(Ordering::Relaxed) => Edited::Cleared,
+                    edited => edited,
+                };
                 if sender.blocking_send(edited).is_err() {
                     return;
                 }
@@ -193,6 +202,21 @@ fn read(editor: &mut Reedline, request: PromptRequest) -> Edited {
         Ok(Signal::HostCommand(_)) => Edited::SwitchMode,
         Ok(Signal::CtrlC) => Edited::Interrupted,
         Ok(_) | Err(_) => Edited::End,
+    }
+}
+
+/// The line in the terminal's own colour: reedline's white cannot be read on a light background.
+/// Knows whether it has text, which reedline deletes before it reports a Ctrl-C.
+#[derive(Default)]
+struct PlainLine {
+    style: SimpleMatchHighlighter,
+    has_text: Arc<AtomicBool>,
+}
+
+impl Highlighter for PlainLine {
+    fn highlight(&self, line: &str, cursor: usize) -> StyledText {
+        self.has_text.store(!line.is_empty(), Ordering::Relaxed);
+        self.style.highlight(line, cursor)
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) enum InputEvent {
     Line(String),
     SwitchMode,
     Interrupted,
+    /// A line that was discarded instead of entered.
+    Cleared,
     /// The end of input: Ctrl-D, or the end of a pipe.
     End,
 }
@@ -92,6 +94,7 @@ impl Input {
                     Edited::Line(line) => InputEvent::Line(line),
                     Edited::SwitchMode => InputEvent::SwitchMode,
                     Edited::Interrupted => InputEvent::Interrupted,
+                    Edited::Cleared => InputEvent::Cleared,
                     Edited::End => InputEvent::End,
                 }
             }

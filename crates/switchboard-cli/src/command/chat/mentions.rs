@@ -49,7 +49,8 @@ impl Chat<'_> {
                     resource_parts(server.as_str(), uri, &result?)
                 }
             };
-            let size: usize = parts.iter().map(part_bytes).sum();
+            // The first part is our own heading.
+            let size: usize = parts.iter().skip(1).map(part_bytes).sum();
             let name = match &mention {
                 Mention::File(path) => escaped(path),
                 Mention::Resource { server, uri } => format!("{server}:{}", escaped(uri)),

@@ -213,6 +213,23 @@ fn t13_a_description_cannot_pass_for_ours() {
     );
 }
 
+/// What "always" means for tools that no server has.
+#[test]
+fn built_in_tools_are_not_called_a_server() {
+    let mut request = request("", r#"{"path":"a"}"#);
+    request.id.server = switchboard::name::ServerName::host();
+    let mut question = ApprovalDialog::new(&request, false);
+    let shown = screen(&question);
+    assert!(shown.contains("[s] always every built-in tool"), "{shown}");
+    assert!(!shown.contains("this server"), "{shown}");
+    question.press(Key::Char('s'), SIZE);
+    let shown = screen(&question);
+    assert!(
+        shown.contains("every built-in tool, those that write"),
+        "{shown}"
+    );
+}
+
 /// A file's own text is part of a diff, and cannot pass for the question about it.
 #[test]
 fn t13_a_diff_is_shown_and_cannot_pass_for_ours() {
