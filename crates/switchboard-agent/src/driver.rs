@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use switchboard::secret::Redactor;
 use switchboard::store::Store;
 
 use crate::conversation::ModelTurn;
@@ -151,7 +152,7 @@ impl HttpModel {
             };
             let fault = match self.attempt(&request, &mut show).await {
                 Ok(turn) => return Ok(turn),
-                Err(fault) => fault,
+                Err(fault) => self.without_key(fault),
             };
             let pause = retry::pause_before_retry(&fault, attempt, has_started_call, &self.limits);
             let Some(wait) = pause else {
@@ -165,6 +166,13 @@ impl HttpModel {
             });
             tokio::time::sleep(wait).await;
         }
+    }
+
+    /// The same fault without the key: some vendors repeat it when they reject it.
+    fn without_key(&self, mut fault: ModelFault) -> ModelFault {
+        let redactor = Redactor::new(self.settings.api_key.clone());
+        fault.message = redactor.redact(&fault.message).into_owned();
+        fault
     }
 
     /// The same fault with the model named.

@@ -173,6 +173,25 @@ fn a_vendor_without_a_key_is_not_asked() {
 }
 
 #[test]
+fn a_key_whose_variable_is_not_set_is_reported() {
+    let model = "[model]\nvendor = 'anthropic'\nname = 'x'\napi_key = '${NO_SUCH_KEY}'\n";
+    let ran = home(model).run(&["run", "-p", "hello"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(
+        ran.stderr.contains("\"${NO_SUCH_KEY}\", which is"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_model_without_a_name_is_an_error_of_the_configuration() {
+    let home = home("[model]\nvendor = 'openai-chat'\nbase_url = 'http://127.0.0.1:1'\n");
+    let ran = home.run(&["run", "-p", "hello"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(ran.stderr.contains("set `name` in [model]"), "{ran:?}");
+}
+
+#[test]
 fn an_interrupt_ends_the_call_and_the_run() {
     let home = home("");
     let words = ["run", "-p", "call mcp__s__hang {}", "--allow", "s"];

@@ -213,17 +213,13 @@ fn network_fault(error: reqwest::Error) -> ModelFault {
         true => FaultKind::TimedOut,
         false => FaultKind::Network,
     };
-    // The chain holds the reason, such as "connection refused"; the URL adds nothing.
+    // The innermost cause is the reason, such as "connection refused"; the rest says where in the
+    // HTTP client it was noticed.
     let error = error.without_url();
-    let mut message = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !message.contains(&text) {
-            message = format!("{message}: {text}");
-        }
-        source = cause.source();
-    }
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    let message = causes
+        .last()
+        .map_or_else(|| error.to_string(), ToString::to_string);
     ModelFault::new(kind, message)
 }
 

@@ -191,9 +191,11 @@ async fn a_cut_answer_is_asked_for_again_only_before_a_call_was_begun() {
 #[tokio::test]
 async fn what_does_not_help_is_sent_once_and_said_in_a_sentence() {
     for vendor in VENDORS {
+        let echo = format!("Incorrect API key: {KEY}.");
         let quota = "You exceeded your current quota, please check your plan and billing details.";
         for (status, headers, words, kind, exit_status) in [
             (401, Vec::new(), "bad key", FaultKind::Authentication, 4),
+            (401, Vec::new(), &echo, FaultKind::Authentication, 4),
             (429, Vec::new(), quota, FaultKind::QuotaExceeded, 1),
             (404, Vec::new(), "no such model", FaultKind::UnknownModel, 2),
             (400, Vec::new(), "nonsense", FaultKind::InvalidRequest, 1),
@@ -239,7 +241,7 @@ async fn what_does_not_help_is_sent_once_and_said_in_a_sentence() {
                 "{sentence}"
             );
             assert!(
-                sentence.contains(words) && !sentence.contains(KEY),
+                sentence.contains(&words.replace(KEY, "[secret]")) && !sentence.contains(KEY),
                 "{sentence}"
             );
         }

@@ -27,6 +27,27 @@ pub(in crate::command) fn choose_from(
         output::notice(&format!("model {}", DemoModel.description()));
         return Ok(Box::new(DemoModel));
     }
+    if settings.name.is_empty() {
+        let vendor = settings.vendor.name();
+        return Err(
+            usage(format!("vendor \"{vendor}\": no model is named")).hint(format!(
+                "set `name` in [model], or give --model {vendor}/NAME"
+            )),
+        );
+    }
+    let own = entry.filter(|entry| vendor_of(&entry.vendor) == Some(settings.vendor));
+    if let Some(entry) = own
+        && let Some(written) = &entry.api_key
+        && entry
+            .resolve(environment)
+            .is_ok_and(|entry| entry.api_key.is_none())
+    {
+        // What expands to nothing has references alone, and so no secret.
+        output::notice(&format!(
+            "[model] `api_key` is left out: it is \"{}\", which is empty or not set",
+            escaped(written.expose())
+        ));
+    }
     let paths = Paths::find()?;
     if settings.api_key.is_none() {
         settings.api_key = model_key::stored(&paths, &settings);
@@ -88,7 +109,7 @@ fn settings(
             Some(name) => Err(usage(format!(
                 "--model {name:?}: there is no [model], so its vendor is unknown"
             ))
-            .hint("give VENDOR/NAME, such as anthropic/NAME, or add [model] to switchboard.toml")),
+            .hint("give VENDOR/NAME, such as anthropic/NAME, or add [model] to your own switchboard.toml")),
             None => Ok(ModelSettings::new(ModelVendor::Demo, "demo")),
         };
     };
