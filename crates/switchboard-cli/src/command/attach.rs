@@ -10,6 +10,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -44,7 +46,7 @@ Examples:
   switchboard attach --as codex
   claude mcp add switchboard -- switchboard attach --as claude-code")]
 pub(crate) struct AttachArgs {
-    /// Name of the client, which rules can name (`client = \"NAME\"`)
+    /// Name of the client, which rules can name (`client = "NAME"`)
     #[arg(long = "as", value_name = "CLIENT", default_value = DEFAULT_CLIENT)]
     client: String,
     /// A gateway that this starts ends so long after its last client has gone
@@ -79,8 +81,16 @@ pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
             Err(error) => return Err(lost(&error)),
         }
     };
-    pump(&stream).map_err(|error| lost(&error))?;
-    Ok(0)
+    let client_has_ended = Arc::new(AtomicBool::new(false));
+    pump(&stream, client_has_ended.clone()).map_err(|error| lost(&error))?;
+    match client_has_ended.load(Ordering::Relaxed) {
+        true => Ok(0),
+        false => Err(Failure::new(
+            Code::Unreachable,
+            "the gateway has ended, and requests that it had not answered are lost",
+        )
+        .hint("connect again: that starts a gateway if none runs")),
+    }
 }
 
 fn lost(error: &io::Error) -> Failure {
@@ -103,11 +113,15 @@ fn attach(mut stream: &UnixStream, client: &str) -> io::Result<()> {
     }
 }
 
-/// Moves bytes both ways until the gateway has closed its end.
-fn pump(stream: &UnixStream) -> io::Result<()> {
+/// Moves bytes both ways until the gateway has closed its end. `client_has_ended` is set if the
+/// client closed its end before.
+fn pump(stream: &UnixStream, client_has_ended: Arc<AtomicBool>) -> io::Result<()> {
     let to_gateway = stream.try_clone()?;
+    let has_ended = client_has_ended.clone();
     std::thread::spawn(move || {
-        let _ = copy(&mut io::stdin(), &mut &to_gateway);
+        if copy(&mut io::stdin(), &mut &to_gateway).is_ok() {
+            has_ended.store(true, Ordering::Relaxed);
+        }
         let _ = to_gateway.shutdown(Shutdown::Write);
         // The gateway answers what is in flight and closes its end, which ends this process.
         std::thread::sleep(DRAIN_TIMEOUT);
@@ -118,7 +132,10 @@ fn pump(stream: &UnixStream) -> io::Result<()> {
         &mut &*stream,
         &mut File::from(io::stdout().as_fd().try_clone_to_owned()?),
     ) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            client_has_ended.store(true, Ordering::Relaxed);
+            Ok(())
+        }
         copied => copied,
     }
 }

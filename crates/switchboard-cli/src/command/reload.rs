@@ -11,8 +11,8 @@ use switchboard_gateway::edge::socket::command_line;
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
-use crate::output;
 use crate::paths::Paths;
+use crate::{hints, output};
 
 /// How long servers that must end may take before the reload is done.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -46,7 +46,11 @@ pub(crate) fn send(options: &Options, command: &str) -> Result<String, Failure> 
             Code::Unreachable,
             "no gateway runs for these configuration files",
         )
-        .hint("start one with `switchboard serve --http 127.0.0.1:8808`")
+        .hint(format!(
+            "start one with {}; to reach one that runs with other files, use the folder and the -c \
+             that it was started with",
+            hints::command(&["serve", "--http", "127.0.0.1:8808"])
+        ))
     })?;
     let mut answer = String::new();
     let exchange = |stream: &mut UnixStream, answer: &mut String| {

@@ -97,7 +97,7 @@ fn attach_starts_one_gateway_for_clients_that_come_at_once() {
     // When the gateway ends, so does attach, and the socket is gone.
     kill(pid, Signal::SIGTERM).unwrap();
     assert!(next.lines.next().is_none());
-    assert_eq!(next.end(), Some(0));
+    assert_eq!(next.end(), Some(3));
     let folder = home.path("state/switchboard/run");
     let left = std::fs::read_dir(folder)
         .unwrap()
@@ -106,6 +106,29 @@ fn attach_starts_one_gateway_for_clients_that_come_at_once() {
         .filter(|path| path.extension().is_some_and(|end| end == "sock"))
         .collect();
     assert_eq!(left, Vec::<std::path::PathBuf>::new());
+}
+
+/// A client whose gateway was killed reads why in what `attach` says, and the next one is served.
+#[test]
+fn attach_reports_that_its_gateway_has_ended() {
+    let home = Home::with_demo("[permissions]\nallow = [\"*\"]\n");
+    let mut command = home.command(&["attach", "--as", "codex"]);
+    let piped = command.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut stdin = child.stdin.take().unwrap();
+    writeln!(stdin, "{}", request(1, "ping", json!({}))).unwrap();
+    assert!(lines.next().unwrap().unwrap().contains("\"id\":1"));
+    kill(gateway_pid(&home), Signal::SIGKILL).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("the gateway has ended"), "{stderr}");
+    drop(stdin);
+    let mut client = Attached::start(&home, "codex");
+    client.send(&request(1, "ping", json!({})));
+    assert_eq!(client.next()["id"], 1);
+    assert_eq!(client.end(), Some(0));
 }
 
 /// A gateway without clients ends and leaves nothing; a client that connects at that moment is
@@ -159,6 +182,22 @@ fn attach_and_http_reach_the_same_gateway_and_a_broken_file_changes_nothing() {
     client.send(&request(2, "ping", json!({})));
     assert_eq!(client.next()["id"], 2);
     assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn a_port_in_use_and_a_gateway_elsewhere_have_a_next_step() {
+    let home = Home::with_demo("");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ran = home.run(&["serve", "--http", &address]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("has this port; choose another"),
+        "{ran:?}"
+    );
+    let ran = home.run(&["approvals"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.contains("use the folder and the -c"), "{ran:?}");
 }
 
 #[test]

@@ -61,6 +61,9 @@ fn t19_a_wrong_token_is_refused_and_runs_nothing() {
     {
         assert!(Instant::now() < deadline, "a revoked token is still taken");
     }
+    let answer = gateway.send("POST", "/mcp", &headers, &request(3, "ping", json!({})));
+    let message = answer.json()["error"]["message"].to_string();
+    assert!(message.contains("unknown or was revoked"), "{message}");
     gateway.assert_calls(0);
 }
 

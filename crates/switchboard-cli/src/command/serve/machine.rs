@@ -1,5 +1,6 @@
 //! The gateway of a machine: clients over HTTP and over the Unix socket, until a signal arrives.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,7 +158,16 @@ fn listen(address: &str, args: &ServeArgs) -> Result<TcpListener, Failure> {
     }
     TcpListener::bind(&*addresses)
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-        .map_err(|error| usage(format!("cannot listen on {address}: {error}")))
+        .map_err(|error| {
+            let failure = usage(format!("cannot listen on {address}: {error}"));
+            match error.kind() {
+                ErrorKind::AddrInUse => failure.hint(
+                    "another gateway or program has this port; choose another, or 0 for any free one",
+                ),
+                ErrorKind::PermissionDenied => failure.hint("choose a port above 1023"),
+                _ => failure,
+            }
+        })
 }
 
 fn serve_http(

@@ -77,9 +77,15 @@ pub(super) fn unknown_session() -> Response<HttpBody> {
 
 /// A request that was not admitted.
 pub(super) fn refused(reason: RefusalReason) -> Response<HttpBody> {
-    let challenge = match reason {
-        RefusalReason::MissingToken => r#"Bearer realm="switchboard""#,
-        RefusalReason::WrongToken => r#"Bearer realm="switchboard", error="invalid_token""#,
+    let (challenge, message) = match reason {
+        RefusalReason::MissingToken => (
+            r#"Bearer realm="switchboard""#,
+            "a client's token is needed: make one with `switchboard token new NAME`, and send it as `Authorization: Bearer TOKEN`",
+        ),
+        RefusalReason::WrongToken => (
+            r#"Bearer realm="switchboard", error="invalid_token""#,
+            "this token is unknown or was revoked: `switchboard token list` names the clients that have one, `switchboard token new NAME` makes one",
+        ),
         RefusalReason::ForeignOrigin => {
             return edge_error(
                 StatusCode::FORBIDDEN,
@@ -93,10 +99,7 @@ pub(super) fn refused(reason: RefusalReason) -> Response<HttpBody> {
             );
         }
     };
-    let mut response = edge_error(
-        StatusCode::UNAUTHORIZED,
-        "a client's token is needed: make one with `switchboard token new NAME`, and send it as `Authorization: Bearer TOKEN`",
-    );
+    let mut response = edge_error(StatusCode::UNAUTHORIZED, message);
     let headers = response.headers_mut();
     headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     response
