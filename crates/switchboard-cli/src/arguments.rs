@@ -33,16 +33,18 @@ Examples:
   switchboard tools                             list their tools
   switchboard call git/git_status repo_path=.   call one tool; starts only that server
   switchboard chat                              talk to a model that has these tools
-  switchboard run -p 'Which tests fail?'         ask a model that has these tools
+  switchboard run -p 'Which tests fail?'        ask a model that has these tools
   switchboard doctor                            start each server and report problems
 
 Exit codes:
   0 done · 1 the tool or server answered with an error · 2 usage, config, unknown tool or arguments
   3 server unreachable, died or timed out · 4 login needed · 5 denied or untrusted
-  75 may work later (a model's vendor is overloaded or limits the rate) · 129, 130, 131, 143 ended by a signal";
+  75 may work later (a model's vendor is overloaded or limits the rate)
+  129, 130, 131, 143 ended by a signal";
 
 /// Options that every command takes.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub(crate) struct Options {
     /// Read only this file and trust its servers for this run (repeatable, highest precedence
     /// first)
@@ -251,6 +253,28 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn no_example_of_the_help_is_wrapped_or_escaped() {
+        fn check(command: &clap::Command) {
+            let name = command.get_name();
+            let text = command.get_after_help().map(ToString::to_string);
+            let text = text.unwrap_or_default();
+            let examples = text.lines().filter(|line| line.starts_with("  "));
+            for line in examples {
+                assert!(line.chars().count() <= 100, "{name}: {line}");
+            }
+            for argument in command.get_arguments() {
+                let help = argument.get_help().map(ToString::to_string);
+                assert!(
+                    !help.unwrap_or_default().contains('\\'),
+                    "{name}: {argument}"
+                );
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Arguments::command());
     }
 
     /// T6: the completer that comes with a path argument does not quote the names of files.

@@ -79,6 +79,11 @@ pub(crate) fn command(words: &[&str]) -> String {
     command_with(verb, names)
 }
 
+/// The same without backticks, for a line to copy.
+pub(crate) fn unquoted_command(verb: &str) -> String {
+    command(&[verb]).trim_matches('`').to_owned()
+}
+
 /// The same with options before the names.
 pub(crate) fn command_with(verb: &[&str], names: &[&str]) -> String {
     let files = RUN

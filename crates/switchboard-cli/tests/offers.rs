@@ -27,6 +27,10 @@ fn complete_prints_one_value_a_line() {
         said("ruby\nrust\n")
     );
     assert_eq!(
+        home.run(&["complete", "demo/review", "language", "ru"]),
+        said("ruby\nrust\n")
+    );
+    assert_eq!(
         home.run(&[
             "complete",
             "demo://greeting/{name}",

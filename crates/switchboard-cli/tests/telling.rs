@@ -128,6 +128,17 @@ fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
     );
 }
 
+/// A line to copy works as it stands: with the file that was given.
+#[test]
+fn how_to_call_a_tool_names_the_file_that_was_given() {
+    let home = Home::with_demo("");
+    let file = home.path("config/switchboard/switchboard.toml");
+    let file = file.to_str().unwrap();
+    let ran = home.run(&["-c", file, "tools", "demo/add"]);
+    let line = format!("switchboard -c {file} call demo/add a=NUMBER b=NUMBER");
+    assert!(ran.stdout.contains(&line), "{ran:?}");
+}
+
 #[test]
 fn one_tool_is_shown_with_what_it_takes() {
     let expected = "mcp__demo__add  (tool add of server \"demo\")\n\n  Add\n\n  Adds two numbers\n\nArguments:\n  a  number, required\n  \

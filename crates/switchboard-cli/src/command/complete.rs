@@ -13,6 +13,7 @@ use switchboard::wire::RawJson;
 use crate::arguments::{Options, prompt_names, server_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
+use crate::setup::Setup;
 use crate::view::server::escaped;
 use crate::{hints, output, progress, suggestion};
 
@@ -22,7 +23,7 @@ use crate::{hints, output, progress, suggestion};
     after_help = "Examples:\n  switchboard complete review language ru\n  switchboard complete 'demo://greeting/{name}' name A\n  switchboard complete review framework --with language=python"
 )]
 pub(crate) struct CompleteArgs {
-    /// A prompt's name, or the URI of a resource template
+    /// A prompt's name or server/name, or the URI of a resource template
     #[arg(value_name = "PROMPT|TEMPLATE", add = prompt_names())]
     of: String,
     /// Name of the argument
@@ -39,8 +40,13 @@ pub(crate) struct CompleteArgs {
 }
 
 pub(crate) fn run(options: &Options, args: &CompleteArgs) -> Result<u8, Failure> {
-    super::with_servers(options, args.server.as_deref(), async |host| {
-        let (server, of) = find_reference(host, args)?;
+    let setup = Setup::read(options)?;
+    let (server, of) = match (&args.server, args.of.split_once('/')) {
+        (None, Some((server, prompt))) if setup.entry(server).is_ok() => (Some(server), prompt),
+        (server, _) => (server.as_deref(), args.of.as_str()),
+    };
+    super::with_servers_of(setup, options, server, async |host| {
+        let (server, of) = find_reference(host, server, of)?;
         let given: Map<_, _> = args
             .given
             .iter()
@@ -60,26 +66,26 @@ pub(crate) fn run(options: &Options, args: &CompleteArgs) -> Result<u8, Failure>
 /// The server that offers a prompt of this name; otherwise the one that offers this template.
 fn find_reference(
     host: &Host,
-    args: &CompleteArgs,
+    server: Option<&str>,
+    of: &str,
 ) -> Result<(ServerName, CompletionTarget), Failure> {
-    let offerings = super::offerings(host, args.server.as_deref());
-    let of = &args.of;
+    let offerings = super::offerings(host, server);
     let prompts = super::servers_offering(&offerings, |offered| {
-        offered.prompts.iter().any(|prompt| prompt.name == *of)
+        offered.prompts.iter().any(|prompt| prompt.name == of)
     });
     let (found, reference) = if prompts.is_empty() {
         let has = |offered: &Offerings| {
             offered
                 .templates
                 .iter()
-                .any(|template| template.uri_template == *of)
+                .any(|template| template.uri_template == of)
         };
         (
             super::servers_offering(&offerings, has),
-            CompletionTarget::Resource(of.clone()),
+            CompletionTarget::Resource(of.to_owned()),
         )
     } else {
-        (prompts, CompletionTarget::Prompt(of.clone()))
+        (prompts, CompletionTarget::Prompt(of.to_owned()))
     };
     let server = super::single_server(&found, &format!("\"{}\"", escaped(of)), || {
         let names = offerings.iter().flat_map(|(_, offered)| {

@@ -21,7 +21,7 @@ use crate::{hints, interrupt, output};
 /// Arguments of `add`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  switchboard add time -- uvx mcp-server-time\n  switchboard add github --env GITHUB_TOKEN='${GITHUB_TOKEN}' -- npx -y @modelcontextprotocol/server-github\n  switchboard add docs https://example.com/mcp --header Authorization='Bearer ${DOCS_TOKEN}'\n  switchboard add time --file .gemini/settings.json -- uvx mcp-server-time"
+    after_help = "Examples:\n  switchboard add time -- uvx mcp-server-time\n  switchboard add github --env GITHUB_TOKEN='${GITHUB_TOKEN}' -- npx -y server-github\n  switchboard add docs https://example.com/mcp --header Authorization='Bearer ${DOCS_TOKEN}'\n  switchboard add time --file .gemini/settings.json -- uvx mcp-server-time"
 )]
 pub(crate) struct AddArgs {
     /// Name of the server

@@ -22,7 +22,8 @@ The login page is opened only after you confirm its address. Tokens and keys are
 Examples:
   switchboard login github
   switchboard login --model anthropic      asks for the vendor's key, or reads it from stdin
-  switchboard login github --no-browser    without a browser here: open the address elsewhere, paste the redirect address")]
+  switchboard login github --no-browser    without a browser here: open the address elsewhere,
+                                           and paste the redirect address")]
 pub(crate) struct LoginArgs {
     /// Name of the server in the configuration
     #[arg(add = server_names(), required_unless_present = "model")]

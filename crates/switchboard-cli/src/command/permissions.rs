@@ -22,7 +22,8 @@ Examples:
   switchboard permissions
   switchboard permissions revoke git/git_commit      one tool, whichever file its server stands in
   switchboard permissions revoke git                 every tool of this server
-  switchboard permissions revoke ./.agents/mcp.json  what this file lets run without asking, and its servers' tools
+  switchboard permissions revoke ./.agents/mcp.json  what this file lets run without asking,
+                                                     and its servers' tools
   switchboard permissions revoke --all")]
 pub(crate) struct PermissionsArgs {
     #[command(subcommand)]

@@ -29,11 +29,11 @@ mod log;
 Without --http it serves the client that starts it, over its standard streams.
 
 Examples:
-  switchboard serve --http 127.0.0.1:8808       clients connect to http://127.0.0.1:8808/mcp with a token,
-                                                or to /mcp/NAME for one server under its own names
-  switchboard token new codex                   make a token for a client
-  switchboard attach --as codex                 connect without HTTP and token
-  switchboard reload                            read the configuration again (so does SIGHUP)")]
+  switchboard serve --http 127.0.0.1:8808   clients connect to http://127.0.0.1:8808/mcp with a
+                                            token; /mcp/NAME is one server under its own names
+  switchboard token new codex               make a token for a client
+  switchboard attach --as codex             connect without HTTP and token
+  switchboard reload                        read the configuration again (so does SIGHUP)")]
 pub(crate) struct ServeArgs {
     /// How tools and prompts are named; `identity` keeps the names of a single server
     #[arg(long, value_name = "STYLE", value_parser = styles())]

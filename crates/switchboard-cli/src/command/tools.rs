@@ -14,7 +14,7 @@ use crate::setup::Setup;
 use crate::terminal::json::pretty_json;
 use crate::view::server::escaped;
 use crate::view::{counted, signature, table};
-use crate::{cached_catalog, output, progress};
+use crate::{cached_catalog, hints, output, progress};
 
 /// Arguments of `tools`.
 #[derive(Debug, Args)]
@@ -158,7 +158,13 @@ fn print_one(options: &Options, setup: Setup, name: &str, args: &ToolsArgs) -> R
             } else {
                 String::new()
             };
-            output::print(&(signature::page(&tool, output::stdout_columns()) + &schema))?;
+            output::print(
+                &(signature::page(
+                    &hints::unquoted_command("call"),
+                    &tool,
+                    output::stdout_columns(),
+                ) + &schema),
+            )?;
         }
         Ok(0)
     })

@@ -11,8 +11,8 @@ use crate::coerce;
 /// How many values of an `enum` are shown; the rest are counted.
 const SHOWN_VALUES: usize = 8;
 
-/// One tool: name, description, arguments, and how to call it.
-pub(crate) fn page(tool: &Tool, columns: Option<usize>) -> String {
+/// One tool: name, description, arguments, and how to call it: with this command.
+pub(crate) fn page(call: &str, tool: &Tool, columns: Option<usize>) -> String {
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
     let own_name = tool.id.tool.untrusted().for_terminal_line().to_string();
     let mut text = format!(
@@ -53,7 +53,7 @@ pub(crate) fn page(tool: &Tool, columns: Option<usize>) -> String {
     text.push_str(&table::aligned(&rows, columns));
     text.push_str(&format!(
         "\nCall it:\n  {}\n",
-        example(tool, &schema, &own_name)
+        example(call, tool, &schema, &own_name)
     ));
     text
 }
@@ -137,7 +137,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// `switchboard call demo/add a=NUMBER b=NUMBER`.
-fn example(tool: &Tool, schema: &Value, own_name: &str) -> String {
+fn example(call: &str, tool: &Tool, schema: &Value, own_name: &str) -> String {
     let words: Vec<_> = names(schema)
         .into_iter()
         .filter(|name| is_required(schema, name))
@@ -167,7 +167,7 @@ fn example(tool: &Tool, schema: &Value, own_name: &str) -> String {
         .iter()
         .map(|word| format!(" {}", shell::word(word)))
         .collect();
-    format!("switchboard call{names}{words}")
+    format!("{call}{names}{words}")
 }
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -242,6 +242,9 @@ Arguments:
 Call it:
   switchboard call demo-legacy/search tags:=ARRAY text=STRING
 ";
-        assert_eq!(page(&catalog.tools()[0], None), expected);
+        assert_eq!(
+            page("switchboard call", &catalog.tools()[0], None),
+            expected
+        );
     }
 }

@@ -25,7 +25,7 @@ impl Chat<'_> {
                 )
                 .hint("`/tools` lists them")
             })?;
-            screen::print(&signature::page(tool, screen::columns()));
+            screen::print(&signature::page("/call", tool, screen::columns()));
             if has_schema {
                 screen::print(&tools::indented_schema(&tool.shown_schema()));
             }
