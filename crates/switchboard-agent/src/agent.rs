@@ -21,15 +21,17 @@ use std::sync::Arc;
 
 use switchboard::{Caller, Host};
 
-use crate::compact::TokenEstimate;
 use crate::conversation::{AwaitingResults, CallOutcome, Conversation, ModelTurn, UserMessage};
 use crate::fault::ModelFault;
-use crate::model::{Model, ModelSettings, TurnContext, TurnEvent};
-use crate::price::{CostSum, turn_cost};
+use crate::model::{Model, TurnEvent};
+use crate::price::CostSum;
 use crate::session::recorder::SessionRecorder;
 use crate::session::{RequestPrefix, SessionRecord};
+use crate::settings::ModelSettings;
 use crate::tools::ToolList;
+use crate::usage::TokenEstimate;
 use crate::usage::TokenUsage;
+use crate::wire::TurnContext;
 use crate::wire::WireRequest;
 use offered::OfferedTools;
 
@@ -186,7 +188,7 @@ impl Agent {
         let mut summary = RunSummary::default();
         loop {
             let turn = self.next_turn(&mut summary, sink).await?;
-            let cost = turn_cost(self.model.settings(), &turn.usage);
+            let cost = self.model.settings().turn_cost(&turn.usage);
             self.count(turn.usage, cost);
             summary.add_turn(&turn, cost);
             let has_calls = turn.calls().next().is_some();

@@ -2,44 +2,13 @@
 //! the conversation asks the model for the summary.
 
 use crate::conversation::{ContentPart, Conversation, HistoryEntry, UserMessage};
-use crate::usage::TokenUsage;
+use crate::usage::TokenEstimate;
 
 /// What the model is asked for.
 const SUMMARY_REQUEST: &str = "Summarise this conversation so that it can be continued from the \
     summary alone. Keep: what the person wants and decided, what was done and found out, names of \
     files, servers and tools with exact values that are still needed, what failed and why, and \
     what is to be done next. Call no tool. Write nothing but the summary.";
-
-/// How many bytes of a request are one token. Vendors count differently, so it is corrected by
-/// what they report.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TokenEstimate {
-    bytes_per_token: f64,
-}
-
-impl Default for TokenEstimate {
-    fn default() -> Self {
-        Self {
-            bytes_per_token: 4.0,
-        }
-    }
-}
-
-impl TokenEstimate {
-    /// Corrects the estimate by a request of which the vendor told the tokens.
-    pub fn calibrate(&mut self, request_bytes: usize, usage: &TokenUsage) {
-        if let Some(tokens) = usage.total_input().filter(|tokens| *tokens >= 100) {
-            let measured = request_bytes as f64 / tokens as f64;
-            // Images and system prompts of the vendor's own would lead far off.
-            self.bytes_per_token = measured.clamp(1.5, 8.0);
-        }
-    }
-
-    /// The tokens of so many bytes.
-    pub fn tokens(&self, bytes: usize) -> u64 {
-        (bytes as f64 / self.bytes_per_token).ceil() as u64
-    }
-}
 
 /// Whether the conversation fills so much of the context that it should be made short: `used`
 /// tokens of `context` are beyond four fifths.
@@ -146,19 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_follows_what_the_vendor_counts() {
-        let mut estimate = TokenEstimate::default();
-        assert_eq!(estimate.tokens(400), 100);
-        let usage = |input| TokenUsage {
-            input,
-            ..TokenUsage::default()
-        };
-        estimate.calibrate(3000, &usage(Some(1000)));
-        assert_eq!(estimate.tokens(300), 100);
-        estimate.calibrate(1_000_000, &usage(Some(1000)));
-        assert_eq!(estimate.tokens(800), 100);
-        estimate.calibrate(1, &usage(None));
-        assert_eq!(estimate.tokens(800), 100);
+    fn a_conversation_is_made_short_beyond_four_fifths_of_the_context() {
         assert!(is_due(81, 100) && !is_due(80, 100));
     }
 }

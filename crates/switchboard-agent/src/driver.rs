@@ -11,12 +11,13 @@ use switchboard::store::Store;
 
 use crate::conversation::ModelTurn;
 use crate::fault::{FaultKind, ModelFault};
-use crate::model::{
-    Model, ModelSettings, SettingsError, TurnContext, TurnDelta, TurnEvent, TurnFuture,
-};
-use crate::refusal::{RefusalMemory, ToolTreatment};
+use crate::model::{Model, TurnEvent, TurnFuture};
+use crate::refusal::RefusalMemory;
+use crate::settings::{ModelSettings, SettingsError};
 use crate::tools::ToolSpec;
+use crate::tools::ToolTreatment;
 use crate::wire::{ModelWire, wire_of};
+use crate::wire::{TurnContext, TurnDelta};
 
 mod attempt;
 mod repair;

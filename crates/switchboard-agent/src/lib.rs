@@ -49,12 +49,12 @@
 //!
 //! # Modules, from the bottom up
 //!
-//! [`json`] and [`sse`] are the formats, [`usage`] and [`price`] count, [`conversation`] is the
-//! history, [`tools`] the list of tools, [`wire`] the four vendors' APIs, [`fault`] and
-//! [`refusal`] what goes wrong, [`driver`] the HTTP requests, [`model`] what they are asked with,
-//! [`session`] the file of a conversation, and [`compact`] makes a long one short. [`agent`] is the
-//! loop, and [`builtin_tools`] are tools of the agent itself; these two alone use the host.
-//! [`agents_file`] reads what a project tells every agent.
+//! [`json`] and [`sse`] are the formats, [`usage`] and [`price`] count, [`settings`] says which
+//! model is asked, [`conversation`] is the history, [`tools`] the list of tools, [`refusal`] and
+//! [`fault`] what goes wrong, [`wire`] the four vendors' APIs, [`model`] what answers,
+//! [`driver`] the HTTP requests, [`session`] the file of a conversation, and [`compact`] makes a
+//! long one short. [`agent`] is the loop, and [`builtin_tools`] are tools of the agent itself; these
+//! two alone use the host. [`agents_file`] reads the `AGENTS.md` of a project.
 
 pub use agent::{
     Agent, AgentEvent, AgentLimits, CallDecision, CallRecord, Compaction, ContextBreakdown,
@@ -67,24 +67,27 @@ pub use conversation::{
 };
 pub use driver::HttpModel;
 pub use fault::{FaultKind, ModelFault};
-pub use model::{DemoModel, Model, ModelSettings, ModelVendor, TurnContext, TurnDelta, TurnEvent};
+pub use model::{DemoModel, Model, TurnEvent};
 pub use session::{SessionError, SessionInfo, SessionStore};
+pub use settings::{ModelSettings, ModelVendor};
 pub use tools::{ToolList, ToolSpec};
 pub use usage::TokenUsage;
+pub use wire::{TurnContext, TurnDelta};
 
 pub mod json;
 pub mod sse;
 
 pub mod price;
+pub mod settings;
 pub mod usage;
 
 pub mod conversation;
 pub mod tools;
 
-pub mod wire;
-
 pub mod fault;
 pub mod refusal;
+
+pub mod wire;
 
 pub mod driver;
 pub mod model;

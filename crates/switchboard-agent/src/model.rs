@@ -1,19 +1,17 @@
-//! The model: which one, how it is reached, and the trait that every model implements.
+//! The trait that every model implements, and the scripted demo model.
 
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::conversation::{Conversation, ModelTurn};
+use crate::conversation::ModelTurn;
 use crate::fault::ModelFault;
-use crate::refusal::ToolTreatment;
-use crate::tools::{ToolList, ToolSpec};
-use crate::wire::WireRequest;
+use crate::settings::ModelSettings;
+use crate::tools::{ToolSpec, ToolTreatment};
+use crate::wire::{TurnContext, TurnDelta, WireRequest};
 
 pub use demo::DemoModel;
-pub use settings::{ModelSettings, ModelVendor, SettingsError};
 
 mod demo;
-mod settings;
 
 /// A future that is boxed so that the trait can be used behind a pointer.
 pub type TurnFuture<'a> = Pin<Box<dyn Future<Output = Result<ModelTurn, ModelFault>> + Send + 'a>>;
@@ -40,19 +38,6 @@ pub trait Model: Send + Sync {
     }
 }
 
-/// What a turn is asked for with.
-#[derive(Debug, Clone, Copy)]
-pub struct TurnContext<'a> {
-    /// The conversation so far.
-    pub conversation: &'a Conversation,
-    /// The system prompt. Empty where there is none.
-    pub system: &'a str,
-    /// The tools that are offered.
-    pub tools: &'a ToolList,
-    /// Identifies the session, so that a vendor routes its requests to the same cache.
-    pub cache_key: &'a str,
-}
-
 /// What is shown while a turn is under way.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -77,23 +62,5 @@ pub enum TurnEvent {
         name: String,
         /// What was done, with the vendor's words.
         treatment: ToolTreatment,
-    },
-}
-
-/// A piece of an answer, for display. Nothing acts on it: calls run when the turn is complete.
-///
-/// The texts are the model's, with whatever characters it wrote: they must be escaped before they
-/// reach a terminal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TurnDelta {
-    /// More text.
-    Text(String),
-    /// More of a thought.
-    Thought(String),
-    /// The model began to write a call.
-    CallStarted {
-        /// The name of the tool.
-        name: String,
     },
 }

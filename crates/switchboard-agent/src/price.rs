@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::ModelSettings;
 use crate::usage::TokenUsage;
 
 /// What a million tokens cost, in US dollars.
@@ -50,24 +49,16 @@ const PRICES: &[(&str, f64, f64, f64, f64)] = &[
 ];
 
 impl ModelPrice {
-    /// The price of a model: as the settings say, or from the table where the vendor's own server
-    /// is asked. `None` where nobody knows it.
-    pub fn of(settings: &ModelSettings) -> Option<Self> {
-        if settings.price.is_some() {
-            return settings.price;
-        }
-        if !settings.is_vendors_own() {
-            return None;
-        }
-        let rows = PRICES.iter();
-        let mut rows = rows.filter(|(name, ..)| is_release_of(&settings.name, name));
-        rows.next()
-            .map(|&(_, input, output, cache_read, cache_write)| Self {
-                input,
-                output,
-                cache_read: Some(cache_read),
-                cache_write: Some(cache_write),
-            })
+    /// The price of a vendor's own model. `None` if the table does not have it.
+    pub fn listed(model: &str) -> Option<Self> {
+        let mut rows = PRICES.iter();
+        let row = rows.find(|(name, ..)| is_release_of(model, name));
+        row.map(|&(_, input, output, cache_read, cache_write)| Self {
+            input,
+            output,
+            cache_read: Some(cache_read),
+            cache_write: Some(cache_write),
+        })
     }
 
     /// What tokens cost, in US dollars. `None` where the vendor did not tell how many there were.
@@ -84,13 +75,6 @@ impl ModelPrice {
         );
         Some(part(usage.input?, self.input) + part(usage.output?, self.output) + read + write)
     }
-}
-
-/// What a turn cost, in US dollars: what the vendor says it charged, else by its price. `None`
-/// means unknown.
-pub fn turn_cost(settings: &ModelSettings, usage: &TokenUsage) -> Option<f64> {
-    let by_price = || ModelPrice::of(settings).and_then(|price| price.cost(usage));
-    usage.charged_usd.or_else(by_price)
 }
 
 /// The cost of several turns. One turn of unknown cost makes the sum a lower bound.
@@ -134,11 +118,10 @@ fn is_release_of(model: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ModelVendor;
 
     #[test]
     fn only_the_model_itself_and_its_dated_releases_have_its_price() {
-        let price = |name| ModelPrice::of(&ModelSettings::new(ModelVendor::OpenAi, name));
+        let price = ModelPrice::listed;
         assert_eq!(price("gpt-4.1").map(|price| price.input), Some(2.0));
         assert_eq!(price("gpt-4.1-2025-04-14"), price("gpt-4.1"));
         assert_eq!(price("gpt-4.1-mini").map(|price| price.input), Some(0.4));
@@ -149,27 +132,6 @@ mod tests {
             price("claude-sonnet-4-5-20250929"),
             price("claude-sonnet-4-5")
         );
-    }
-
-    #[test]
-    fn other_servers_have_no_price_unless_the_settings_have_one() {
-        let mut settings = ModelSettings::new(ModelVendor::OpenAiChat, "gpt-4o");
-        settings.base_url = Some("http://127.0.0.1:1".to_owned());
-        let usage = TokenUsage {
-            input: Some(1_000_000),
-            output: Some(500_000),
-            cache_read: Some(1_000_000),
-            ..TokenUsage::default()
-        };
-        assert_eq!(turn_cost(&settings, &usage), None);
-        settings.price = Some(ModelPrice {
-            input: 2.0,
-            output: 4.0,
-            cache_read: Some(0.5),
-            cache_write: None,
-        });
-        assert_eq!(turn_cost(&settings, &usage), Some(4.5));
-        assert_eq!(turn_cost(&settings, &TokenUsage::default()), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! tool by bisection where the vendor names none. A tool is first [loosened](switchboard::vendor::loosened_schema), then
 //! withheld. [`RefusalMemory`] remembers the outcome for a vendor, a model and a definition.
 
-pub use memory::{RefusalMemory, ToolTreatment};
+pub use memory::RefusalMemory;
 pub use repair::{RefusalRepair, RepairStep};
 
 mod memory;

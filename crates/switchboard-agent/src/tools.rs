@@ -13,8 +13,7 @@ use switchboard::vendor::loosened_schema;
 use switchboard::{RawJson, Vendor};
 
 use crate::json::JsonText;
-use crate::model::{ModelSettings, ModelVendor};
-use crate::refusal::ToolTreatment;
+use crate::settings::{ModelSettings, ModelVendor};
 
 pub use record::ToolListRecord;
 
@@ -41,6 +40,22 @@ pub struct ToolSpec {
     pub description: String,
     /// The JSON schema of its arguments: an object.
     pub schema: JsonText,
+}
+
+/// What was done about a refused tool, with the vendor's words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolTreatment {
+    /// It is sent with a simpler schema.
+    Loosened {
+        /// Why the schema was refused.
+        words: String,
+    },
+    /// It is not sent.
+    Withheld {
+        /// Why it was refused.
+        words: String,
+    },
 }
 
 /// Whether the model sees a tool's definition.

@@ -66,6 +66,37 @@ impl AddAssign for TokenUsage {
     }
 }
 
+/// How many bytes of a request are one token. Vendors count differently, so it is corrected by
+/// what they report.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenEstimate {
+    bytes_per_token: f64,
+}
+
+impl Default for TokenEstimate {
+    fn default() -> Self {
+        Self {
+            bytes_per_token: 4.0,
+        }
+    }
+}
+
+impl TokenEstimate {
+    /// Corrects the estimate by a request of which the vendor told the tokens.
+    pub fn calibrate(&mut self, request_bytes: usize, usage: &TokenUsage) {
+        if let Some(tokens) = usage.total_input().filter(|tokens| *tokens >= 100) {
+            let measured = request_bytes as f64 / tokens as f64;
+            // Images and system prompts of the vendor's own would lead far off.
+            self.bytes_per_token = measured.clamp(1.5, 8.0);
+        }
+    }
+
+    /// The tokens of so many bytes.
+    pub fn tokens(&self, bytes: usize) -> u64 {
+        (bytes as f64 / self.bytes_per_token).ceil() as u64
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +114,21 @@ mod tests {
         assert_eq!((sum.input, sum.cache_read), (Some(60), Some(40)));
         assert_eq!((sum.output, sum.cache_write), (Some(7), None));
         assert_eq!(sum.total_input(), Some(100));
+    }
+
+    #[test]
+    fn the_estimate_follows_what_the_vendor_counts() {
+        let mut estimate = TokenEstimate::default();
+        assert_eq!(estimate.tokens(400), 100);
+        let usage = |input| TokenUsage {
+            input,
+            ..TokenUsage::default()
+        };
+        estimate.calibrate(3000, &usage(Some(1000)));
+        assert_eq!(estimate.tokens(300), 100);
+        estimate.calibrate(1_000_000, &usage(Some(1000)));
+        assert_eq!(estimate.tokens(800), 100);
+        estimate.calibrate(1, &usage(None));
+        assert_eq!(estimate.tokens(800), 100);
     }
 }

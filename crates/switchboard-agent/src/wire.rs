@@ -14,7 +14,8 @@ use crate::conversation::{
 };
 use crate::fault::ModelFault;
 use crate::json::{ObjectWriter, array};
-use crate::model::{ModelSettings, ModelVendor, TurnContext, TurnDelta};
+use crate::settings::{ModelSettings, ModelVendor};
+use crate::tools::ToolList;
 
 pub mod anthropic;
 pub mod chat;
@@ -33,6 +34,19 @@ pub trait ModelWire: Send + Sync {
     fn read_document(&self, origin: TurnOrigin, body: &str) -> Result<ModelTurn, ModelFault>;
 }
 
+/// What a turn is asked for with.
+#[derive(Debug, Clone, Copy)]
+pub struct TurnContext<'a> {
+    /// The conversation so far.
+    pub conversation: &'a Conversation,
+    /// The system prompt. Empty where there is none.
+    pub system: &'a str,
+    /// The tools that are offered.
+    pub tools: &'a ToolList,
+    /// Identifies the session, so that a vendor routes its requests to the same cache.
+    pub cache_key: &'a str,
+}
+
 /// Reads one streamed answer, event by event.
 pub trait TurnReader: Send {
     /// Reads one event and appends what can be shown of it.
@@ -48,6 +62,24 @@ pub trait TurnReader: Send {
 
     /// The complete turn if the stream ends here, or why there is none.
     fn finish(&self) -> Result<ModelTurn, ModelFault>;
+}
+
+/// A piece of an answer, for display. Nothing acts on it: calls run when the turn is complete.
+///
+/// The texts are the model's, with whatever characters it wrote: they must be escaped before they
+/// reach a terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TurnDelta {
+    /// More text.
+    Text(String),
+    /// More of a thought.
+    Thought(String),
+    /// The model began to write a call.
+    CallStarted {
+        /// The name of the tool.
+        name: String,
+    },
 }
 
 /// A request, ready to be sent. The key is not in it.

@@ -12,21 +12,7 @@ mod sources;
 
 /// Groups of modules that use each other, and why they still do. A group may lose modules, and gets
 /// no new ones.
-const KNOWN: [(&str, &[&str]); 3] = [
-    // A model's settings, its wire and its tools are described in terms of each other.
-    (
-        "switchboard-agent",
-        &[
-            "compact",
-            "conversation",
-            "fault",
-            "model",
-            "price",
-            "refusal",
-            "tools",
-            "wire",
-        ],
-    ),
+const KNOWN: [(&str, &[&str]); 1] = [
     // The gateway's state holds its clients, whose requests use the state.
     (
         "switchboard-gateway",
@@ -46,8 +32,6 @@ const KNOWN: [(&str, &[&str]); 3] = [
             "suspended",
         ],
     ),
-    // A sealed id names its replica.
-    ("switchboard-gateway", &["cluster", "seal"]),
 ];
 
 #[test]

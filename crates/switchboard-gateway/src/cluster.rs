@@ -16,14 +16,12 @@ use switchboard::BoxFuture;
 use switchboard::sync::lock;
 use tokio::sync::mpsc;
 
-use crate::seal::{OpenedSeal, SealFault, SealKeys, SealKind, SealNonce, SealedContent, random};
+use crate::seal::{
+    OpenedSeal, ReplicaId, SealFault, SealKeys, SealKind, SealNonce, SealedContent, random,
+};
 
 /// The most claims that [`Alone`] remembers; beyond it, nothing can be claimed until some expire.
 const MAX_CLAIMS: usize = 100_000;
-
-/// One process of the gateway; a restarted one is another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ReplicaId(pub u64);
 
 /// Whether a sealed text may be used now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,6 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 
-use crate::cluster::ReplicaId;
 use crate::private_file;
 
 /// The file of the keys, in the state folder.
@@ -26,6 +25,10 @@ const ROTATION: Duration = Duration::from_secs(30 * 24 * 3600);
 const VERSION: &str = "v1";
 const KEY_BYTES: usize = 32;
 const DIGEST_BYTES: usize = 32;
+
+/// One process of the gateway; a restarted one is another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReplicaId(pub u64);
 
 /// What a sealed text is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

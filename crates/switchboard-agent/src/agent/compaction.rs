@@ -6,7 +6,6 @@ use crate::compact;
 use crate::conversation::ModelTurn;
 use crate::fault::{FaultKind, ModelFault};
 use crate::model::TurnEvent;
-use crate::price::turn_cost;
 use crate::session::SessionRecord;
 
 /// A summary took the place of the oldest entries.
@@ -91,7 +90,7 @@ impl Agent {
         sink(AgentEvent::CompactionStarted);
         let tokens_before = self.used_tokens();
         let (replaced, turn) = self.ask_for_summary(count, sink).await?;
-        let cost = turn_cost(self.model.settings(), &turn.usage);
+        let cost = self.model.settings().turn_cost(&turn.usage);
         self.count(turn.usage, cost);
         run.add_cost(turn.usage, cost);
         let text = turn.text();

@@ -6,13 +6,13 @@ use switchboard::catalog::Catalog;
 use switchboard::name::ToolId;
 use switchboard::{Call, Host, RawJson, Toolset, Vendor};
 
-use crate::compact::TokenEstimate;
 use crate::conversation::{CallOutcome, ToolCall};
 use crate::json::JsonText;
-use crate::model::{ModelSettings, ModelVendor};
+use crate::settings::{ModelSettings, ModelVendor};
 use crate::tools::budget::{DEFAULT_SHARE_PERCENT, choose_deferred, max_definition_tokens};
 use crate::tools::search_tool::{self, SEARCH_TOOL};
 use crate::tools::{ToolList, ToolListRecord, ToolSpec, ToolState, projection, vendor_tool_limit};
+use crate::usage::TokenEstimate;
 
 /// What the model is told where tools are deferred. Their names follow.
 const DEFERRED_INTRODUCTION: &str = "More tools are listed here by name only. Load them with \

@@ -1,6 +1,6 @@
 use super::*;
 use crate::json::JsonText;
-use crate::model::{ModelSettings, ModelVendor};
+use crate::settings::{ModelSettings, ModelVendor};
 use crate::usage::TokenUsage;
 
 fn turn(arguments: &[&str]) -> ModelTurn {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;
-use crate::model::ModelVendor;
+use crate::settings::{ModelSettings, ModelVendor};
 use crate::usage::TokenUsage;
 
 /// One item of a vendor: a content block, an output item, a message or a part.
@@ -37,6 +37,17 @@ pub struct TurnOrigin {
     pub endpoint: String,
     /// The name of the model.
     pub model: String,
+}
+
+impl ModelSettings {
+    /// What turns of this model are marked with.
+    pub fn origin(&self) -> TurnOrigin {
+        TurnOrigin {
+            vendor: self.vendor,
+            endpoint: self.endpoint().to_owned(),
+            model: self.name.clone(),
+        }
+    }
 }
 
 impl TurnOrigin {

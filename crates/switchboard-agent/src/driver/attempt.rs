@@ -11,8 +11,8 @@ use super::retry::read_retry_after;
 use crate::conversation::ModelTurn;
 use crate::fault::read::read_error;
 use crate::fault::{FaultKind, ModelFault, plain_line};
-use crate::model::TurnDelta;
 use crate::sse::SseFrames;
+use crate::wire::TurnDelta;
 use crate::wire::WireRequest;
 
 /// How much of an error's body is read.

@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use super::HttpModel;
 use crate::conversation::ModelTurn;
 use crate::fault::{FaultKind, ModelFault};
-use crate::model::{TurnContext, TurnEvent};
-use crate::refusal::{RefusalRepair, RepairStep, ToolTreatment};
+use crate::model::TurnEvent;
+use crate::refusal::{RefusalRepair, RepairStep};
 use crate::tools::ToolList;
+use crate::tools::ToolTreatment;
+use crate::wire::TurnContext;
 
 impl HttpModel {
     /// As a plain turn, but tools that the vendor refuses are loosened or withheld, and that is

@@ -3,17 +3,17 @@
 
 use std::sync::LazyLock;
 
-use super::{Model, TurnContext, TurnDelta, TurnEvent, TurnFuture};
+use super::{Model, TurnEvent, TurnFuture};
 use crate::conversation::{
     AnsweredTurn, CallArguments, ContentPart, Conversation, FinishReason, HistoryEntry, ModelTurn,
     ToolCall, TurnOrigin, TurnPart,
 };
 use crate::json::JsonText;
-use crate::model::{ModelSettings, ModelVendor};
+use crate::settings::{ModelSettings, ModelVendor};
 use crate::tools::ToolList;
 use crate::usage::TokenUsage;
-use crate::wire::ModelWire;
 use crate::wire::chat::ChatWire;
+use crate::wire::{ModelWire, TurnContext, TurnDelta};
 
 /// How much of a result is repeated.
 const MAX_QUOTED_CHARS: usize = 2000;

@@ -5,24 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use switchboard::store::{Store, StoreTable};
 
-use crate::model::ModelSettings;
-use crate::tools::ToolSpec;
-
-/// What was done about a refused tool, with the vendor's words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolTreatment {
-    /// It is sent with a simpler schema.
-    Loosened {
-        /// Why the schema was refused.
-        words: String,
-    },
-    /// It is not sent.
-    Withheld {
-        /// Why it was refused.
-        words: String,
-    },
-}
+use crate::settings::ModelSettings;
+use crate::tools::{ToolSpec, ToolTreatment};
 
 /// Treatments by vendor, model and definition. A changed definition is not remembered, so it is
 /// tried again.
@@ -94,7 +78,7 @@ fn key(model: &ModelSettings, tool: &ToolSpec) -> String {
 mod tests {
     use super::*;
     use crate::json::JsonText;
-    use crate::model::ModelVendor;
+    use crate::settings::ModelVendor;
 
     #[test]
     fn a_treatment_holds_for_its_vendor_model_and_definition_alone() {

@@ -1,6 +1,7 @@
 //! Which tools to send next after a vendor refused some: named ones at once, others by bisection.
 
-use super::{RefusedTool, ToolRefusal, ToolTreatment};
+use super::{RefusedTool, ToolRefusal};
+use crate::tools::ToolTreatment;
 
 /// More tools than this are not repaired in one turn: then something else is wrong.
 const MAX_TREATED: usize = 16;

@@ -10,8 +10,8 @@ use super::{
     VERSION, lock,
 };
 use crate::conversation::{CallOutcome, Conversation};
-use crate::model::ModelSettings;
 use crate::price::CostSum;
+use crate::settings::ModelSettings;
 use crate::tools::ToolList;
 use crate::usage::TokenUsage;
 

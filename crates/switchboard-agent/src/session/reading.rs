@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use super::{RequestPrefix, SessionRecord, SessionRepair};
 use crate::conversation::{AwaitingResults, Conversation, ResultError};
-use crate::model::{ModelSettings, TurnContext};
-use crate::price::{CostSum, turn_cost};
-use crate::refusal::ToolTreatment;
+use crate::price::CostSum;
+use crate::settings::ModelSettings;
+use crate::tools::ToolTreatment;
 use crate::tools::{ToolList, vendor_tool_limit};
 use crate::usage::TokenUsage;
+use crate::wire::TurnContext;
 use crate::wire::{WireRequest, recorded_wire};
 
 /// What records add up to.
@@ -131,6 +132,6 @@ impl SessionReading {
         self.usage += usage;
         let model = self.model.as_ref();
         self.cost
-            .add(model.and_then(|model| turn_cost(model, &usage)));
+            .add(model.and_then(|model| model.turn_cost(&usage)));
     }
 }

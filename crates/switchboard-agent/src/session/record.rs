@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::VERSION;
 use crate::conversation::{CallOutcome, ModelTurn, UserMessage};
-use crate::model::ModelSettings;
-use crate::refusal::ToolTreatment;
+use crate::settings::ModelSettings;
 use crate::tools::ToolListRecord;
+use crate::tools::ToolTreatment;
 use crate::usage::TokenUsage;
 use crate::wire::WireRequest;
 

@@ -4,7 +4,7 @@ use crate::conversation::{
     ToolOutput, TurnPart, UserMessage,
 };
 use crate::json::JsonText;
-use crate::model::{ModelSettings, ModelVendor};
+use crate::settings::{ModelSettings, ModelVendor};
 use crate::usage::TokenUsage;
 
 fn turn(calls: &[&str]) -> ModelTurn {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::ToolSpec;
-use crate::compact::TokenEstimate;
+use crate::usage::TokenEstimate;
 
 /// The share of the context that definitions may fill, in percent.
 pub const DEFAULT_SHARE_PERCENT: u64 = 10;

@@ -2,7 +2,8 @@
 
 use crate::conversation::{ModelTurn, TurnOrigin};
 use crate::fault::ModelFault;
-use crate::model::{ModelSettings, TurnContext};
+use crate::settings::ModelSettings;
+use crate::wire::TurnContext;
 use crate::wire::{ModelWire, TurnReader, WireRequest};
 
 mod block;

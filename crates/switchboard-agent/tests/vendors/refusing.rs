@@ -1,7 +1,7 @@
 //! Tools that a vendor refuses, against scripted servers on four wires.
 
 use switchboard_agent::TurnEvent;
-use switchboard_agent::refusal::ToolTreatment;
+use switchboard_agent::tools::ToolTreatment;
 
 use crate::driving::{PLAIN, ask, question, tools};
 use crate::rebuilding::VENDORS;

@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use switchboard::config::{Dialect, RuleText};
 use switchboard_agent::conversation::FinishReason;
-use switchboard_agent::refusal::ToolTreatment;
 use switchboard_agent::session::LoadedSession;
+use switchboard_agent::tools::ToolTreatment;
 use switchboard_agent::{
     Agent, AgentEvent, AgentLimits, ModelFault, RunSummary, SessionError, SessionStore, StopReason,
     TurnDelta, TurnEvent, UserMessage,

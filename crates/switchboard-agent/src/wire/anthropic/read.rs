@@ -12,8 +12,8 @@ use crate::conversation::{
 use crate::fault::ModelFault;
 use crate::fault::read::read_stream_error;
 use crate::json::{JsonText, null_as_default, text_or_empty};
-use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
+use crate::wire::TurnDelta;
 use crate::wire::{TurnReader, has_calls, push_text};
 
 /// Reads a streamed answer.

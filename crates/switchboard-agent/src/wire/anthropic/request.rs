@@ -8,9 +8,10 @@ use crate::conversation::{
     AnsweredTurn, CallOutcome, ContentPart, HistoryEntry, TurnOrigin, VendorItem,
 };
 use crate::json::{ObjectWriter, array};
-use crate::model::{ModelSettings, TurnContext};
+use crate::settings::ModelSettings;
 use crate::tools::ToolSpec;
 use crate::tools::search_tool::SEARCH_TOOL;
+use crate::wire::TurnContext;
 use crate::wire::{
     NeutralTurn, call_ids, message, note_text, sendable_parts, tools_loaded_by_calls,
 };

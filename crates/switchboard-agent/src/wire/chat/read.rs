@@ -11,8 +11,8 @@ use crate::conversation::{FinishReason, ModelTurn, TurnOrigin, TurnPart};
 use crate::fault::read::read_stream_error;
 use crate::fault::{FaultKind, ModelFault};
 use crate::json::{JsonText, ObjectWriter, array, null_as_default};
-use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
+use crate::wire::TurnDelta;
 use crate::wire::{TurnReader, has_calls, push_text};
 
 /// Reads a streamed answer, and puts the assistant's message together as it is sent back.

@@ -9,8 +9,8 @@ use crate::conversation::{
 use crate::fault::read::read_stream_error;
 use crate::fault::{FaultKind, ModelFault};
 use crate::json::{JsonText, null_as_default};
-use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
+use crate::wire::TurnDelta;
 use crate::wire::{TurnReader, has_calls, push_text};
 
 /// Reads an answer: each event is a response object with the next parts, complete ones.

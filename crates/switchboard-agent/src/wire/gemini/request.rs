@@ -8,8 +8,9 @@ use crate::conversation::{
     AnsweredTurn, ContentPart, HistoryEntry, ImageData, TurnOrigin, VendorItem,
 };
 use crate::json::{ObjectWriter, array, string};
-use crate::model::{ModelSettings, TurnContext};
+use crate::settings::ModelSettings;
 use crate::tools::ToolSpec;
+use crate::wire::TurnContext;
 use crate::wire::{NeutralTurn, note_text, sendable_parts};
 
 /// The vendor documents this value for calls that have no signature because another model made

@@ -9,8 +9,8 @@ use crate::conversation::{CallArguments, FinishReason, ModelTurn, ToolCall, Turn
 use crate::fault::ModelFault;
 use crate::fault::read::read_stream_error;
 use crate::json::{JsonText, null_as_default};
-use crate::model::TurnDelta;
 use crate::usage::TokenUsage;
+use crate::wire::TurnDelta;
 use crate::wire::{TurnReader, has_calls, push_text};
 
 /// Reads a streamed answer. Items are taken whole when they are done; deltas are for display.

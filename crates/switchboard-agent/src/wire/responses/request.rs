@@ -11,8 +11,9 @@ use serde_json::value::RawValue;
 
 use crate::conversation::{AnsweredTurn, ContentPart, HistoryEntry, TurnOrigin, VendorItem};
 use crate::json::{ObjectWriter, array, string};
-use crate::model::{ModelSettings, TurnContext};
+use crate::settings::ModelSettings;
 use crate::tools::ToolSpec;
+use crate::wire::TurnContext;
 use crate::wire::{NeutralTurn, call_ids, note_text, sendable_parts};
 
 /// The body. What changes from one request of a conversation to the next stands at its end.

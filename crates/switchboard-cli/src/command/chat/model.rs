@@ -7,7 +7,7 @@ use switchboard::caller::{SampleAnswer, Sampling};
 use switchboard::wire::RawJson;
 use switchboard_agent::conversation::{FinishReason, TurnOrigin, TurnPart};
 use switchboard_agent::model::TurnFuture;
-use switchboard_agent::refusal::ToolTreatment;
+use switchboard_agent::tools::ToolTreatment;
 use switchboard_agent::{
     Conversation, Model, ModelSettings, ModelTurn, ModelVendor, TokenUsage, ToolList, ToolSpec,
     TurnContext, TurnEvent, UserMessage,

@@ -1,11 +1,11 @@
-//! The `[model]` table of the configuration.
+//! Which model is asked, and how it is reached: the `[model]` table of the configuration.
 
 use serde::{Deserialize, Serialize};
 use switchboard::secret::Secret;
 use url::{Host, Url};
 
-use crate::conversation::TurnOrigin;
 use crate::price::ModelPrice;
+use crate::usage::TokenUsage;
 
 /// Whose API a model is reached by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -233,13 +233,20 @@ impl ModelSettings {
         }
     }
 
-    /// What turns of this model are marked with.
-    pub fn origin(&self) -> TurnOrigin {
-        TurnOrigin {
-            vendor: self.vendor,
-            endpoint: self.endpoint().to_owned(),
-            model: self.name.clone(),
+    /// What a million tokens cost: as the settings say, or from the table where the vendor's own
+    /// server is asked. `None` where it is not known.
+    pub fn model_price(&self) -> Option<ModelPrice> {
+        match self.price {
+            None if self.is_vendors_own() => ModelPrice::listed(&self.name),
+            price => price,
         }
+    }
+
+    /// What a turn cost, in US dollars: what the vendor says it charged, else by its price. `None`
+    /// where it is not known.
+    pub fn turn_cost(&self, usage: &TokenUsage) -> Option<f64> {
+        let by_price = || self.model_price().and_then(|price| price.cost(usage));
+        usage.charged_usd.or_else(by_price)
     }
 
     /// Whether images are sent to it.
@@ -330,5 +337,26 @@ mod tests {
                 "{url}: {found:?}"
             );
         }
+    }
+
+    #[test]
+    fn other_servers_have_no_price_unless_the_settings_have_one() {
+        let mut settings = ModelSettings::new(ModelVendor::OpenAiChat, "gpt-4o");
+        settings.base_url = Some("http://127.0.0.1:1".to_owned());
+        let usage = TokenUsage {
+            input: Some(1_000_000),
+            output: Some(500_000),
+            cache_read: Some(1_000_000),
+            ..TokenUsage::default()
+        };
+        assert_eq!(settings.turn_cost(&usage), None);
+        settings.price = Some(ModelPrice {
+            input: 2.0,
+            output: 4.0,
+            cache_read: Some(0.5),
+            cache_write: None,
+        });
+        assert_eq!(settings.turn_cost(&usage), Some(4.5));
+        assert_eq!(settings.turn_cost(&TokenUsage::default()), None);
     }
 }
