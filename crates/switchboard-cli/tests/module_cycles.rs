@@ -25,6 +25,7 @@ const KNOWN: [(&str, &[&str]); 1] = [
             "dispatch",
             "gateway",
             "inputs",
+            "request_tasks",
             "running",
             "server_request",
             "skills",
