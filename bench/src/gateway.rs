@@ -137,6 +137,8 @@ fn table(way: Way, names: &[&'static str], figures: &[Figures]) -> Vec<Row> {
         };
         rows.push(memory("RSS, idle", &|of| of.idle.resident).below("us", IDLE_BYTES));
         rows.push(memory("RSS, after load", &|of| of.loaded.resident).below("us", LOADED_BYTES));
+        rows.push(memory("PSS, idle", &|of| of.idle.proportional));
+        rows.push(memory("PSS, after load", &|of| of.loaded.proportional));
         rows.push(memory("RssAnon, idle", &|of| of.idle.anonymous));
         rows.push(memory("RssAnon, after load", &|of| of.loaded.anonymous));
     }

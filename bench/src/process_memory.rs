@@ -7,6 +7,8 @@ use crate::measure::Fault;
 pub(crate) struct Memory {
     /// All resident pages, those of the program's file included.
     pub(crate) resident: f64,
+    /// The same, each page divided by the number of processes that have it.
+    pub(crate) proportional: f64,
     /// Pages that belong to the processes alone: heaps and stacks.
     pub(crate) anonymous: f64,
 }
@@ -14,15 +16,12 @@ pub(crate) struct Memory {
 /// Of the process and its descendants, without those that have one of these words on their command
 /// line (and without what they started).
 pub(crate) fn of_process(process: u32, without: &[&str]) -> Result<Memory, Fault> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let size = |field: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(field));
-        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok())
-            .map_or(0.0, |kibibytes| kibibytes * 1024.0)
-    };
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}"));
+    let (status, rollup) = (read("status")?, read("smaps_rollup")?);
     let mut memory = Memory {
-        resident: size("VmRSS:"),
-        anonymous: size("RssAnon:"),
+        resident: size(&status, "VmRSS:"),
+        proportional: size(&rollup, "Pss:"),
+        anonymous: size(&status, "RssAnon:"),
     };
     for child in children(process) {
         let line = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
@@ -32,10 +31,18 @@ pub(crate) fn of_process(process: u32, without: &[&str]) -> Result<Memory, Fault
         // It may have ended by now.
         if let Ok(more) = of_process(child, without) {
             memory.resident += more.resident;
+            memory.proportional += more.proportional;
             memory.anonymous += more.anonymous;
         }
     }
     Ok(memory)
+}
+
+/// A field of a file in `/proc`, in bytes.
+fn size(text: &str, field: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok())
+        .map_or(0.0, |kibibytes| kibibytes * 1024.0)
 }
 
 /// The children of all threads of a process.
