@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, all_capabilities, answer, client, demo, gateway, stop};
 use switchboard_gateway::Gateway;
 use switchboard_testkit::script::Era;
-use switchboard_testkit::{Chaos, Scratch, Step};
+use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
 const ALLOW: &str = "[permissions]\nallow = [\"*\"]\n";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -201,6 +201,8 @@ async fn skills_of_servers_of_both_eras_are_offered_to_clients_of_both_eras() {
         Era::Modern,
         &["skill://b/SKILL.md", "skill://same/SKILL.md"],
     );
+    let record = scratch.path("new.jsonl");
+    let new = new.record(&record);
     let silent = Chaos::new();
     let servers = [old.entry("old"), new.entry("new"), silent.entry("silent")];
     let servers: String = servers.iter().map(|server| server.render()).collect();
@@ -242,6 +244,10 @@ async fn skills_of_servers_of_both_eras_are_offered_to_clients_of_both_eras() {
             .request(4, "skills/get", json!({"uri": "skill://b/SKILL.md"}))
             .await;
         assert_eq!(got["result"]["skill"], "new", "{got}");
+        let received = Record::read(&record).with_method("skills/get");
+        let params = received.last().unwrap().params.clone().unwrap();
+        let params = serde_json::to_value(params).unwrap();
+        assert_eq!(params["uri"], "skill://b/SKILL.md", "{params}");
         let folder = client
             .request(5, "resources/directory/read", json!({"uri": "skill://a"}))
             .await;

@@ -109,11 +109,16 @@ fn write_member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
 }
 
 /// The requests that a client of a gateway makes, and not those that the host makes on the way.
-const FORWARDED: [&str; 4] = [
+const FORWARDED: [&str; 8] = [
     TOOLS_CALL,
     "prompts/get",
     "resources/read",
     "completion/complete",
+    "skills/list",
+    "skills/get",
+    "resources/directory/read",
+    // A gateway asks another one whether it leads back to it.
+    "switchboard/leads_back",
 ];
 
 /// Both halves of the connection.
