@@ -10,6 +10,10 @@ mod attach;
 /// A client that speaks HTTP by hand.
 #[path = "gateway_http/client.rs"]
 mod client;
+/// Gateways that lead to each other.
+#[path = "gateway_http/loops.rs"]
+mod loops;
+
 /// What `/metrics` answers.
 #[path = "gateway_http/metrics.rs"]
 mod metrics;

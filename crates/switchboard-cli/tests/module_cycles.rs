@@ -24,6 +24,7 @@ const KNOWN: [(&str, &[&str]); 1] = [
             "client_tasks",
             "dispatch",
             "gateway",
+            "gateway_loop",
             "inputs",
             "request_tasks",
             "running",

@@ -7,15 +7,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use switchboard::event::{Event, Events, LogLevel, NextEvent};
 use switchboard::revision::Era;
+use switchboard::server::{ServerHandle, State};
 use switchboard::sync::lock;
 use switchboard::wire::RequestId;
 use switchboard::{RawJson, ServerName};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use crate::client::{ClientState, Responder};
 use crate::client_catalog::{ClientCatalog, ListKind};
 use crate::dispatch::ClientRequest;
 use crate::gateway::{GatewayState, ServerSelection};
+use crate::gateway_loop;
 use crate::outbound::Outbound;
 use crate::params::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::reply::{self, ErrorReply};
@@ -86,10 +89,29 @@ impl ListChange {
 
 /// Passes on what the host reports, until either is gone.
 pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
+    let mut loop_checks = JoinSet::new();
+    let mut check = |gateway: &Arc<GatewayState>, servers: &[ServerHandle]| {
+        while loop_checks.try_join_next().is_some() {}
+        for server in servers {
+            loop_checks.spawn(gateway_loop::check(gateway.clone(), server.clone()));
+        }
+    };
+    // Some were connected before.
+    if let Some(gateway) = gateway.upgrade() {
+        check(&gateway, &gateway.host.servers());
+    }
     while let Some(next) = events.next().await {
         let Some(gateway) = gateway.upgrade() else {
             return;
         };
+        if let NextEvent::Event(Event::State {
+            server,
+            state: State::Ready { .. },
+        }) = &next
+        {
+            let server = gateway.host.server(server.as_str());
+            check(&gateway, server.as_slice());
+        }
         match next {
             // Of what was lost only lists can be told again.
             NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => report_lists(&gateway),

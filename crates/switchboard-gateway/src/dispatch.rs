@@ -18,6 +18,7 @@ use crate::client::{ClientHandshake, ClientState};
 use crate::client_catalog::ListKind;
 use crate::client_tasks;
 use crate::gateway::ServerSelection;
+use crate::gateway_loop;
 use crate::listing::{ToolListing, search};
 use crate::outbound::Outbound;
 use crate::params::{ClientCapabilities, RequestParams, SERVER_INFO, TASKS};
@@ -226,6 +227,10 @@ async fn run_other(begun: BegunRequest) {
     match (request.method.as_str(), request.era) {
         ("skills/list", _) => tokio::select! {
             () = skills::list(&request, responder) => {}
+            () = cancel.notified() => {}
+        },
+        (gateway_loop::METHOD, _) => tokio::select! {
+            () = gateway_loop::answer(&request, responder) => {}
             () = cancel.notified() => {}
         },
         ("tasks/result", Era::Legacy) => {

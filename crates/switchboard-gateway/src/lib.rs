@@ -110,6 +110,9 @@ mod subscriptions;
 /// What clients are told without having asked.
 mod changes;
 
+/// Gateways that lead to each other in a circle.
+mod gateway_loop;
+
 /// The messages that the gateway sends.
 mod reply;
 
@@ -140,7 +143,10 @@ pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};
 pub use running::{RunningRequests, ShownRequest};
 
+/// The name in `serverInfo`.
+const SERVER_NAME: &str = "switchboard";
+
 /// Who answers: `serverInfo`.
 fn server_info() -> serde_json::Value {
-    serde_json::json!({"name": "switchboard", "version": env!("CARGO_PKG_VERSION")})
+    serde_json::json!({"name": SERVER_NAME, "version": env!("CARGO_PKG_VERSION")})
 }

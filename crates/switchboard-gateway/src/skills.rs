@@ -215,10 +215,10 @@ fn pages(
     }
 }
 
-/// Whoever lists skills: a server that asks it something gets no answer.
-struct ListCaller {
-    id: CallerId,
-    forwarded: ForwardedParams,
+/// The gateway itself, where it asks a server: what the server asks in return gets no answer.
+pub(crate) struct ListCaller {
+    pub(crate) id: CallerId,
+    pub(crate) forwarded: ForwardedParams,
 }
 
 impl Caller for ListCaller {

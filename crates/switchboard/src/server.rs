@@ -252,6 +252,18 @@ impl ServerHandle {
         self.send(TaskCommand::Restart).await;
     }
 
+    /// Closes its connection for this reason, until it is restarted or its entry changes. Returns when
+    /// the server's state has changed.
+    pub async fn close(&self, reason: String) {
+        if let Some(caller_sessions) = &self.caller_sessions {
+            caller_sessions.end_all();
+        }
+        if let Some(other_era) = &self.other_era {
+            other_era.end();
+        }
+        self.send(|done| TaskCommand::Close(reason, done)).await;
+    }
+
     /// Replaces the entry of a server whose launch stays the same. Calls use the new entry at once,
     /// connecting and listing from the next time on.
     pub(crate) async fn update_config(&self, config: Arc<ServerConfig>) -> Self {

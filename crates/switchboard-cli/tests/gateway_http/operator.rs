@@ -27,7 +27,7 @@ impl Operator {
         }
     }
 
-    fn page(&self, gateway: &Gateway, path: &str) -> String {
+    pub(crate) fn page(&self, gateway: &Gateway, path: &str) -> String {
         let answer = gateway.send(
             "GET",
             path,

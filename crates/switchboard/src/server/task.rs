@@ -42,6 +42,8 @@ pub(super) enum TaskCommand {
     NeedsLogin(NeedsLogin, oneshot::Sender<()>),
     /// Handled when the new process is being started.
     Restart(oneshot::Sender<()>),
+    /// Its connection is not wanted, and why.
+    Close(String, oneshot::Sender<()>),
     /// A request was refused in words that say which era it needs.
     EraRefused(EraRefusal, oneshot::Sender<Option<EraOutcome>>),
     /// Another entry with the same launch.
@@ -113,6 +115,11 @@ impl ServerTask {
                     Some(TaskCommand::Wake(done)) => self.wake(done),
                     Some(TaskCommand::NeedsLogin(needed, done)) => self.refused(needed, done),
                     Some(TaskCommand::Restart(done)) => self.restart(done),
+                    Some(TaskCommand::Close(reason, done)) => {
+                        let retry = Retry::OnRequest;
+                        self.close(Failure { fact: reason, retry }, "closed on request");
+                        let _ = done.send(());
+                    }
                     Some(TaskCommand::EraRefused(refusal, answer)) => {
                         // The caller may have given up.
                         let _ = answer.send(self.era_refused(refusal));
@@ -446,10 +453,9 @@ impl ServerTask {
                     matches!(&self.phase, Phase::Live(live) if live.declares_extension());
                 let kept = check_offerings(&self.config, declares_extension, &offerings);
                 if let Err(Failure { fact, retry }) = kept {
-                    return self.close_without_offerings(Failure {
-                        fact: messages::with_stderr(&fact, &[]),
-                        retry,
-                    });
+                    let fact = messages::with_stderr(&fact, &[]);
+                    let failure = Failure { fact, retry };
+                    return self.close(failure, "closed, as it offers nothing any more");
                 }
                 let offerings = Arc::new(offerings.replace(&before));
                 let redactor = if let Phase::Live(live) = &self.phase {
@@ -478,17 +484,17 @@ impl ServerTask {
         }
     }
 
-    /// Closes a server that no longer offers anything.
-    fn close_without_offerings(&mut self, failure: Failure) {
-        let Phase::Live(live) = std::mem::take(&mut self.phase) else {
-            return;
+    /// Closes a connection that works but is not wanted.
+    fn close(&mut self, failure: Failure, how: &str) {
+        let live = match std::mem::take(&mut self.phase) {
+            Phase::Live(live) => live,
+            phase => {
+                self.phase = phase;
+                return;
+            }
         };
         self.record_connection(&live);
-        self.failed(
-            failure,
-            live.close(),
-            Some("closed, as it offers nothing any more".to_owned()),
-        );
+        self.failed(failure, live.close(), Some(how.to_owned()));
         self.status
             .update_quietly(|snapshot| snapshot.listings += 1);
     }

@@ -1,0 +1,118 @@
+//! Gateways that lead to each other in a circle: recognised when the last connection of the circle
+//! opens, and that connection is closed with the reason.
+//!
+//! A gateway that connects to another one asks it whether the way leads back here, with its own id as
+//! the start of the path. Each gateway adds its id and asks those behind it in turn; one that finds
+//! itself in the path has found the circle. Without this each list would be listed again by the next
+//! gateway under longer names, without end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use switchboard::caller::ForwardedParams;
+use switchboard::server::ServerHandle;
+use switchboard::session::Session;
+use switchboard::{Caller, CallerId, RawJson};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::client::Responder;
+use crate::dispatch::ClientRequest;
+use crate::gateway::GatewayState;
+use crate::skills::ListCaller;
+
+/// The question of one gateway to the next.
+pub(crate) const METHOD: &str = "switchboard/leads_back";
+
+/// How long an answer may take; none is taken for a no.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// The longest path that is followed: it bounds what one question can cause.
+const MAX_PATH: usize = 8;
+
+/// What a server is closed for.
+const REASON: &str = "is a gateway that leads back to this one: remove its entry here, or the entry there that leads here";
+
+/// Closes a server that leads back to this gateway.
+pub(crate) async fn check(gateway: Arc<GatewayState>, server: ServerHandle) {
+    let path = vec![own_id(&gateway)];
+    let Some(session) = session_of_gateway(&server) else {
+        return;
+    };
+    if leads_back(&server, &session, &path).await {
+        server.close(REASON.to_owned()).await;
+    }
+}
+
+/// Answers another gateway.
+pub(crate) async fn answer(request: &ClientRequest, responder: Responder) {
+    let gateway = &request.client.gateway;
+    let path = request.params.get("path");
+    let path: Vec<String> = path.and_then(|path| path.decode().ok()).unwrap_or_default();
+    let leads_back = path.contains(&own_id(gateway)) || any_leads_back(gateway, path).await;
+    let result = json!({"resultType": "complete", "leadsBack": leads_back});
+    responder.result(result.to_string().as_bytes()).await;
+}
+
+/// Whether one of this gateway's servers leads back to a gateway in the path.
+async fn any_leads_back(gateway: &GatewayState, mut path: Vec<String>) -> bool {
+    if path.is_empty() || path.len() >= MAX_PATH {
+        return false;
+    }
+    path.push(own_id(gateway));
+    let path = Arc::new(path);
+    let mut asked = JoinSet::new();
+    for server in gateway.host.servers().iter() {
+        if let Some(session) = session_of_gateway(server) {
+            let (server, path) = (server.clone(), path.clone());
+            asked.spawn(async move { leads_back(&server, &session, &path).await });
+        }
+    }
+    while let Some(answer) = asked.join_next().await {
+        if answer.unwrap_or(false) {
+            return true;
+        }
+    }
+    false
+}
+
+async fn leads_back(server: &ServerHandle, session: &Session, path: &[String]) -> bool {
+    #[derive(Deserialize)]
+    struct LeadsBackResult {
+        #[serde(rename = "leadsBack")]
+        leads_back: bool,
+    }
+    let caller: Arc<dyn Caller> = Arc::new(ListCaller {
+        id: CallerId::new("gateway"),
+        forwarded: ForwardedParams {
+            params: vec![("path".to_owned(), RawJson::from(json!(path)))],
+            meta: Vec::new(),
+        },
+    });
+    let answer = session.forward(METHOD, None, &caller, server.config.timeouts);
+    // A gateway that does not know the question is an older one.
+    let Ok(Ok(answer)) = timeout(ANSWER_WITHIN, answer).await else {
+        return false;
+    };
+    let read = answer.decode::<LeadsBackResult>();
+    read.is_ok_and(|answer| answer.leads_back)
+}
+
+/// The session with a server that is connected and is a gateway like this one.
+fn session_of_gateway(server: &ServerHandle) -> Option<Arc<Session>> {
+    #[derive(Deserialize)]
+    struct ServerInfo {
+        name: String,
+    }
+    let session = server.snapshot().session.clone()?;
+    let info = session.hello().server_info.as_ref()?;
+    let ServerInfo { name } = info.decode().ok()?;
+    (name == crate::SERVER_NAME).then_some(session)
+}
+
+/// This process; a restarted gateway is another.
+fn own_id(gateway: &GatewayState) -> String {
+    format!("{:016x}", gateway.settings.cluster.replica().0)
+}
