@@ -125,18 +125,8 @@ pub(super) async fn log_in_with_page(
 ) -> Result<Login, LoginFault> {
     let fail = |reason| LoginFault::new(&target.server, reason);
     let of_issuer = |fault: IssuerFault| fail(LoginFaultReason::Issuer(fault.fact));
-    let mut issuer = Issuer::discover(
-        &target.url,
-        &target.routes,
-        trigger.challenge,
-        trigger.asked_for,
-    )
-    .await
-    .map_err(of_issuer)?;
-    let record = target
-        .load()
-        .await
-        .map_err(|fault| fail(LoginFaultReason::Vault(fault)))?;
+    let mut issuer = discover(target, trigger).await?;
+    let record = stored_record(target).await?;
     let scopes = scopes(target, &issuer, &record, trigger).await;
     let (registration, callback) =
         registration_and_callback(target, &mut issuer, &record, &scopes).await?;
@@ -194,7 +184,6 @@ pub(super) async fn log_in_as_program(
     trigger: LoginTrigger<'_>,
 ) -> Result<Login, LoginFault> {
     let fail = |reason| LoginFault::new(&target.server, reason);
-    let of_issuer = |fault: IssuerFault| fail(LoginFaultReason::Issuer(fault.fact));
     let Some(client_id) = target.auth.client_id.clone() else {
         return Err(fail(LoginFaultReason::Issuer(
             "`oauth_client_id` is not set".to_owned(),
@@ -216,19 +205,9 @@ pub(super) async fn log_in_as_program(
             )));
         }
     };
-    let issuer = Issuer::discover(
-        &target.url,
-        &target.routes,
-        trigger.challenge,
-        trigger.asked_for,
-    )
-    .await
-    .map_err(of_issuer)?;
+    let issuer = discover(target, trigger).await?;
     issuer_binding::bind(target, &issuer).await?;
-    let record = target
-        .load()
-        .await
-        .map_err(|fault| fail(LoginFaultReason::Vault(fault)))?;
+    let record = stored_record(target).await?;
     let scopes = scopes(target, &issuer, &record, trigger).await;
     let request = TokenRequest {
         client_id: &client_id,
@@ -243,6 +222,23 @@ pub(super) async fn log_in_as_program(
         })?;
     save(target, &login, Registration::configured(&client_id)).await?;
     Ok(login)
+}
+
+/// Finds the server's authorization server.
+async fn discover(target: &AuthTarget, trigger: LoginTrigger<'_>) -> Result<Issuer, LoginFault> {
+    let LoginTrigger {
+        challenge,
+        asked_for,
+        ..
+    } = trigger;
+    let found = Issuer::discover(&target.url, &target.routes, challenge, asked_for).await;
+    found.map_err(|fault| LoginFault::new(&target.server, LoginFaultReason::Issuer(fault.fact)))
+}
+
+/// What is stored of earlier logins.
+async fn stored_record(target: &Arc<AuthTarget>) -> Result<LoginRecord, LoginFault> {
+    let loaded = target.load().await;
+    loaded.map_err(|fault| LoginFault::new(&target.server, LoginFaultReason::Vault(fault)))
 }
 
 /// The scopes to request: the configured ones, else those that the server names; and those that an
