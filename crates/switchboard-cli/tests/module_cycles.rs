@@ -25,6 +25,7 @@ const KNOWN: [(&str, &[&str]); 1] = [
             "dispatch",
             "gateway",
             "gateway_loop",
+            "gateway_loop",
             "inputs",
             "request_tasks",
             "running",
