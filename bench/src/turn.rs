@@ -259,24 +259,37 @@ fn serve(stream: &TcpStream, delay: Duration) -> std::io::Result<()> {
     }
 }
 
-fn event(value: &serde_json::Value) -> String {
-    let kind = value["type"].as_str().unwrap_or_default();
-    format!("event: {kind}\ndata: {value}\n\n")
+/// An event as the vendor lays it out: its type first, then `members`.
+fn event(kind: &str, members: &str) -> String {
+    format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{members}}}\n\n")
 }
 
-fn begin() -> serde_json::Value {
-    json!({"type": "message_start", "message": {"id": "msg_1", "type": "message",
-        "role": "assistant", "model": "m", "content": [], "stop_reason": null,
-        "usage": {"input_tokens": 400, "output_tokens": 1}}})
+fn begin() -> String {
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m",
+        "content": [], "stop_reason": null, "usage": {"input_tokens": 400, "output_tokens": 1}});
+    event("message_start", &format!(r#","message":{message}"#))
 }
 
-fn end(reason: &str) -> [serde_json::Value; 2] {
+fn end(reason: &str) -> [String; 2] {
     let delta = json!({"stop_reason": reason, "stop_sequence": null});
-    let usage = json!({"output_tokens": 220});
-    [
-        json!({"type": "message_delta", "delta": delta, "usage": usage}),
-        json!({"type": "message_stop"}),
-    ]
+    let members = format!(r#","delta":{delta},"usage":{{"output_tokens":220}}"#);
+    [event("message_delta", &members), event("message_stop", "")]
+}
+
+fn block_start(index: usize, block: &serde_json::Value) -> String {
+    let members = format!(r#","index":{index},"content_block":{block}"#);
+    event("content_block_start", &members)
+}
+
+fn block_delta(index: usize, kind: &str, member: &str, text: &str) -> String {
+    let text = json!(text);
+    let delta = format!(r#"{{"type":"{kind}","{member}":{text}}}"#);
+    let members = format!(r#","index":{index},"delta":{delta}"#);
+    event("content_block_delta", &members)
+}
+
+fn block_stop(index: usize) -> String {
+    event("content_block_stop", &format!(r#","index":{index}"#))
 }
 
 /// Some text, then a call whose arguments come in pieces.
@@ -284,31 +297,28 @@ fn calling_turn() -> Vec<String> {
     let call = json!({"type": "tool_use", "id": "toolu_1", "name": "count_words_0", "input": {}});
     let mut events = vec![begin()];
     events.extend(text_block(0, 20));
-    events.push(json!({"type": "content_block_start", "index": 1, "content_block": call}));
+    events.push(block_start(1, &call));
     for piece in ["{\"text\": \"How many", " words has this", " sentence?\"}"] {
-        let delta = json!({"type": "input_json_delta", "partial_json": piece});
-        events.push(json!({"type": "content_block_delta", "index": 1, "delta": delta}));
+        events.push(block_delta(1, "input_json_delta", "partial_json", piece));
     }
-    events.push(json!({"type": "content_block_stop", "index": 1}));
+    events.push(block_stop(1));
     events.extend(end("tool_use"));
-    events.iter().map(event).collect()
+    events
 }
 
 fn answering_turn() -> Vec<String> {
     let mut events = vec![begin()];
     events.extend(text_block(0, DELTAS));
     events.extend(end("end_turn"));
-    events.iter().map(event).collect()
+    events
 }
 
-fn text_block(index: usize, deltas: usize) -> Vec<serde_json::Value> {
-    let block = json!({"type": "text", "text": ""});
-    let mut events =
-        vec![json!({"type": "content_block_start", "index": index, "content_block": block})];
+fn text_block(index: usize, deltas: usize) -> Vec<String> {
+    let mut events = vec![block_start(index, &json!({"type": "text", "text": ""}))];
     for number in 0..deltas {
-        let delta = json!({"type": "text_delta", "text": format!("piece {number} of the text ")});
-        events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        let text = format!("piece {number} of the text ");
+        events.push(block_delta(index, "text_delta", "text", &text));
     }
-    events.push(json!({"type": "content_block_stop", "index": index}));
+    events.push(block_stop(index));
     events
 }

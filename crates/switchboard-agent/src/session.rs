@@ -5,9 +5,10 @@
 //! and calls without results: [`SessionFile::load`] repairs both and says so. What the model was
 //! asked with (system prompt, tools) is recorded too, so [`replay`] can build each request again.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use load::{LoadedSession, SessionRepair};
 pub use record::{RecordedRequest, RequestPrefix, SessionHeader, SessionRecord};
@@ -44,7 +45,7 @@ pub enum SessionError {
         error: io::Error,
     },
     /// Another process has it open.
-    #[error("session file {0} is in use by another process; end that one, or fork the session")]
+    #[error("session file {0} is in use by another process")]
     InUse(PathBuf),
     /// The text is not a session.
     #[error("session file {path}, line {line}: {reason}")]
@@ -123,14 +124,32 @@ impl SessionFile {
 
     /// Copies the session into a new file, which continues on its own.
     pub fn fork(&mut self, folder: &Path) -> Result<Self, SessionError> {
-        let header = SessionHeader {
-            parent: Some(self.header.id.clone()),
-            ..SessionHeader::new(self.header.folder.clone())
-        };
         let text = self.text()?;
-        let records = text.split_once('\n').map_or("", |(_, records)| records);
+        Self::create_fork(&self.header, text.as_bytes(), folder)
+    }
+
+    /// Copies a session that may be in use into a new file; the path of that.
+    pub(crate) fn copy_of(path: &Path, folder: &Path) -> Result<PathBuf, SessionError> {
+        let bytes = load::read_file(path)?;
+        let header = load::read_header(path, load::read_lines(path, &bytes).next())?;
+        // Of a line that is just being written the beginning may be there.
+        let complete = load::complete_bytes(&bytes);
+        let fork = Self::create_fork(&header, &bytes[..complete], folder)?;
+        Ok(fork.path)
+    }
+
+    fn create_fork(
+        parent: &SessionHeader,
+        lines: &[u8],
+        folder: &Path,
+    ) -> Result<Self, SessionError> {
+        let header = SessionHeader {
+            parent: Some(parent.id.clone()),
+            ..SessionHeader::new(parent.folder.clone())
+        };
+        let mut lines = lines.splitn(2, |&byte| byte == b'\n').skip(1);
         let mut fork = Self::create(folder, header)?;
-        let copied = fork.file.write_all(records.as_bytes());
+        let copied = fork.file.write_all(lines.next().unwrap_or_default());
         copied.map_err(|error| fork.failed(error))?;
         Ok(fork)
     }
@@ -177,10 +196,19 @@ pub fn path_of(folder: &Path, id: &str) -> PathBuf {
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), SessionError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(std::fs::TryLockError::WouldBlock) => Err(SessionError::InUse(path.to_owned())),
-        Err(std::fs::TryLockError::Error(error)) => Err(SessionError::file(path, error)),
+    let mut attempts_left = 20;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            // A process that is just being started holds copies of our files for a moment, and with
+            // them the lock of a session that we closed.
+            Err(TryLockError::WouldBlock) if attempts_left > 0 => {
+                attempts_left -= 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => return Err(SessionError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(SessionError::file(path, error)),
+        }
     }
 }
 

@@ -251,9 +251,10 @@ impl ModelSettings {
 
     /// Whether images are sent to it.
     pub fn takes_images(&self) -> bool {
-        // DeepSeek refuses a request with an image in it.
-        self.images
-            .unwrap_or_else(|| !self.host().ends_with("deepseek.com"))
+        // DeepSeek refuses a request with an image in it. Only its own URL is parsed for that.
+        let refusing = "deepseek.com";
+        let refuses = || self.endpoint().contains(refusing) && self.host().ends_with(refusing);
+        self.images.unwrap_or_else(|| !refuses())
     }
 }
 

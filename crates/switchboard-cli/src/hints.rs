@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use switchboard::config::{Config, Dialect};
 use switchboard::hint::{Hint, TimeField};
@@ -25,6 +26,30 @@ struct Run {
 static RUN: OnceLock<Run> = OnceLock::new();
 /// The file that a permission rule can be added to, and its dialect.
 static RULES_FILE: OnceLock<Option<(PathBuf, Dialect)>> = OnceLock::new();
+
+/// A conversation is under way.
+static IN_CHAT: AtomicBool = AtomicBool::new(false);
+
+/// Commands of the program that a conversation has too, under another name.
+const CHAT_COMMANDS: [(&str, &str); 7] = [
+    ("login", "/mcp auth"),
+    ("logs", "/mcp logs"),
+    ("permissions", "/permissions"),
+    ("reload", "/reload"),
+    ("resources", "/resources"),
+    ("status", "/mcp"),
+    ("tools", "/tools"),
+];
+
+/// From now on hints name commands of the conversation where it has them.
+pub(crate) fn enter_chat() {
+    IN_CHAT.store(true, Ordering::Relaxed);
+}
+
+/// Whether hints are read in a conversation.
+pub(crate) fn is_in_chat() -> bool {
+    IN_CHAT.load(Ordering::Relaxed)
+}
 
 /// Stores how this run was started. Later calls have no effect.
 pub(crate) fn start(options: &Options, command: &Command) {
@@ -73,10 +98,20 @@ pub(crate) fn set_rules_file(options: &Options, paths: &Paths, config: &Config) 
     let _ = RULES_FILE.set(file);
 }
 
-/// A command of this program in backticks, with the `-c` files of this run.
+/// A command in backticks: of the conversation, or of this program with the `-c` files of this run.
 pub(crate) fn command(words: &[&str]) -> String {
     let (verb, names) = words.split_at(words.len().min(1));
-    command_with(verb, names)
+    match CHAT_COMMANDS.iter().find(|(own, _)| *verb == [*own]) {
+        Some((_, typed)) if is_in_chat() => chat_command(typed, names),
+        _ => command_with(verb, names),
+    }
+}
+
+/// A command of the conversation in backticks. Its words are read as a shell reads them.
+fn chat_command(typed: &str, names: &[&str]) -> String {
+    let names = names.iter().map(|name| quoted(name));
+    let words: Vec<_> = std::iter::once(typed.to_owned()).chain(names).collect();
+    format!("`{}`", escaped(&words.join(" ")))
 }
 
 /// The same without backticks, for a line to copy.
@@ -180,6 +215,10 @@ pub(crate) fn words(hint: Hint, server: &ServerName, tool: Option<&str>) -> Opti
                 .filter(|_| !server.is_host())
                 .and_then(|tool| rule(name, tool));
             match (beforehand, rule) {
+                (true, Some(rule)) if is_in_chat() => {
+                    format!("allow it with `/mode yolo`, or with {rule}")
+                }
+                (true, None) if is_in_chat() => "allow it with `/mode yolo`".to_owned(),
                 (true, Some(rule)) => format!("allow it with `--yes`, or with {rule}"),
                 (true, None) => "allow it with `--yes`".to_owned(),
                 (false, Some(rule)) => format!("allow it with {rule}"),
@@ -220,6 +259,10 @@ mod tests {
         assert_eq!(
             command(&["doctor", "-cevil.toml"]),
             "`switchboard doctor -- -cevil.toml`"
+        );
+        assert_eq!(
+            chat_command("/mcp auth", &["my server"]),
+            "`/mcp auth 'my server'`"
         );
     }
 }

@@ -111,11 +111,13 @@ pub mod scratch;
 
 /// A server that wants a login, and the authorization server that gives one.
 pub mod login;
+pub mod outside;
 pub mod processes;
 
 pub use chaos::Chaos;
 pub use fault_proxy::{Fault, FaultProxy, Plan, Traffic};
 pub use login::{LoginRequest, LoginServer, LoginTerms};
+pub use outside::{outside_data, skipped};
 pub use processes::{
     Process, descendants_with_env, is_alive, peak_rss_bytes, rss_bytes, wait_until,
 };

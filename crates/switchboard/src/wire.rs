@@ -15,7 +15,7 @@ pub mod events;
 pub mod lines;
 mod message;
 mod oversize;
-mod scan;
+pub mod scan;
 
 /// JSON text, kept byte for byte. Cheap to clone: clones share the bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]

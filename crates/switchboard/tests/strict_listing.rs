@@ -3,9 +3,6 @@
 //! The corpus is not part of the project: `SWITCHBOARD_TOOL_CORPUS` names its file.
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
 use serde_json::Value;
 use switchboard::RawJson;
 use switchboard::vendor::repair_definition;
@@ -42,19 +39,11 @@ fn boolean_in(schema: &Value) -> Option<String> {
 
 #[test]
 fn every_tool_of_the_corpus_passes_the_strict_rules_after_the_repair() {
-    let path = match std::env::var_os("SWITCHBOARD_TOOL_CORPUS") {
-        Some(path) => PathBuf::from(path),
-        None => Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../../shared/corpus/livemcpbench-tools.json"),
-    };
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        // Written past the capture of the test harness, which hides what passing tests print.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED strict_listing: no corpus (set SWITCHBOARD_TOOL_CORPUS to its file)"
-        );
+    let file = "shared/corpus/livemcpbench-tools.json";
+    let Some(file) = switchboard_testkit::outside_data("SWITCHBOARD_TOOL_CORPUS", file) else {
         return;
     };
+    let text = std::fs::read_to_string(file).unwrap();
     let servers: Vec<Value> = serde_json::from_str(&text).unwrap();
     let offers = servers
         .iter()

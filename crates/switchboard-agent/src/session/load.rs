@@ -139,7 +139,7 @@ fn read_bytes(path: &Path, file: &mut File) -> Result<Vec<u8>, SessionError> {
 }
 
 /// How many bytes the complete lines have.
-fn complete_bytes(bytes: &[u8]) -> usize {
+pub(super) fn complete_bytes(bytes: &[u8]) -> usize {
     let last = bytes.iter().rposition(|&byte| byte == b'\n');
     last.map_or(0, |at| at + 1)
 }

@@ -71,15 +71,26 @@ impl SessionStore {
         own.map(|(_, info)| info).collect()
     }
 
-    /// Opens the session of this project that changed last.
-    pub fn load_latest(&self) -> Result<LoadedSession, SessionError> {
+    /// The file of the session of this project that changed last.
+    pub fn latest(&self) -> Result<PathBuf, SessionError> {
         let latest = self.list().into_iter().next();
-        SessionFile::load(&latest.ok_or(SessionError::NoSession)?.path)
+        latest.map(|info| info.path).ok_or(SessionError::NoSession)
     }
 
-    /// Opens a session by its id, or by the beginning of an id that no other session has. It may
-    /// belong to another project.
-    pub fn load(&self, id: &str) -> Result<LoadedSession, SessionError> {
+    /// Opens a session to continue it.
+    pub fn load(&self, path: &Path) -> Result<LoadedSession, SessionError> {
+        SessionFile::load(path)
+    }
+
+    /// Opens a copy of a session to continue that. The session may be in use.
+    pub fn fork(&self, path: &Path) -> Result<LoadedSession, SessionError> {
+        let copy = SessionFile::copy_of(path, &self.folder)?;
+        SessionFile::load(&copy)
+    }
+
+    /// The file of a session by its id, or by the beginning of an id that no other session has. It
+    /// may belong to another project.
+    pub fn find(&self, id: &str) -> Result<PathBuf, SessionError> {
         let unknown = || SessionError::UnknownId(id.to_owned());
         let id_of = |path: &Path| Some(path.file_stem()?.to_str()?.to_owned());
         let files = self.files().into_iter().map(|(_, path)| path);
@@ -88,7 +99,7 @@ impl SessionStore {
         let exact = found.iter().find(|path| id_of(path).as_deref() == Some(id));
         match (exact, &*found) {
             _ if id.is_empty() => Err(unknown()),
-            (Some(path), _) | (None, [path]) => SessionFile::load(path),
+            (Some(path), _) | (None, [path]) => Ok(path.clone()),
             _ => Err(unknown()),
         }
     }

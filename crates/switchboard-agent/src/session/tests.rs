@@ -98,18 +98,15 @@ fn a_session_comes_back_byte_for_byte_and_private() {
     assert_eq!((&listed[0].path, &*listed[0].title), (&path, "hello"));
     let id = listed[0].id.clone();
     for id in [&*id, &id[..id.len() - 1]] {
-        assert!(store.load(id).is_ok(), "{id}");
+        assert_eq!(store.find(id).ok().as_ref(), Some(&path), "{id}");
     }
     for id in ["", "../x", "none"] {
-        let found = store.load(id);
+        let found = store.find(id);
         assert!(matches!(found, Err(SessionError::UnknownId(_))), "{id}");
     }
     let elsewhere = SessionStore::new(&folder, Some("/elsewhere".into()));
     assert_eq!(elsewhere.list(), []);
-    assert!(matches!(
-        elsewhere.load_latest(),
-        Err(SessionError::NoSession)
-    ));
+    assert!(matches!(elsewhere.latest(), Err(SessionError::NoSession)));
 }
 
 #[test]
@@ -198,6 +195,14 @@ fn files_that_are_no_sessions_are_refused_with_their_line() {
         SessionFile::load(&path),
         Err(SessionError::InUse(_))
     ));
+    let store = SessionStore::new(folder.path(), None);
+    let copy = store.fork(&path).expect("a copy of a session in use");
+    assert_eq!(copy.conversation, open.conversation);
+    assert_eq!(
+        copy.file.header().parent.as_ref(),
+        Some(&open.file.header().id)
+    );
+    drop(copy);
     drop(open);
     let whole = std::fs::read_to_string(&path).expect("text");
     let line_of = |text: &str| {

@@ -55,7 +55,7 @@ fn check_each_event(place: &str, vendor: ModelVendor, body: &str, whole: &Readin
 
 #[test]
 fn a_recorded_stream_that_is_cut_anywhere_is_a_fault_or_complete() {
-    let Some(interactions) = load("a_recorded_stream_that_is_cut_anywhere") else {
+    let Some(interactions) = load() else {
         return;
     };
     // The same positions in every run.

@@ -54,7 +54,7 @@ pub(crate) fn read_answer(interaction: &Interaction) -> Result<ModelTurn, ModelF
 
 #[test]
 fn every_recorded_answer_is_read_as_an_independent_reading_reads_it() {
-    let Some(interactions) = load("every_recorded_answer_is_read") else {
+    let Some(interactions) = load() else {
         return;
     };
     let mut counts: BTreeMap<(&str, bool), (usize, usize)> = BTreeMap::new();
@@ -76,7 +76,7 @@ fn every_recorded_answer_is_read_as_an_independent_reading_reads_it() {
 
 #[test]
 fn every_recorded_error_is_a_fault_of_its_kind() {
-    let Some(interactions) = load("every_recorded_error_is_a_fault") else {
+    let Some(interactions) = load() else {
         return;
     };
     let mut count = 0;

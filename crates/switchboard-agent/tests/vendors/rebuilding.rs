@@ -103,7 +103,7 @@ fn check_continued(place: &str, turn: ModelTurn) {
 
 #[test]
 fn every_recorded_answer_can_be_continued_on_every_wire() {
-    let Some(interactions) = load("every_recorded_answer_can_be_continued") else {
+    let Some(interactions) = load() else {
         return;
     };
     let mut count = 0;
@@ -126,7 +126,7 @@ fn fixtures_can_be_continued_on_every_wire() {
 
 #[test]
 fn every_recorded_tool_conversation_is_rebuilt_into_an_accepted_request() {
-    let Some(interactions) = load("every_recorded_tool_conversation_is_rebuilt") else {
+    let Some(interactions) = load() else {
         return;
     };
     let mut counts = [0; 4];

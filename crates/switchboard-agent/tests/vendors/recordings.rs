@@ -1,11 +1,11 @@
 //! Recorded interactions, read from YAML and JSON files.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use granit_parser::{Event, Parser};
 use serde_json::{Map, Value};
 use switchboard_agent::ModelVendor;
+use switchboard_testkit::outside_data;
 
 /// One request and its answer, of one of our wires.
 #[derive(Debug, Clone)]
@@ -21,22 +21,8 @@ pub(crate) struct Interaction {
 }
 
 /// All interactions of our wires, or `None` where there are no recordings.
-pub(crate) fn load(test: &str) -> Option<Vec<Interaction>> {
-    let folder = match std::env::var_os("SWITCHBOARD_RECORDINGS") {
-        Some(folder) => PathBuf::from(folder),
-        None => {
-            let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-            workspace.join("../shared/recordings")
-        }
-    };
-    if !folder.is_dir() {
-        // Written past the capture of the test harness, which hides what passing tests print.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED {test}: no recordings (set SWITCHBOARD_RECORDINGS to their folder)"
-        );
-        return None;
-    }
+pub(crate) fn load() -> Option<Vec<Interaction>> {
+    let folder = outside_data("SWITCHBOARD_RECORDINGS", "shared/recordings")?;
     let mut files = Vec::new();
     collect_files(&folder, &mut files);
     files.sort();

@@ -12,16 +12,16 @@ use clap::Args;
 use switchboard::Host;
 use switchboard::config::{Environment, ModelEntry};
 use switchboard::server::{ServerHandle, State};
-use switchboard_agent::session::LoadedSession;
 use switchboard_agent::{Agent, Model};
 
 use crate::arguments::Options;
+use crate::command::session_choice::SessionChoice;
 use crate::failure::{Code, Failure};
 use crate::interrupt::Interrupts;
 use crate::paths::Paths;
 use crate::progress::{self, WaitLimit};
 use crate::setup::{OutputScope, Setup};
-use crate::{agent_tools, output};
+use crate::{agent_tools, hints, output};
 
 use caller::ChatCaller;
 use input::{Input, InputEvent};
@@ -85,26 +85,11 @@ pub(crate) struct ChatArgs {
     /// What runs without asking; Shift-Tab switches it
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     mode: ApprovalMode,
-    /// Continue the last conversation of this project
-    #[arg(long = "continue", conflicts_with = "resume")]
-    continues: bool,
-    /// Continue the conversation with this id, or the beginning of one; `/resume` lists them
-    #[arg(long, value_name = "ID")]
-    resume: Option<String>,
+    #[command(flatten)]
+    session: SessionChoice,
     /// Offer only the tools of servers, not Read, Write, Edit, Glob, Grep, Bash and WebFetch
     #[arg(long)]
     no_builtin_tools: bool,
-}
-
-/// The session that `--continue` or `--resume` names.
-fn session_to_continue(paths: &Paths, args: &ChatArgs) -> Result<Option<LoadedSession>, Failure> {
-    let store = paths.sessions();
-    let loaded = match &args.resume {
-        Some(id) => store.load(id),
-        None if args.continues => store.load_latest(),
-        None => return Ok(None),
-    };
-    Ok(Some(loaded?))
 }
 
 pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
@@ -125,11 +110,12 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
         (None, None) => None,
         (given, _) => Some(models.choose(given.as_deref())?),
     };
-    let session = session_to_continue(&setup.paths, args)?;
+    let session = args.session.load(&setup.paths.sessions())?;
     if session.is_some() && model.is_none() {
         return Err(no_model());
     }
     setup.run(None, async |host, paths| {
+        hints::enter_chat();
         let mode = SharedMode::new(args.mode);
         let caller = ChatCaller::new(mode.clone());
         let input = Input::start(host, paths, &mode, Interrupts::listen()?);

@@ -8,14 +8,14 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use switchboard::config::{Dialect, RuleText};
 use switchboard_agent::conversation::FinishReason;
-use switchboard_agent::session::LoadedSession;
 use switchboard_agent::tools::ToolTreatment;
 use switchboard_agent::{
-    Agent, AgentEvent, AgentLimits, ModelFault, RunSummary, SessionError, SessionStore, StopReason,
-    TurnDelta, TurnEvent, UserMessage,
+    Agent, AgentEvent, AgentLimits, ModelFault, RunSummary, StopReason, TurnDelta, TurnEvent,
+    UserMessage,
 };
 
 use crate::arguments::Options;
+use crate::command::session_choice::SessionChoice;
 use crate::failure::{Code, Failure};
 use crate::setup::Setup;
 use crate::view::server::escaped;
@@ -70,12 +70,8 @@ pub(crate) struct RunArgs {
     /// Another model than in [model]: its name, VENDOR/NAME, or demo
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Continue the last conversation of this folder
-    #[arg(long = "continue", conflicts_with = "resume")]
-    continues: bool,
-    /// Continue the conversation with this id, or with an id that begins so
-    #[arg(long, value_name = "ID")]
-    resume: Option<String>,
+    #[command(flatten)]
+    session: SessionChoice,
     /// Offer only the tools of servers, not Read, Write, Edit, Glob, Grep, Bash and WebFetch
     #[arg(long)]
     no_builtin_tools: bool,
@@ -128,7 +124,7 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
         output => output,
     };
     let store = setup.paths.sessions();
-    let session = load_session(&store, args)?;
+    let session = args.session.load(&store)?;
     setup.run(None, async |host, paths| {
         super::wait_for_servers(host, options, None).await?;
         let limits = AgentLimits {
@@ -159,16 +155,6 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
         let id = agent.session().map(|session| session.id.as_str());
         print_outcome(&outcome?, id, output)
     })
-}
-
-/// The session that `--continue` or `--resume` names.
-fn load_session(store: &SessionStore, args: &RunArgs) -> Result<Option<LoadedSession>, Failure> {
-    let loaded = match &args.resume {
-        Some(id) => store.load(id),
-        None if args.continues => store.load_latest(),
-        None => return Ok(None),
-    };
-    loaded.map(Some).map_err(Failure::from)
 }
 
 /// `-p`: the text itself, or `-` for stdin.
@@ -349,16 +335,6 @@ fn print_outcome(
     match summary.calls.iter().any(is_denied) {
         true => Ok(Code::Denied as u8),
         false => Ok(0),
-    }
-}
-
-impl From<SessionError> for Failure {
-    fn from(error: SessionError) -> Self {
-        let failure = Self::new(Code::Usage, escaped(&error.to_string()));
-        match error {
-            SessionError::NoSession => failure.hint("start one without `--continue`"),
-            _ => failure,
-        }
     }
 }
 

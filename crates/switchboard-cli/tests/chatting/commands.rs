@@ -184,6 +184,7 @@ fn commands_of_the_conversation_and_its_session() {
     let screen = enter(&mut terminal, &format!("/resume {}", ids[1]));
     shows(&screen, &[&format!("conversation {} goes on", ids[1])]);
     let screen = enter(&mut terminal, "/resume nothing");
+    shows(&screen, &["`/resume` lists them"]);
     shows(&screen, &["error:", "nothing"]);
     let screen = enter(&mut terminal, "/exitt");
     shows(&screen, &["no command \"/exitt\"", "exit"]);

@@ -3,7 +3,7 @@
 use switchboard_testkit::{Chaos, Step};
 
 use crate::support::Home;
-use crate::{CTRL_C, chat, chat_sized, leave};
+use crate::{CTRL_C, chat, chat_sized, leave, prompt};
 
 /// S2-40, S2-41: in a Gemini file an answer counts for the run, and no second question is asked.
 #[test]
@@ -113,6 +113,36 @@ fn a_conversation_is_continued_forked_and_listed() {
     terminal.send("/clear\r");
     terminal.wait_for("a new conversation begins");
     leave(terminal);
+}
+
+/// The second one says so and can go on in a copy; nothing is lost of either.
+#[test]
+fn two_chats_on_one_session_do_not_damage_it() {
+    let home = Home::with_demo("[permissions]\nallow = ['demo/echo']\n");
+    let mut first = chat(&home, &["--model", "demo"]);
+    first.send("call mcp__demo__echo {\"message\":\"from the first\"}\r");
+    first.wait_for("answered: from the first");
+    prompt(&first);
+    let second = home.run(&["chat", "--model", "demo", "--continue"]);
+    assert_eq!(second.code, Some(2), "{second:?}");
+    let said = &second.stderr;
+    assert!(said.contains("in use by another process"), "{said}");
+    assert!(said.contains("add --fork to go on in a copy"), "{said}");
+    let mut second = home.sit_at(&["chat", "--model", "demo", "--continue", "--fork"]);
+    second.wait_for("goes on");
+    second.wait_for("answered: from the first");
+    second.send("call mcp__demo__echo {\"message\":\"from the copy\"}\r");
+    second.wait_for("answered: from the copy");
+    first.send("call mcp__demo__echo {\"message\":\"first again\"}\r");
+    first.wait_for("answered: first again");
+    leave(second);
+    leave(first);
+    // The session that changed last is the first one.
+    let again = home.sit_at(&["chat", "--model", "demo", "--continue"]);
+    let screen = again.wait_for("answered: first again");
+    assert!(!screen.contains("from the copy"), "{screen}");
+    assert!(!screen.contains("session: "), "{screen}");
+    leave(again);
 }
 
 /// A call that was stopped is not a call that was lost.

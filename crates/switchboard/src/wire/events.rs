@@ -189,13 +189,37 @@ impl EventFrames {
                 self.take(rest);
                 break;
             };
-            self.take(&rest[..end]);
+            let line = &rest[..end];
             self.after_return = rest[end] == b'\r';
-            self.end_line(each);
+            if !self.take_whole_line(line) {
+                self.take(line);
+                self.end_line(each);
+            }
             lines += 1;
             rest = &rest[end + 1..];
         }
         lines
+    }
+
+    /// Parses a line that is whole and has data or a name, as most lines do: without the states of
+    /// a line that comes in pieces. `false` for another line.
+    fn take_whole_line(&mut self, line: &[u8]) -> bool {
+        if self.state != LineState::Field || !self.field.bytes().is_empty() {
+            return false;
+        }
+        let (field, value) = if let Some(value) = line.strip_prefix(b"data:") {
+            (EventField::Data, value)
+        } else if let Some(value) = line.strip_prefix(b"event:") {
+            (EventField::Name, value)
+        } else {
+            return false;
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match self.begin_value(field) {
+            EventField::Data => self.take_data(value),
+            _ => keep(&mut self.name, value),
+        }
+        true
     }
 
     /// Parses bytes within a line.
@@ -207,7 +231,7 @@ impl EventFrames {
             self.field.extend(name);
             let Some(colon) = colon else { return };
             bytes = &bytes[colon + 1..];
-            self.state = LineState::Colon(self.begin_value());
+            self.state = LineState::Colon(self.begin_value(self.field.field()));
         }
         if let LineState::Colon(field) = self.state {
             let Some(&first) = bytes.first() else { return };
@@ -228,15 +252,8 @@ impl EventFrames {
         }
     }
 
-    /// The name of a field is complete: finds the field, and clears its old value.
-    fn begin_value(&mut self) -> EventField {
-        let field = match self.field.bytes() {
-            b"data" => EventField::Data,
-            b"event" => EventField::Name,
-            b"id" => EventField::Id,
-            b"retry" => EventField::Retry,
-            _ => EventField::Nothing,
-        };
+    /// The name of a field is complete: clears its old value.
+    fn begin_value(&mut self, field: EventField) -> EventField {
         match field {
             EventField::Data if self.has_data => self.take_data(b"\n"),
             EventField::Data => self.has_data = true,
@@ -272,9 +289,12 @@ impl EventFrames {
                 return self.end_event(each);
             }
             // A line without a colon is a field without a value.
-            self.begin_value();
+            self.begin_value(self.field.field());
         }
-        self.field = FieldName::default();
+        self.field.length = 0;
+        if self.retry.is_empty() {
+            return;
+        }
         let retry = std::str::from_utf8(&self.retry)
             .ok()
             .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -339,6 +359,17 @@ impl FieldName {
 
     fn bytes(&self) -> &[u8] {
         &self.kept[..self.length]
+    }
+
+    /// The field of this name.
+    fn field(&self) -> EventField {
+        match self.bytes() {
+            b"data" => EventField::Data,
+            b"event" => EventField::Name,
+            b"id" => EventField::Id,
+            b"retry" => EventField::Retry,
+            _ => EventField::Nothing,
+        }
     }
 }
 

@@ -268,7 +268,7 @@ impl<'a> Scanner<'a> {
 /// Where the plain characters of a string end: at a quote, a backslash, a control character, or the
 /// end of the text. Checks eight bytes at a time.
 #[inline]
-fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+pub fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;

@@ -83,7 +83,11 @@ pub(super) const COMMANDS: [SlashCommand; 17] = [
     command("compact", "", "replace the conversation by a summary"),
     command("clear", "", "begin a new conversation"),
     command("save", "FILE", "copy the session into a file"),
-    command("resume", "[ID]", "list conversations, or continue one"),
+    command(
+        "resume",
+        "[ID [--fork]]",
+        "list conversations, or continue one or a copy of it",
+    ),
     command("fork", "", "continue in a copy of the conversation"),
     command("reload", "", "read the configuration again"),
     command("exit", "", "end the conversation"),

@@ -6,25 +6,13 @@
 //! where it is absent, the test says on stderr that it was skipped.
 
 use std::collections::HashSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
 
 use super::*;
 
 fn corpus() -> Option<Vec<Arc<Tool>>> {
-    let path = match std::env::var_os("SWITCHBOARD_TOOL_CORPUS") {
-        Some(path) => PathBuf::from(path),
-        None => Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../../shared/corpus/livemcpbench-tools.json"),
-    };
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        // Written past the capture of the test harness, which hides what passing tests print.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED every_tool_of_the_corpus: no corpus (set SWITCHBOARD_TOOL_CORPUS to its file)"
-        );
-        return None;
-    };
+    let file = "shared/corpus/livemcpbench-tools.json";
+    let file = switchboard_testkit::outside_data("SWITCHBOARD_TOOL_CORPUS", file)?;
+    let text = std::fs::read_to_string(file).unwrap();
     let servers: Vec<Value> = serde_json::from_str(&text).unwrap();
     let mut tools = Vec::new();
     let mut seen = HashSet::new();

@@ -111,9 +111,14 @@ impl Chat<'_> {
 
     pub(in super::super) fn resume(&mut self, words: &[String]) -> Result<(), Failure> {
         let store = self.paths.sessions();
-        if let Some(id) = words.first() {
+        let is_copy = words.iter().any(|word| word == "--fork");
+        if let Some(id) = words.iter().find(|word| *word != "--fork") {
             self.agent()?;
-            let session = store.load(id)?;
+            let path = store.find(id)?;
+            let session = match is_copy {
+                true => store.fork(&path)?,
+                false => store.load(&path)?,
+            };
             self.continue_session(session);
             return Ok(());
         }
