@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
-use switchboard::wire::scan::plain_end;
+use switchboard::wire::plain_end;
 
 /// One JSON value as text, byte for byte as it came. Clones share the text.
 ///

@@ -241,6 +241,7 @@ impl Session {
         let call = InFlightCall::of_other(server, caller, timeouts);
         let request = OutboundRequest {
             name,
+            forwards_params: true,
             ..self.era.request(method, &[])
         };
         let _in_flight = self.peer.receiver.in_flight.begin();
@@ -256,6 +257,7 @@ impl Session {
     ) -> RequestResult {
         let request = OutboundRequest {
             name: Some(name),
+            forwards_params: true,
             ..self.era.request(method, fields)
         };
         let _in_flight = self.peer.receiver.in_flight.begin();

@@ -15,7 +15,11 @@ pub mod events;
 pub mod lines;
 mod message;
 mod oversize;
-pub mod scan;
+mod scan;
+
+/// For JSON writers of other crates.
+#[doc(hidden)]
+pub use scan::plain_end;
 
 /// JSON text, kept byte for byte. Cheap to clone: clones share the bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -95,12 +95,7 @@ fn running_card(request: &ShownRequest, token: &str) -> Markup {
 
 /// The last lines of the audit log.
 pub(super) fn audit(operations: &Operations, filter: &AuditFilter) -> Markup {
-    let lines: Vec<Value> = operations
-        .audit
-        .recent(usize::MAX)
-        .iter()
-        .map(|line| parsed(line))
-        .collect();
+    let lines = recent_lines(operations);
     let shown: Vec<_> = lines
         .iter()
         .filter(|line| filter.takes(line))
@@ -156,8 +151,11 @@ fn values(lines: &[Value], field: &str, filter: &AuditFilter) -> BTreeSet<String
     values
 }
 
-fn parsed(line: &str) -> Value {
-    serde_json::from_str(line).unwrap_or_default()
+/// The last lines of the audit log as JSON, the newest first.
+fn recent_lines(operations: &Operations) -> Vec<Value> {
+    let lines = operations.audit.recent(usize::MAX);
+    let parsed = |line: &String| serde_json::from_str(line).unwrap_or_default();
+    lines.iter().map(parsed).collect()
 }
 
 /// How a line's request ended, or what the line is about.
@@ -216,12 +214,7 @@ pub(super) fn one(operations: &Operations, number: u64, token: &str) -> Option<M
         .shown()
         .into_iter()
         .find(|request| request.id == number);
-    let lines: Vec<Value> = operations
-        .audit
-        .recent(usize::MAX)
-        .iter()
-        .map(|line| parsed(line))
-        .collect();
+    let lines = recent_lines(operations);
     let mut ended = lines.iter().filter(|line| line["request"] == number);
     let ended = ended.find(|line| line["event"] == "request");
     let content = match (&running, ended) {

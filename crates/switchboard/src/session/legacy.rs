@@ -101,6 +101,7 @@ pub(super) fn request<'a>(method: &'a str, fields: &'a [ParamField<'a>]) -> Outb
         name: None,
         parameters: &[],
         is_idempotent: method.ends_with("/list"),
+        forwards_params: false,
     }
 }
 
@@ -118,6 +119,7 @@ fn tool_request<'a>(permit: &'a Permit, fields: &'a [ParamField<'a>]) -> Outboun
     OutboundRequest {
         name: Some(tool.id.tool.as_wire()),
         is_idempotent: tool.idempotent,
+        forwards_params: true,
         ..request(TOOLS_CALL, fields)
     }
 }

@@ -97,6 +97,7 @@ pub(super) fn request<'a>(
         name: None,
         parameters: &[],
         is_idempotent: method.ends_with("/list"),
+        forwards_params: false,
     }
 }
 
@@ -136,6 +137,7 @@ impl ModernHalf {
             name: Some(tool.id.tool.as_wire()),
             parameters: &parameters,
             is_idempotent: tool.idempotent,
+            forwards_params: true,
             ..request(self.revision, TOOLS_CALL, &fields)
         };
         self.send_request(peer, call, &request).await

@@ -38,6 +38,9 @@ pub(super) struct OutboundRequest<'a> {
     pub(super) parameters: &'a [(String, String)],
     /// Whether it does no harm to send it twice.
     pub(super) is_idempotent: bool,
+    /// Whether it gets the params that its caller forwards: a request of the caller does, one that
+    /// the host makes on the way to its result does not.
+    pub(super) forwards_params: bool,
 }
 
 impl OutboundRequest<'_> {
@@ -107,19 +110,6 @@ fn write_member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
     out.push(b':');
     out.extend_from_slice(value);
 }
-
-/// The requests that a client of a gateway makes, and not those that the host makes on the way.
-const FORWARDED: [&str; 8] = [
-    TOOLS_CALL,
-    "prompts/get",
-    "resources/read",
-    "completion/complete",
-    "skills/list",
-    "skills/get",
-    "resources/directory/read",
-    // A gateway asks another one whether it leads back to it.
-    "switchboard/leads_back",
-];
 
 /// Both halves of the connection.
 #[derive(Clone)]
@@ -334,7 +324,7 @@ impl Peer {
         let (id, receiver) = self.receiver.pending.add(call.cloned())?;
         let forwarded = call
             .and_then(|call| call.caller.forwarded())
-            .filter(|_| FORWARDED.contains(&request.method));
+            .filter(|_| request.forwards_params);
         let body = request.encode(id, call.is_some(), forwarded);
         let metadata = RequestMetadata {
             version: request.revision.map(|revision| revision.as_str()),
