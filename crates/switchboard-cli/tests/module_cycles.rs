@@ -10,33 +10,6 @@ use sources::{root, rust_files};
 mod libraries;
 mod sources;
 
-/// Groups of modules that use each other, and why they still do. A group may lose modules, and gets
-/// no new ones.
-const KNOWN: [(&str, &[&str]); 1] = [
-    // The gateway's state holds its clients, whose requests use the state.
-    (
-        "switchboard-gateway",
-        &[
-            "caller",
-            "changes",
-            "client",
-            "client_catalog",
-            "client_tasks",
-            "dispatch",
-            "gateway",
-            "gateway_loop",
-            "gateway_loop",
-            "inputs",
-            "request_tasks",
-            "running",
-            "server_request",
-            "skills",
-            "subscriptions",
-            "suspended",
-        ],
-    ),
-];
-
 #[test]
 fn no_two_modules_of_a_library_crate_depend_on_each_other() {
     let mut unexpected = String::new();
@@ -44,13 +17,7 @@ fn no_two_modules_of_a_library_crate_depend_on_each_other() {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let uses = uses_of(&folder.join("src"));
         assert!(uses.len() > 2, "{name}: the uses are found: {}", uses.len());
-        let is_known = |group: &Vec<String>| {
-            let known = KNOWN.iter().filter(|(known, _)| *known == name);
-            let contains = |known: &[&str]| group.iter().all(|name| known.contains(&&**name));
-            known.into_iter().any(|(_, modules)| contains(modules))
-        };
-        let mut found = cycles(&uses);
-        found.retain(|group| !is_known(group));
+        let found = cycles(&uses);
         if !found.is_empty() {
             unexpected += &format!("{name}: {found:?}\n{}", shown(&uses, &found));
         }

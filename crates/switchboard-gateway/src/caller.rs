@@ -21,18 +21,20 @@ use switchboard::{
 use tokio::sync::Notify;
 
 use crate::approvals::HeldCall;
-use crate::client::ClientState;
-use crate::client_tasks;
-use crate::dispatch::{self, ClientRequest};
+use crate::client::{ClientState, read_roots};
+use crate::client_request::ClientRequest;
 use crate::inputs::InputRequests;
 use crate::outbound::Outbound;
 use crate::params::{ClientCapabilities, members};
+use crate::related_task::related;
 use crate::reply;
+use crate::settings::GatewaySettings;
 
 /// The answer that lets a call run.
 const ALLOW: &str = "allow once";
 
 pub(crate) struct RequestCaller {
+    settings: Arc<GatewaySettings>,
     pub(crate) client: Arc<ClientState>,
     pub(crate) era: Era,
     pub(crate) capabilities: ClientCapabilities,
@@ -69,6 +71,7 @@ pub(crate) struct RequestRoute {
 impl RequestCaller {
     /// The caller of a request, with what of it the server gets.
     pub(crate) fn new(
+        settings: &Arc<GatewaySettings>,
         request: &ClientRequest,
         forwarded: ForwardedParams,
         outbound: &Outbound,
@@ -78,6 +81,7 @@ impl RequestCaller {
             Era::Legacy => request.client.log_level(),
         };
         Arc::new(Self {
+            settings: settings.clone(),
             client: request.client.clone(),
             era: request.era,
             capabilities: request.capabilities,
@@ -122,7 +126,7 @@ impl RequestCaller {
             Era::Legacy => {
                 let route = self.route().ok_or_else(gone)?;
                 let params = match self.task.get() {
-                    Some(task) => client_tasks::related(params, task).into(),
+                    Some(task) => related(params, task).into(),
                     None => Cow::from(params),
                 };
                 let asked = self.client.questions.ask(&route.outbound, method, &params);
@@ -142,7 +146,7 @@ impl RequestCaller {
                 request,
                 report: &report,
             };
-            return self.client.gateway.settings.approvals.approve(&held).await;
+            return self.settings.approvals.approve(&held).await;
         }
         let form = approval_form(request).to_string();
         match self.ask("elicitation/create", form.as_bytes()).await {
@@ -260,7 +264,7 @@ impl Caller for RequestCaller {
                 return known;
             }
             let listed = self.ask("roots/list", b"{}").await.ok()?;
-            dispatch::read_roots(&listed)
+            read_roots(&listed)
         })
     }
 
@@ -298,7 +302,7 @@ impl Caller for RequestCaller {
     }
 
     fn wants_reports(&self) -> bool {
-        self.client.gateway.settings.recorder.wants_reports()
+        self.settings.recorder.wants_reports()
     }
 
     fn call_ended(&self, report: &CallReport) {

@@ -1,12 +1,10 @@
 //! What clients are told without having asked: lists and resources that changed, logs of no call.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, Weak};
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use switchboard::event::{Event, Events, LogLevel, NextEvent};
-use switchboard::revision::Era;
 use switchboard::server::{ServerHandle, State};
 use switchboard::sync::lock;
 use switchboard::wire::RequestId;
@@ -15,77 +13,16 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::client::{ClientState, Responder};
-use crate::client_catalog::{ClientCatalog, ListKind};
-use crate::dispatch::ClientRequest;
-use crate::gateway::{GatewayState, ServerSelection};
+use crate::client_request::ClientRequest;
 use crate::gateway_loop;
-use crate::outbound::Outbound;
+use crate::gateway_state::GatewayState;
+use crate::listeners::{ListChange, ListenFilter, Listener};
 use crate::params::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::reply::{self, ErrorReply};
-use crate::server_request;
+use crate::settings::ServerSelection;
 
 /// How many resources one `subscriptions/listen` may name.
 const MAX_RESOURCES: usize = 1024;
-
-/// The open `subscriptions/listen` requests, by their numbers.
-pub(crate) type Listeners = Mutex<HashMap<u64, Arc<Listener>>>;
-
-/// One open `subscriptions/listen` request of a modern client.
-#[derive(Debug)]
-pub(crate) struct Listener {
-    selection: ServerSelection,
-    /// The id of the request, as JSON: each notification names it.
-    id: String,
-    outbound: Outbound,
-    filter: ListenFilter,
-}
-
-/// What a modern client wants to hear of.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ListenFilter {
-    tools_list_changed: bool,
-    prompts_list_changed: bool,
-    resources_list_changed: bool,
-    resource_subscriptions: Vec<String>,
-}
-
-/// The lists that changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ListChange {
-    tools: bool,
-    prompts: bool,
-    resources: bool,
-}
-
-impl ListChange {
-    fn between(old: &ClientCatalog, new: &ClientCatalog) -> Self {
-        let differs = |kind| old.list(kind, Era::Legacy) != new.list(kind, Era::Legacy);
-        Self {
-            tools: differs(ListKind::Tools),
-            prompts: differs(ListKind::Prompts),
-            resources: differs(ListKind::Resources) || differs(ListKind::Templates),
-        }
-    }
-
-    fn methods(self) -> impl Iterator<Item = &'static str> {
-        [
-            (self.tools, "notifications/tools/list_changed"),
-            (self.prompts, "notifications/prompts/list_changed"),
-            (self.resources, "notifications/resources/list_changed"),
-        ]
-        .into_iter()
-        .filter_map(|(changed, method)| changed.then_some(method))
-    }
-
-    fn and(self, filter: &ListenFilter) -> Self {
-        Self {
-            tools: self.tools && filter.tools_list_changed,
-            prompts: self.prompts && filter.prompts_list_changed,
-            resources: self.resources && filter.resources_list_changed,
-        }
-    }
-}
 
 /// Passes on what the host reports, until either is gone.
 pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
@@ -170,10 +107,7 @@ fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
 /// A legacy server's log that belongs to no call goes to a client only where there is no other
 /// client that it could be about.
 fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: &RawJson) {
-    let sees_server = |client: &Arc<ClientState>| match &client.selection {
-        ServerSelection::All => true,
-        ServerSelection::One(one) => one == server,
-    };
+    let sees_server = |client: &Arc<ClientState>| client.selection.includes(server);
     let clients: Vec<_> = gateway.clients().into_iter().filter(sees_server).collect();
     let mut busy = clients.iter().filter(|client| client.is_busy());
     let client = match (clients.as_slice(), busy.next(), busy.next()) {
@@ -196,8 +130,12 @@ fn listeners(gateway: &GatewayState) -> Vec<Arc<Listener>> {
 }
 
 /// `subscriptions/listen`: acknowledged at once, answered when it ends.
-pub(crate) async fn listen(request: &ClientRequest, responder: Responder, cancel: &Notify) {
-    let gateway = request.client.gateway.clone();
+pub(crate) async fn listen(
+    gateway: &Arc<GatewayState>,
+    request: &ClientRequest,
+    responder: Responder,
+    cancel: &Notify,
+) {
     let filter = match request.params.get("notifications").map(RawJson::decode) {
         None => Ok(ListenFilter::default()),
         Some(read) => read.map_err(|fault| format!("notifications: {fault}")),
@@ -220,7 +158,7 @@ pub(crate) async fn listen(request: &ClientRequest, responder: Responder, cancel
     };
     let mut honoured = HashSet::new();
     for uri in &filter.resource_subscriptions {
-        let Some(server) = server_request::server_of_resource(&request.client, uri) else {
+        let Some(server) = gateway.server_of_resource(&request.client.selection, uri) else {
             continue;
         };
         let subscribed = gateway
@@ -262,38 +200,6 @@ fn ended(id: &RequestId) -> Vec<u8> {
     let info = format!(r#","{SERVER_INFO}":{}}}}}"#, crate::server_info());
     out.extend_from_slice(info.as_bytes());
     out
-}
-
-impl Listener {
-    fn acknowledge(&self) {
-        let filter = &self.filter;
-        let mut honoured = serde_json::Map::new();
-        for (wanted, key) in [
-            (filter.tools_list_changed, "toolsListChanged"),
-            (filter.prompts_list_changed, "promptsListChanged"),
-            (filter.resources_list_changed, "resourcesListChanged"),
-        ] {
-            if wanted {
-                honoured.insert(key.to_owned(), true.into());
-            }
-        }
-        if !filter.resource_subscriptions.is_empty() {
-            let uris = filter.resource_subscriptions.as_slice();
-            honoured.insert("resourceSubscriptions".to_owned(), uris.into());
-        }
-        self.send(
-            "notifications/subscriptions/acknowledged",
-            json!({"notifications": honoured}),
-        );
-    }
-
-    fn send(&self, method: &str, mut params: Value) {
-        let id: Value = serde_json::from_str(&self.id).unwrap_or_default();
-        params["_meta"] = json!({SUBSCRIPTION_ID: id});
-        let params = params.to_string();
-        self.outbound
-            .send(reply::notification(method, params.as_bytes()));
-    }
 }
 
 /// Ends what a listener holds, however it ends.

@@ -1,59 +1,36 @@
-//! One client: a legacy session, a connection that carries either era, or one modern request.
-//!
-//! Owns the client's requests in flight, the questions it was asked, and what it said of itself. What
-//! a request does is [`dispatch`](crate::dispatch)'s matter.
+//! One client: what it said of itself, its requests in flight, and the questions it was asked. What a
+//! request does is [`dispatch`](crate::dispatch)'s matter.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use switchboard::caller::Root;
-use switchboard::config::MAX_MESSAGE_BYTES;
 use switchboard::event::LogLevel;
 use switchboard::revision::Revision;
 use switchboard::sync::lock;
-use switchboard::wire::{self, Incoming, RequestId};
+use switchboard::wire::RequestId;
 use switchboard::{CallerId, RawJson};
 use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
 
-use crate::dispatch;
-use crate::gateway::{GatewayState, ServerSelection};
-use crate::outbound::{Outbound, OutboundQueue};
+use crate::outbound::Outbound;
 use crate::params::ClientCapabilities;
 use crate::principal::Principal;
 use crate::reply::{self, ErrorReply};
+use crate::settings::ServerSelection;
 use questions::OpenQuestions;
+pub(crate) use roots::read_roots;
 
 mod questions;
+mod roots;
 
 /// How many requests of one client may be in flight.
 const MAX_IN_FLIGHT: usize = 1024;
 
-/// How long the responses to requests that were cancelled may take.
-const LAST_RESPONSES: Duration = Duration::from_secs(1);
-
-/// One connected client. Dropping it ends its requests, except those that wait for a modern
-/// client's next request.
-#[derive(Debug)]
-pub struct ClientSession(Arc<ClientState>);
-
-/// What a received message was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
-    /// A request: its response will come on the outbound queue that was given with it, last.
-    Request,
-    /// A notification or a response: nothing follows.
-    Accepted,
-    /// Not a message: an error was put on the outbound queue.
-    Invalid,
-}
-
 pub(crate) struct ClientState {
-    pub(crate) gateway: Arc<GatewayState>,
     /// Tells clients of one principal apart.
     pub(crate) number: u64,
     pub(crate) principal: Principal,
@@ -65,7 +42,7 @@ pub(crate) struct ClientState {
     pub(crate) questions: OpenQuestions,
     /// What a legacy client said in `initialize`.
     handshake: Mutex<Option<Arc<ClientHandshake>>>,
-    connected: Instant,
+    pub(crate) connected: Instant,
     /// The client sent `notifications/initialized`: it may be told of changes.
     is_initialized: AtomicBool,
     /// Wakes the task of each request that is in flight, to cancel it.
@@ -90,15 +67,15 @@ pub struct ClientHandshake {
     pub(crate) capabilities: ClientCapabilities,
 }
 
-impl ClientSession {
+impl ClientState {
+    /// A client that has just connected. `outbound` gets what belongs to no request.
     pub(crate) fn new(
-        gateway: Arc<GatewayState>,
+        number: u64,
         principal: Principal,
         selection: ServerSelection,
         outbound: Outbound,
     ) -> Self {
-        let number = gateway.number();
-        let state = Arc::new(ClientState {
+        Self {
             number,
             caller_id: CallerId::of_client(principal.as_str(), number),
             principal,
@@ -113,131 +90,26 @@ impl ClientSession {
             is_draining: watch::Sender::new(false),
             log_level: Mutex::default(),
             roots: Mutex::default(),
-            gateway,
-        });
-        state.gateway.add_client(number, &state);
-        Self(state)
-    }
-
-    /// Takes one message (or a batch). What belongs to a request is sent to `outbound`, whose last
-    /// clone is gone when the request has ended.
-    pub fn receive(&self, message: &Bytes, outbound: &Outbound) -> Received {
-        let mut received = Received::Accepted;
-        let read = std::str::from_utf8(message)
-            .map_err(|_| ())
-            .and_then(|text| {
-                let keep = |part: &str| RawJson::share(message, part);
-                let mut each = |incoming| {
-                    if self.0.incoming(incoming, outbound) {
-                        received = Received::Request;
-                    }
-                };
-                wire::parse(text, &keep, &mut each).map_err(drop)
-            });
-        if read.is_err() {
-            let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(message) {
-                Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
-                Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
-            };
-            outbound.send(reply::error(None, &fault));
-            return Received::Invalid;
         }
-        received
     }
 
-    /// What the client said in `initialize`, once it has.
-    pub fn handshake(&self) -> Option<Arc<ClientHandshake>> {
-        self.0.handshake()
-    }
-
-    /// A queue for one response to this client.
-    pub fn outbound(&self) -> (Outbound, OutboundQueue) {
-        Outbound::metered(&self.0.gateway.settings.outbound)
-    }
-
-    /// Whose session it is.
-    pub fn principal(&self) -> &Principal {
-        &self.0.principal
-    }
-
-    /// Whether a request is in flight.
-    pub fn is_busy(&self) -> bool {
-        self.0.is_busy()
-    }
-
-    /// Ends what has no end of its own and waits for the other requests. Those that take longer than
-    /// `within` are answered with an error that says so.
-    pub async fn drain(&self, within: Duration) {
-        self.0.is_draining.send_replace(true);
-        if timeout(within, self.idle()).await.is_err() {
-            self.0.gateway.settings.running.end(Some(self.0.number));
-            let _ = timeout(LAST_RESPONSES, self.idle()).await;
-        }
+    /// No more messages of the client are read: what has no end of its own ends.
+    pub(crate) fn begin_draining(&self) {
+        self.is_draining.send_replace(true);
     }
 
     /// Waits until no request is in flight.
-    pub async fn idle(&self) {
+    pub(crate) async fn idle(&self) {
         loop {
-            let ended = self.0.ended.notified();
+            let ended = self.ended.notified();
             tokio::pin!(ended);
             // Before the check, so that an end between the check and the wait is not missed.
             ended.as_mut().enable();
-            if !self.0.is_busy() {
+            if !self.is_busy() {
                 return;
             }
             ended.await;
         }
-    }
-
-    /// A message was too large to be read.
-    pub(crate) fn reject_oversized(&self, id: Option<&RequestId>, outbound: &Outbound) {
-        let message = format!("the message is larger than {MAX_MESSAGE_BYTES} bytes");
-        let error = ErrorReply::new(reply::INVALID_REQUEST, message);
-        outbound.send(reply::error(id, &error));
-    }
-}
-
-impl Drop for ClientSession {
-    fn drop(&mut self) {
-        self.0.gateway.remove_client(self.0.number);
-        self.0.end();
-        if self.0.handshake().is_some() {
-            let recorder = &self.0.gateway.settings.recorder;
-            recorder.session_ended(self.0.connected.elapsed());
-        }
-        let (gateway, number) = (self.0.gateway.clone(), self.0.number);
-        if gateway.subscriptions.has(number)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move {
-                gateway
-                    .subscriptions
-                    .remove_all(&gateway.host, number)
-                    .await;
-            });
-        }
-    }
-}
-
-impl ClientState {
-    /// True for a request.
-    fn incoming(self: &Arc<Self>, incoming: Incoming, outbound: &Outbound) -> bool {
-        match incoming {
-            Incoming::Request { id, method, params } => {
-                dispatch::request(self, id, method, params.as_ref(), outbound);
-                return true;
-            }
-            Incoming::Notification { method, params } => {
-                dispatch::notification(self, &method, params.as_ref());
-            }
-            Incoming::Result { id, result } => self.questions.answer(&id, Ok(result)),
-            Incoming::Error { id, error } => {
-                if let Some(id) = id {
-                    self.questions.answer(&id, Err(error));
-                }
-            }
-        }
-        false
     }
 
     /// Completes when no more messages of the client are read.
@@ -251,7 +123,7 @@ impl ClientState {
         lock(&self.handshake).clone()
     }
 
-    pub(crate) fn shake_hands(&self, handshake: ClientHandshake) {
+    pub(crate) fn set_handshake(&self, handshake: ClientHandshake) {
         *lock(&self.handshake) = Some(Arc::new(handshake));
     }
 

@@ -12,10 +12,10 @@ use switchboard::name::ToolId;
 use switchboard::revision::Era;
 use switchboard::{Host, RawJson, ServerName, ToolName};
 
-use crate::gateway::ServerSelection;
 use crate::listing::{self, ListingSettings, search};
 use crate::params::{RequestParams, SERVER_INFO, members};
 use crate::reply;
+use crate::settings::ServerSelection;
 
 /// How long a modern client may use a list without asking again. Changes are reported before.
 const LIST_TTL_MS: u32 = 60_000;

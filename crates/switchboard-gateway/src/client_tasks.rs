@@ -20,15 +20,12 @@ use tokio::time::Instant;
 
 use crate::caller::{RequestCaller, RequestRoute};
 use crate::client::Responder;
-use crate::dispatch::ClientRequest;
-use crate::gateway::GatewayState;
+use crate::client_request::ClientRequest;
 use crate::params::{TASKS, members};
 use crate::principal::Principal;
+use crate::related_task::related;
 use crate::reply::{self, ErrorReply};
 use crate::seal;
-
-/// The key in `_meta` that names the task which a legacy message belongs to.
-pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// How long a task is kept, where its client does not say it; and the longest.
 const USUAL_TTL: Duration = Duration::from_secs(900);
@@ -257,18 +254,20 @@ pub(crate) fn legacy_capability() -> Value {
 }
 
 /// Answers a request about tasks that needs no waiting; `None` where it is none.
-pub(crate) fn answer(request: &ClientRequest) -> Result<Option<bytes::Bytes>, ErrorReply> {
-    let gateway = &request.client.gateway;
+pub(crate) fn answer(
+    tasks: &ClientTasks,
+    request: &ClientRequest,
+) -> Result<Option<bytes::Bytes>, ErrorReply> {
     let result = match (request.method.as_str(), request.era) {
         ("tasks/list", Era::Legacy) => {
-            let tasks = gateway.tasks.all_of(&request.client.principal);
+            let tasks = tasks.all_of(&request.client.principal);
             let shown: Vec<_> = tasks.iter().map(|task| task.shown()).collect();
             json!({ "tasks": shown }).to_string().into_bytes()
         }
-        ("tasks/get", Era::Legacy) => task_of(request)?.shown().to_string().into_bytes(),
-        ("tasks/get", Era::Modern) => task_of(request)?.detailed(),
+        ("tasks/get", Era::Legacy) => task_of(tasks, request)?.shown().to_string().into_bytes(),
+        ("tasks/get", Era::Modern) => task_of(tasks, request)?.detailed(),
         ("tasks/cancel", era) => {
-            let task = task_of(request)?;
+            let task = task_of(tasks, request)?;
             if era == Era::Legacy && task.end.borrow().is_some() {
                 let message = format!("the task has ended: it is {}", task.status());
                 return Err(ErrorReply::invalid_params(message));
@@ -284,7 +283,7 @@ pub(crate) fn answer(request: &ClientRequest) -> Result<Option<bytes::Bytes>, Er
             }
         }
         ("tasks/update", Era::Modern) => {
-            let task = task_of(request)?;
+            let task = task_of(tasks, request)?;
             if let Some(responses) = request.params.get("inputResponses") {
                 task.caller.inputs.answer(responses);
             }
@@ -296,13 +295,12 @@ pub(crate) fn answer(request: &ClientRequest) -> Result<Option<bytes::Bytes>, Er
 }
 
 /// The task that a request names: its principal's own.
-fn task_of(request: &ClientRequest) -> Result<Arc<ClientTask>, ErrorReply> {
+fn task_of(tasks: &ClientTasks, request: &ClientRequest) -> Result<Arc<ClientTask>, ErrorReply> {
     if request.era == Era::Modern && !request.capabilities.tasks {
         return Err(missing_capability());
     }
     let id = request.params.text("taskId");
     let id = id.ok_or_else(|| ErrorReply::invalid_params("taskId is missing"))?;
-    let GatewayState { tasks, .. } = &*request.client.gateway;
     tasks
         .find(&id, &request.client.principal, request.era)
         .ok_or_else(|| ErrorReply::invalid_params("no such task: it never was, or has expired"))
@@ -316,8 +314,13 @@ fn missing_capability() -> ErrorReply {
 
 /// `tasks/result` of a legacy client: waits for the end of the task. What its server asks meanwhile
 /// comes on the stream of this request.
-pub(crate) async fn result(request: &ClientRequest, responder: Responder, cancel: &Notify) {
-    let task = match task_of(request) {
+pub(crate) async fn result(
+    tasks: &ClientTasks,
+    request: &ClientRequest,
+    responder: Responder,
+    cancel: &Notify,
+) {
+    let task = match task_of(tasks, request) {
         Ok(task) => task,
         Err(error) => return responder.error(&error).await,
     };
@@ -341,28 +344,6 @@ pub(crate) async fn result(request: &ClientRequest, responder: Responder, cancel
     }
 }
 
-/// An object that says in `_meta` which task it belongs to; the rest as it came.
-pub(crate) fn related(object: &[u8], task: &str) -> Vec<u8> {
-    let text = String::from_utf8_lossy(object);
-    let Ok(object) = text.parse::<RawJson>() else {
-        return object.to_vec();
-    };
-    let mut fields = members(&object).unwrap_or_default();
-    let known = fields.iter().position(|(key, _)| key == "_meta");
-    let meta = known.map(|index| fields.remove(index).1);
-    let meta = meta.and_then(|meta| members(&meta)).unwrap_or_default();
-    let related = RawJson::from(json!({ "taskId": task }));
-    let meta = meta
-        .iter()
-        .filter(|(key, _)| key != RELATED_TASK)
-        .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
-    let meta = reply::object(meta.chain([(RELATED_TASK, &related.as_bytes()[..])]));
-    let fields = fields
-        .iter()
-        .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
-    reply::object(fields.chain([("_meta", &meta[..])]))
-}
-
 /// The route of a legacy client's task: what belongs to no request. A modern client is told nothing
 /// that it does not ask for.
 pub(crate) fn route(caller: &RequestCaller) -> Option<RequestRoute> {
@@ -373,26 +354,4 @@ pub(crate) fn route(caller: &RequestCaller) -> Option<RequestRoute> {
         outbound: caller.client.outbound.clone(),
         progress_token: token,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_result_names_its_task_and_stays_as_it_is_otherwise() {
-        let check = |result: &str, expected: &str| {
-            let written = related(result.as_bytes(), "t1");
-            assert_eq!(String::from_utf8_lossy(&written), expected);
-        };
-        let own = r#""io.modelcontextprotocol/related-task":{"taskId":"t1"}"#;
-        check(
-            r#"{"content":[ 1.00 ]}"#,
-            &format!(r#"{{"content":[ 1.00 ],"_meta":{{{own}}}}}"#),
-        );
-        check(
-            r#"{"_meta":{"a": 1},"x":2}"#,
-            &format!(r#"{{"x":2,"_meta":{{"a":1,{own}}}}}"#),
-        );
-    }
 }

@@ -19,8 +19,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::client::Responder;
-use crate::dispatch::ClientRequest;
-use crate::gateway::GatewayState;
+use crate::client_request::ClientRequest;
+use crate::gateway_state::GatewayState;
 use crate::skills::ListCaller;
 
 /// The question of one gateway to the next.
@@ -47,8 +47,7 @@ pub(crate) async fn check(gateway: Arc<GatewayState>, server: ServerHandle) {
 }
 
 /// Answers another gateway.
-pub(crate) async fn answer(request: &ClientRequest, responder: Responder) {
-    let gateway = &request.client.gateway;
+pub(crate) async fn answer(gateway: &GatewayState, request: &ClientRequest, responder: Responder) {
     let path = request.params.get("path");
     let path: Vec<String> = path.and_then(|path| path.decode().ok()).unwrap_or_default();
     let leads_back = path.contains(&own_id(gateway)) || any_leads_back(gateway, path).await;

@@ -22,99 +22,10 @@
 //! [`Approvals`] decides on calls whose client cannot be asked; a [`Recorder`] is told of each request
 //! ([`GatewaySettings`]).
 //!
-//! The modules below stand as a message walks.
-
-/// Where clients connect.
-pub mod edge;
-
-/// Messages to a client, in a bounded queue.
-mod outbound;
+//! The modules below stand from the bottom up, and none uses one below it in this list.
 
 /// Who a client is.
 mod principal;
-
-/// A host, how it is offered, and the clients that are connected.
-mod gateway;
-
-/// One client: its requests in flight, the questions it was asked.
-mod client;
-
-/// From a method to what answers it.
-mod dispatch;
-
-/// The tasks that answer requests.
-mod request_tasks;
-
-/// The params of a request.
-mod params;
-
-/// What a client is offered, written out.
-mod client_catalog;
-
-/// How the list of tools is written: repaired schemas, and a search in place of a long list.
-mod listing;
-
-/// A request that a server answers.
-mod server_request;
-
-/// Calls that have become tasks.
-mod client_tasks;
-
-/// Skills of the servers.
-mod skills;
-
-/// The caller of one request, whom the gate and the servers ask.
-mod caller;
-
-/// What a modern client is asked during one call.
-mod inputs;
-
-/// Calls that wait for a modern client's next request.
-mod suspended;
-
-/// Approval of calls whose client cannot be asked.
-mod approvals;
-
-/// What is reported about each request.
-mod recorder;
-
-/// Requests that an edge refuses.
-mod refusal;
-/// The requests that are with servers now.
-mod running;
-
-/// The queue of calls that wait for an operator.
-mod approval_queue;
-
-/// The audit log.
-pub mod audit;
-
-/// Metrics for Prometheus.
-mod metrics;
-
-/// What an operator sees and decides.
-mod operations;
-
-/// The operator's page.
-mod page;
-
-/// Which configuration is in force.
-mod loaded_config;
-
-/// Changes of the configuration that wait for a person.
-mod pending_changes;
-
-/// Which clients want to hear of changes of which resources.
-mod subscriptions;
-
-/// What clients are told without having asked.
-mod changes;
-
-/// Gateways that lead to each other in a circle.
-mod gateway_loop;
-
-/// The messages that the gateway sends.
-mod reply;
 
 /// Files that only their owner can read.
 mod private_file;
@@ -128,10 +39,125 @@ pub mod cluster;
 /// The bearer tokens of clients.
 pub mod tokens;
 
+/// The params of a request.
+mod params;
+
+/// The messages that the gateway sends.
+mod reply;
+
+/// Which task a legacy message belongs to.
+mod related_task;
+
+/// Messages to a client, in a bounded queue.
+mod outbound;
+
+/// Approval of calls whose client cannot be asked.
+mod approvals;
+
+/// Requests that an edge refuses.
+mod refusal;
+
+/// What is reported about each request.
+mod recorder;
+
+/// The requests that are with servers now.
+mod running;
+
+/// How the list of tools is written: repaired schemas, and a search in place of a long list.
+mod listing;
+
+/// What a gateway is made with, and which servers a client is offered.
+mod settings;
+
+/// What a client is offered, written out.
+mod client_catalog;
+
+/// One client: its requests in flight, the questions it was asked.
+mod client;
+
+/// A client's request, read.
+mod client_request;
+
+/// What a modern client is asked during one call.
+mod inputs;
+
+/// The caller of one request, whom the gate and the servers ask.
+mod caller;
+
+/// Calls that wait for a modern client's next request.
+mod suspended;
+
+/// Calls that have become tasks.
+mod client_tasks;
+
+/// Skills of the servers.
+mod skills;
+
+/// Which clients want to hear of changes of which resources.
+mod subscriptions;
+
+/// The open `subscriptions/listen` requests.
+mod listeners;
+
+/// What all requests of a gateway share.
+mod gateway_state;
+
+/// Gateways that lead to each other in a circle.
+mod gateway_loop;
+
+/// What clients are told without having asked.
+mod changes;
+
+/// A request that a server answers.
+mod server_request;
+
+/// Requests that are answered at once.
+mod immediate;
+
+/// Requests whose response takes time.
+mod deferred;
+
+/// The tasks that answer deferred requests.
+mod request_tasks;
+
+/// From a message to what handles it.
+mod dispatch;
+
+/// A connected client, as an edge sees it.
+mod client_session;
+
+/// A host that is offered to clients.
+mod gateway;
+
+/// Which configuration is in force.
+mod loaded_config;
+
+/// Changes of the configuration that wait for a person.
+mod pending_changes;
+
+/// The queue of calls that wait for an operator.
+mod approval_queue;
+
+/// The audit log.
+pub mod audit;
+
+/// Metrics for Prometheus.
+mod metrics;
+
+/// What an operator sees and decides.
+mod operations;
+
+/// Where clients connect.
+pub mod edge;
+
+/// The operator's page.
+mod page;
+
 pub use approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
 pub use approvals::{Approvals, DenyUnasked, HeldCall};
-pub use client::{ClientHandshake, ClientSession, Received};
-pub use gateway::{Gateway, GatewaySettings, ServerSelection};
+pub use client::ClientHandshake;
+pub use client_session::{ClientSession, Received};
+pub use gateway::Gateway;
 pub use listing::{ListingSettings, ToolListing, ToolRepair, repairs};
 pub use metrics::{GatewayMetrics, Latency, METRICS, MetricKind, MetricName};
 pub use operations::{HintWords, Operations};
@@ -142,6 +168,7 @@ pub use principal::Principal;
 pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};
 pub use running::{RunningRequests, ShownRequest};
+pub use settings::{GatewaySettings, ServerSelection};
 
 /// The name in `serverInfo`.
 const SERVER_NAME: &str = "switchboard";

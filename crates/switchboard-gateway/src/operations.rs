@@ -12,13 +12,13 @@ use switchboard::{Approval, BoxFuture, Host, ServerName};
 use crate::approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
 use crate::approvals::{Approvals, HeldCall};
 use crate::audit::{AuditLine, AuditLog};
-use crate::gateway::GatewaySettings;
 use crate::loaded_config::LoadedConfig;
 use crate::metrics::{GatewayMetrics, MetricSources};
 use crate::outbound::OutboundMeter;
 use crate::pending_changes::{ShownChange, pending_changes};
 use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
 use crate::running::RunningRequests;
+use crate::settings::GatewaySettings;
 use crate::{Principal, Refusal};
 
 /// The operator's side of one gateway.

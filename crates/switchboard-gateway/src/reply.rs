@@ -4,6 +4,8 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 use switchboard::RawJson;
+use switchboard::call::CallError;
+use switchboard::revision::Era;
 use switchboard::session::RequestFault;
 use switchboard::wire::RequestId;
 
@@ -67,6 +69,30 @@ impl ErrorReply {
             }),
             _ => None,
         }
+    }
+
+    /// The error of a request that is not a tool call: a server's own keeps its code.
+    pub(crate) fn of_call(error: &CallError) -> Self {
+        let fault = match error {
+            CallError::Request { fault, .. } => Some(fault),
+            _ => None,
+        };
+        fault.and_then(Self::of_server).unwrap_or_else(|| {
+            let code = match fault {
+                Some(RequestFault::NotSent(_) | RequestFault::NotSupported(_)) => METHOD_NOT_FOUND,
+                _ => INTERNAL_ERROR,
+            };
+            Self::new(code, error.to_string())
+        })
+    }
+
+    /// The error for an address that no server has.
+    pub(crate) fn no_resource(uri: &str, era: Era) -> Self {
+        let code = match era {
+            Era::Legacy => RESOURCE_NOT_FOUND,
+            Era::Modern => INVALID_PARAMS,
+        };
+        Self::new(code, "resource not found").with_data(&json!({"uri": uri}))
     }
 }
 

@@ -22,10 +22,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::client::Responder;
-use crate::dispatch::ClientRequest;
-use crate::gateway::ServerSelection;
+use crate::client_request::ClientRequest;
 use crate::reply::ErrorReply;
-use crate::server_request::error_reply;
+use crate::settings::ServerSelection;
 
 /// The extension, in both eras.
 pub(crate) const SKILLS: &str = "io.modelcontextprotocol/skills";
@@ -79,31 +78,43 @@ struct SkillEntry {
 }
 
 /// `skills/list`: the skills of all servers that are offered to this client, on one page.
-pub(crate) async fn list(request: &ClientRequest, responder: Responder) {
+pub(crate) async fn list(
+    host: &Host,
+    known: &KnownSkills,
+    request: &ClientRequest,
+    responder: Responder,
+) {
     if request.params.get("cursor").is_some() {
         let error = ErrorReply::invalid_params("unknown cursor");
         return responder.error(&error).await;
     }
-    match collect(request).await {
+    match collect(host, known, request).await {
         Ok(entries) => {
             let result = write(&entries, request.era);
             responder.result(&result).await;
         }
-        Err(error) => responder.error(&error_reply(&error)).await,
+        Err(error) => responder.error(&ErrorReply::of_call(&error)).await,
     }
 }
 
 /// Asks for the lists, where a request names a skill that no list has named before.
-pub(crate) async fn look_for(request: &ClientRequest) {
+pub(crate) async fn look_for(host: &Host, known: &KnownSkills, request: &ClientRequest) {
     // A server that cannot list them has none.
-    let _ = collect(request).await;
+    let _ = collect(host, known, request).await;
 }
 
 /// The skills of the servers in config order. An error only where one server is asked for.
-async fn collect(request: &ClientRequest) -> Result<Vec<(ServerName, SkillEntry)>, CallError> {
+async fn collect(
+    host: &Host,
+    known: &KnownSkills,
+    request: &ClientRequest,
+) -> Result<Vec<(ServerName, SkillEntry)>, CallError> {
     let mut asked = JoinSet::new();
-    for (place, server) in servers(request).into_iter().enumerate() {
-        let pages = pages(request, server.clone());
+    for (place, server) in servers(host, &request.client.selection)
+        .into_iter()
+        .enumerate()
+    {
+        let pages = pages(host, request, server.clone());
         asked.spawn(async move { (place, server, timeout(LIST_TIMEOUT, pages).await) });
     }
     let mut lists = Vec::new();
@@ -128,22 +139,17 @@ async fn collect(request: &ClientRequest) -> Result<Vec<(ServerName, SkillEntry)
         }
     }
     if request.client.selection == ServerSelection::All {
-        request.client.gateway.skills.learn(&entries);
+        known.learn(&entries);
     }
     Ok(entries)
 }
 
 /// The servers that this client is offered, are connected, and declare the extension.
-fn servers(request: &ClientRequest) -> Vec<ServerName> {
-    let client = &request.client;
-    let all = client.gateway.host.servers();
+fn servers(host: &Host, selection: &ServerSelection) -> Vec<ServerName> {
+    let all = host.servers();
     let has_skills = |server: &&ServerHandle| {
-        let is_selected = match &client.selection {
-            ServerSelection::All => true,
-            ServerSelection::One(one) => *one == server.config.name,
-        };
         let session = server.snapshot().session.clone();
-        is_selected
+        selection.includes(&server.config.name)
             && session.is_some_and(|session| session.hello().declares(&["extensions", SKILLS]))
     };
     let found = all.iter().filter(has_skills);
@@ -162,6 +168,7 @@ pub(crate) fn may_list_folders(host: &Host, server: &ServerName) -> bool {
 
 /// All pages of one server's list.
 fn pages(
+    host: &Host,
     request: &ClientRequest,
     server: ServerName,
 ) -> impl Future<Output = Result<Vec<SkillEntry>, CallError>> + Send + use<> {
@@ -176,7 +183,7 @@ fn pages(
     struct SkillAddress {
         uri: String,
     }
-    let host = request.client.gateway.host.clone();
+    let host = host.clone();
     let id = request.client.caller_id.clone();
     let mut forwarded = request.params.forwarded(&[]);
     if request.method != "skills/list" {

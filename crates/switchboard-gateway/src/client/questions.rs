@@ -48,7 +48,7 @@ impl OpenQuestions {
     }
 
     /// The client answered. An id that is not ours is ignored.
-    pub(super) fn answer(&self, id: &RequestId, answer: QuestionAnswer) {
+    pub(crate) fn answer(&self, id: &RequestId, answer: QuestionAnswer) {
         if let RequestId::Other(text) = id
             && let Some(sender) = lock(&self.open).remove(text.as_str())
         {

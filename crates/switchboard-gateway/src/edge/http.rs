@@ -21,7 +21,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::closed;
-use crate::gateway::{Gateway, ServerSelection};
+use crate::gateway::Gateway;
+use crate::settings::ServerSelection;
 use crate::tokens::ClientTokens;
 
 /// Which requests are admitted.

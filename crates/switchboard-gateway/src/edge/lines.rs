@@ -9,10 +9,11 @@ use switchboard::wire::lines::{Frame, LineFrames};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::client::ClientSession;
-use crate::gateway::{Gateway, ServerSelection};
+use crate::client_session::ClientSession;
+use crate::gateway::Gateway;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::principal::Principal;
+use crate::settings::ServerSelection;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;

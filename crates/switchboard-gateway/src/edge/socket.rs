@@ -20,9 +20,10 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{ReaderUntilClosing, closed, lines};
-use crate::gateway::{Gateway, ServerSelection};
+use crate::gateway::Gateway;
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
+use crate::settings::ServerSelection;
 use crate::tokens::check_client_name;
 
 /// How long the first line may take.

@@ -10,8 +10,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::{ReaderUntilClosing, lines};
-use crate::gateway::{Gateway, ServerSelection};
+use crate::gateway::Gateway;
 use crate::principal::Principal;
+use crate::settings::ServerSelection;
 
 /// Serves the client at the standard streams until it closes them or `closing` completes; then the
 /// requests in flight are answered.

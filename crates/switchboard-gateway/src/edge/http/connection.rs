@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 
 use super::stall::WriteDeadline;
 use super::{HttpBody, HttpState, RouteRequest, closed, post, response, sessions, sse};
-use crate::gateway::ServerSelection;
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
+use crate::settings::ServerSelection;
 
 /// Serves one connection to its end.
 pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: SocketAddr) {

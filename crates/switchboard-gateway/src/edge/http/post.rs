@@ -17,10 +17,10 @@ use super::events::EventStream;
 use super::mirror::{MirroredParams, VERSION_HEADER};
 use super::sessions::{self, HttpSession, SESSION_HEADER};
 use super::{HttpBody, response};
-use crate::client::Received;
-use crate::gateway::ServerSelection;
+use crate::client_session::Received;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::reply::{self, ErrorReply};
+use crate::settings::ServerSelection;
 
 /// A request without any message after this time gets an event stream, which can send comments and
 /// be resumed.

@@ -14,12 +14,12 @@ use super::connection::HttpExchange;
 use super::events::{EventStream, RETRY_MS, parse_event_id};
 use super::mirror::VERSION_HEADER;
 use super::{HttpBody, HttpState, post, response};
-use crate::client::ClientSession;
-use crate::gateway::ServerSelection;
+use crate::client_session::ClientSession;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::principal::Principal;
 use crate::refusal::RefusalReason;
 use crate::seal::{SealKind, SealedContent};
+use crate::settings::ServerSelection;
 
 pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 

@@ -5,7 +5,7 @@ use hyper::{Response, StatusCode};
 
 use super::connection::HttpExchange;
 use super::{HttpBody, response};
-use crate::client::Received;
+use crate::client_session::Received;
 use crate::refusal::RefusalReason;
 
 /// Where messages are posted.

@@ -1,0 +1,80 @@
+//! A client's request, read: its era, and what the client declared in it.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use switchboard::RawJson;
+use switchboard::revision::{Era, Revision};
+
+use crate::client::ClientState;
+use crate::params::{ClientCapabilities, RequestParams};
+use crate::reply::{self, ErrorReply};
+
+/// A request of a client.
+#[derive(Debug)]
+pub(crate) struct ClientRequest {
+    pub(crate) client: Arc<ClientState>,
+    pub(crate) method: String,
+    pub(crate) params: RequestParams,
+    pub(crate) era: Era,
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) client_info: Option<RawJson>,
+}
+
+impl ClientRequest {
+    /// Finds the era, and what the client declared in it.
+    pub(crate) fn read(
+        client: &Arc<ClientState>,
+        method: String,
+        mut params: RequestParams,
+    ) -> Result<Self, ErrorReply> {
+        let era = params.meta.era();
+        let (capabilities, client_info) = match era {
+            Era::Modern => {
+                check_modern(&params)?;
+                let declared = params.meta.capabilities.take();
+                let capabilities = ClientCapabilities::read(declared.as_ref());
+                (capabilities, params.meta.client_info.take())
+            }
+            Era::Legacy => match client.handshake() {
+                Some(handshake) => (handshake.capabilities, handshake.client_info.clone()),
+                None if method == "ping" => Default::default(),
+                None if method == "server/discover" => {
+                    let message = "_meta[\"io.modelcontextprotocol/protocolVersion\"] is missing";
+                    return Err(ErrorReply::invalid_params(message));
+                }
+                None => {
+                    let message = format!(
+                        "{method:.100} came before initialize, and names no protocol version in _meta"
+                    );
+                    return Err(ErrorReply::invalid_params(message));
+                }
+            },
+        };
+        Ok(Self {
+            client: client.clone(),
+            method,
+            params,
+            era,
+            capabilities,
+            client_info,
+        })
+    }
+}
+
+/// What every modern request must say of itself.
+fn check_modern(params: &RequestParams) -> Result<(), ErrorReply> {
+    if params.meta.revision().is_none() {
+        let requested = params.meta.version.as_deref().unwrap_or_default();
+        let message = format!("unsupported protocol version {requested:.40?}");
+        let supported = Revision::MODERN.map(Revision::as_str);
+        return Err(ErrorReply::new(reply::UNSUPPORTED_VERSION, message)
+            .with_data(&json!({"supported": supported, "requested": requested})));
+    }
+    let declared = params.meta.capabilities.as_ref();
+    if !declared.is_some_and(|declared| declared.as_str().starts_with('{')) {
+        let message = "_meta[\"io.modelcontextprotocol/clientCapabilities\"] must be an object";
+        return Err(ErrorReply::invalid_params(message));
+    }
+    Ok(())
+}

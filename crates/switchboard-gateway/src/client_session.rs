@@ -1,0 +1,178 @@
+//! A connected client, as an edge sees it: a legacy session, a connection that carries either era, or
+//! one modern request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use switchboard::RawJson;
+use switchboard::config::MAX_MESSAGE_BYTES;
+use switchboard::wire::{self, Incoming, RequestId};
+use tokio::time::timeout;
+
+use crate::client::{ClientHandshake, ClientState};
+use crate::dispatch;
+use crate::gateway_state::GatewayState;
+use crate::outbound::{Outbound, OutboundQueue};
+use crate::principal::Principal;
+use crate::reply::{self, ErrorReply};
+use crate::request_tasks::RequestTasks;
+use crate::settings::ServerSelection;
+
+/// How long the responses to requests that were cancelled may take.
+const LAST_RESPONSES: Duration = Duration::from_secs(1);
+
+/// One connected client. Dropping it ends its requests, except those that wait for a modern
+/// client's next request.
+#[derive(Debug)]
+pub struct ClientSession {
+    gateway: Arc<GatewayState>,
+    request_tasks: RequestTasks,
+    client: Arc<ClientState>,
+}
+
+/// What a received message was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// A request: its response will come on the outbound queue that was given with it, last.
+    Request,
+    /// A notification or a response: nothing follows.
+    Accepted,
+    /// Not a message: an error was put on the outbound queue.
+    Invalid,
+}
+
+impl ClientSession {
+    pub(crate) fn new(
+        gateway: Arc<GatewayState>,
+        request_tasks: RequestTasks,
+        principal: Principal,
+        selection: ServerSelection,
+        outbound: Outbound,
+    ) -> Self {
+        let number = gateway.number();
+        let client = ClientState::new(number, principal, selection, outbound);
+        let client = Arc::new(client);
+        gateway.add_client(&client);
+        Self {
+            gateway,
+            request_tasks,
+            client,
+        }
+    }
+
+    /// Takes one message (or a batch). What belongs to a request is sent to `outbound`, whose last
+    /// clone is gone when the request has ended.
+    pub fn receive(&self, message: &Bytes, outbound: &Outbound) -> Received {
+        let mut received = Received::Accepted;
+        let read = std::str::from_utf8(message)
+            .map_err(|_| ())
+            .and_then(|text| {
+                let keep = |part: &str| RawJson::share(message, part);
+                let mut each = |incoming| {
+                    if self.incoming(incoming, outbound) {
+                        received = Received::Request;
+                    }
+                };
+                wire::parse(text, &keep, &mut each).map_err(drop)
+            });
+        if read.is_err() {
+            let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(message) {
+                Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
+                Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
+            };
+            outbound.send(reply::error(None, &fault));
+            return Received::Invalid;
+        }
+        received
+    }
+
+    /// What the client said in `initialize`, once it has.
+    pub fn handshake(&self) -> Option<Arc<ClientHandshake>> {
+        self.client.handshake()
+    }
+
+    /// A queue for one response to this client.
+    pub fn outbound(&self) -> (Outbound, OutboundQueue) {
+        Outbound::metered(&self.gateway.settings.outbound)
+    }
+
+    /// Whose session it is.
+    pub fn principal(&self) -> &Principal {
+        &self.client.principal
+    }
+
+    /// Whether a request is in flight.
+    pub fn is_busy(&self) -> bool {
+        self.client.is_busy()
+    }
+
+    /// Ends what has no end of its own and waits for the other requests. Those that take longer than
+    /// `within` are answered with an error that says so.
+    pub async fn drain(&self, within: Duration) {
+        self.client.begin_draining();
+        if timeout(within, self.idle()).await.is_err() {
+            self.gateway.settings.running.end(Some(self.client.number));
+            let _ = timeout(LAST_RESPONSES, self.idle()).await;
+        }
+    }
+
+    /// Waits until no request is in flight.
+    pub async fn idle(&self) {
+        self.client.idle().await;
+    }
+
+    /// A message was too large to be read.
+    pub(crate) fn reject_oversized(&self, id: Option<&RequestId>, outbound: &Outbound) {
+        let message = format!("the message is larger than {MAX_MESSAGE_BYTES} bytes");
+        let error = ErrorReply::new(reply::INVALID_REQUEST, message);
+        outbound.send(reply::error(id, &error));
+    }
+
+    /// True for a request.
+    fn incoming(&self, incoming: Incoming, outbound: &Outbound) -> bool {
+        match incoming {
+            Incoming::Request { id, method, params } => {
+                let (gateway, client) = (&self.gateway, &self.client);
+                let params = params.as_ref();
+                let deferred = dispatch::request(gateway, client, id, method, params, outbound);
+                if let Some(request) = deferred {
+                    self.request_tasks.answer(request);
+                }
+                return true;
+            }
+            Incoming::Notification { method, params } => {
+                dispatch::notification(&self.gateway, &self.client, &method, params.as_ref());
+            }
+            Incoming::Result { id, result } => self.client.questions.answer(&id, Ok(result)),
+            Incoming::Error { id, error } => {
+                if let Some(id) = id {
+                    self.client.questions.answer(&id, Err(error));
+                }
+            }
+        }
+        false
+    }
+}
+
+impl Drop for ClientSession {
+    fn drop(&mut self) {
+        self.gateway.remove_client(self.client.number);
+        self.client.end();
+        if self.client.handshake().is_some() {
+            let recorder = &self.gateway.settings.recorder;
+            recorder.session_ended(self.client.connected.elapsed());
+        }
+        let (gateway, number) = (self.gateway.clone(), self.client.number);
+        if gateway.subscriptions.has(number)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                gateway
+                    .subscriptions
+                    .remove_all(&gateway.host, number)
+                    .await;
+            });
+        }
+    }
+}

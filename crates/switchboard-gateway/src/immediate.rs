@@ -1,0 +1,178 @@
+//! Requests that are answered at once, because they need no server: the handshake, lists from the
+//! cached catalog, a search in them, tasks, the log level.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use switchboard::event::LogLevel;
+use switchboard::revision::{Era, Revision};
+
+use crate::client::{ClientHandshake, ClientState};
+use crate::client_catalog::ListKind;
+use crate::client_request::ClientRequest;
+use crate::client_tasks;
+use crate::gateway_state::GatewayState;
+use crate::listing::search;
+use crate::params::{ClientCapabilities, RequestParams, SERVER_INFO, TASKS};
+use crate::reply::{self, ErrorReply};
+use crate::settings::ServerSelection;
+use crate::skills::SKILLS;
+
+/// The result of a request that needs no server, or the error; `None` for all other requests.
+pub(crate) fn answer(
+    gateway: &Arc<GatewayState>,
+    request: &ClientRequest,
+) -> Result<Option<Bytes>, ErrorReply> {
+    let client = &request.client;
+    if let Some(kind) = ListKind::of_method(&request.method) {
+        if request.params.get("cursor").is_some() {
+            // A list has one page, so no cursor was given out.
+            return Err(ErrorReply::invalid_params("unknown cursor"));
+        }
+        let catalog = gateway.catalog(&client.selection);
+        return Ok(Some(
+            match kind {
+                ListKind::Tools if gateway.offers_search(request) => {
+                    catalog.search_list(request.era)
+                }
+                kind => catalog.list(kind, request.era),
+            }
+            .clone(),
+        ));
+    }
+    if gateway.is_search_call(request, search::SEARCH_TOOL) {
+        let catalog = gateway.catalog(&client.selection);
+        let result = catalog.search(&request.params);
+        return Ok(Some(match request.era {
+            Era::Legacy => result.as_bytes().clone(),
+            Era::Modern => reply::completed(&result, ""),
+        }));
+    }
+    if let Some(result) = client_tasks::answer(&gateway.tasks, request)? {
+        return Ok(Some(result));
+    }
+    match (request.method.as_str(), request.era) {
+        ("server/discover", Era::Modern) => Ok(Some(discover(gateway, client))),
+        ("ping", Era::Legacy) => Ok(Some(Bytes::from_static(b"{}"))),
+        ("logging/setLevel", Era::Legacy) => set_log_level(gateway, request).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// `initialize`: makes the client's session legacy.
+pub(crate) fn initialize(
+    gateway: &GatewayState,
+    client: &ClientState,
+    params: &RequestParams,
+) -> Result<Bytes, ErrorReply> {
+    let requested = params
+        .text("protocolVersion")
+        .ok_or_else(|| ErrorReply::invalid_params("protocolVersion is missing"))?;
+    let revision = Revision::parse_in(Era::Legacy, &requested)
+        .unwrap_or_else(|| Revision::newest(Era::Legacy));
+    client.set_handshake(ClientHandshake {
+        revision,
+        client_info: params.get("clientInfo").cloned(),
+        capabilities: ClientCapabilities::read(params.get("capabilities")),
+    });
+    let mut result = json!({
+        "protocolVersion": revision.as_str(),
+        "capabilities": legacy_capabilities(revision),
+        "serverInfo": crate::server_info(),
+    });
+    if let Some(instructions) = instructions(gateway, &client.selection) {
+        result["instructions"] = instructions.into();
+    }
+    Ok(result.to_string().into())
+}
+
+fn discover(gateway: &GatewayState, client: &ClientState) -> Bytes {
+    let mut result = json!({
+        "resultType": "complete",
+        "supportedVersions": Revision::MODERN.map(Revision::as_str),
+        "capabilities": modern_capabilities(),
+        "ttlMs": 60_000,
+        "cacheScope": "private",
+        "_meta": {SERVER_INFO: crate::server_info()},
+    });
+    if let Some(instructions) = instructions(gateway, &client.selection) {
+        result["instructions"] = instructions.into();
+    }
+    result.to_string().into()
+}
+
+/// The same whatever the servers offer: they may come later.
+fn capabilities() -> Value {
+    json!({
+        "tools": {"listChanged": true},
+        "prompts": {"listChanged": true},
+        "resources": {"subscribe": true, "listChanged": true},
+        "completions": {},
+        "extensions": {SKILLS: {"directoryRead": true}},
+    })
+}
+
+fn legacy_capabilities(revision: Revision) -> Value {
+    let mut capabilities = capabilities();
+    capabilities["logging"] = json!({});
+    if revision == Revision::V2025_11_25 {
+        capabilities["tasks"] = client_tasks::legacy_capability();
+    }
+    capabilities
+}
+
+fn modern_capabilities() -> Value {
+    let mut capabilities = capabilities();
+    capabilities["extensions"][TASKS] = json!({});
+    capabilities
+}
+
+/// What the servers that are connected say about their use.
+fn instructions(gateway: &GatewayState, selection: &ServerSelection) -> Option<String> {
+    let mut texts = Vec::new();
+    for server in gateway.host.servers().iter() {
+        let name = &server.config.name;
+        let session = server.snapshot().session.clone();
+        let said = session.and_then(|session| session.hello().instructions.clone());
+        match (selection, said) {
+            (ServerSelection::One(one), Some(said)) if one == name => {
+                return Some(said.for_model().0.into_owned());
+            }
+            (ServerSelection::All, Some(said)) => {
+                texts.push(format!("{name}: {}", said.for_model().0));
+            }
+            _ => {}
+        }
+    }
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
+}
+
+/// Servers log from the least grave level that a client wants on; each client is sent what it wants.
+fn set_log_level(
+    gateway: &Arc<GatewayState>,
+    request: &ClientRequest,
+) -> Result<Bytes, ErrorReply> {
+    let word = request.params.text("level").unwrap_or_default();
+    let level = LogLevel::read(&word)
+        .ok_or_else(|| ErrorReply::invalid_params(format!("unknown log level {word:.40?}")))?;
+    let client = &request.client;
+    client.set_log_level(level);
+    let gateway = gateway.clone();
+    let least = gateway
+        .clients()
+        .iter()
+        .filter_map(|client| client.log_level())
+        .min();
+    let least = least.unwrap_or(level);
+    tokio::spawn(async move {
+        for server in gateway.host.servers().iter() {
+            // Only servers that are connected: the others are not started for this.
+            if server.snapshot().session.is_some() {
+                // One that does not log has no level to set.
+                let _ = gateway.host.set_log_level(&server.config.name, least).await;
+            }
+        }
+    });
+    Ok(Bytes::from_static(b"{}"))
+}

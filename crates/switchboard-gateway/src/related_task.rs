@@ -1,0 +1,54 @@
+//! Which task a legacy message belongs to: an entry of its `_meta`.
+
+use serde_json::json;
+use switchboard::RawJson;
+
+use crate::params::members;
+use crate::reply;
+
+/// The key in `_meta` that names the task.
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// An object that says in `_meta` which task it belongs to; the rest as it came.
+pub(crate) fn related(object: &[u8], task: &str) -> Vec<u8> {
+    let text = String::from_utf8_lossy(object);
+    let Ok(object) = text.parse::<RawJson>() else {
+        return object.to_vec();
+    };
+    let mut fields = members(&object).unwrap_or_default();
+    let known = fields.iter().position(|(key, _)| key == "_meta");
+    let meta = known.map(|index| fields.remove(index).1);
+    let meta = meta.and_then(|meta| members(&meta)).unwrap_or_default();
+    let related = RawJson::from(json!({ "taskId": task }));
+    let meta = meta
+        .iter()
+        .filter(|(key, _)| key != RELATED_TASK)
+        .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+    let meta = reply::object(meta.chain([(RELATED_TASK, &related.as_bytes()[..])]));
+    let fields = fields
+        .iter()
+        .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+    reply::object(fields.chain([("_meta", &meta[..])]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_names_its_task_and_stays_as_it_is_otherwise() {
+        let check = |result: &str, expected: &str| {
+            let written = related(result.as_bytes(), "t1");
+            assert_eq!(String::from_utf8_lossy(&written), expected);
+        };
+        let own = r#""io.modelcontextprotocol/related-task":{"taskId":"t1"}"#;
+        check(
+            r#"{"content":[ 1.00 ]}"#,
+            &format!(r#"{{"content":[ 1.00 ],"_meta":{{{own}}}}}"#),
+        );
+        check(
+            r#"{"_meta":{"a": 1},"x":2}"#,
+            &format!(r#"{{"x":2,"_meta":{{"a":1,{own}}}}}"#),
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! The record of one request: made when it ends, however it ends.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use switchboard::RawJson;
+use switchboard::call::CallError;
+use switchboard::sync::lock;
+
+use super::Answer;
+use super::target::ServerRequest;
+use crate::caller::RequestCaller;
+use crate::client_request::ClientRequest;
+use crate::gateway_state::GatewayState;
+use crate::recorder::{RequestOutcome, RequestRecord};
+
+/// Records the request when it ends; as cancelled, if it is dropped before.
+pub(super) struct RecordGuard<'a> {
+    pub(super) gateway: &'a Arc<GatewayState>,
+    pub(super) request: &'a ClientRequest,
+    pub(super) number: u64,
+    pub(super) asked: &'a ServerRequest,
+    pub(super) caller: &'a Arc<RequestCaller>,
+    pub(super) began: Instant,
+    pub(super) is_recorded: bool,
+}
+
+impl RecordGuard<'_> {
+    pub(super) fn ended(&mut self, answer: &Answer) {
+        let reason;
+        let is_tool_error = || {
+            let report = lock(&self.caller.report);
+            report
+                .as_ref()
+                .is_some_and(|report| report.outcome == "tool error")
+        };
+        let outcome = match answer {
+            Ok(result) if is_input_required(result) => RequestOutcome::InputRequired,
+            Ok(_) if is_tool_error() => RequestOutcome::ToolError,
+            Ok(_) => RequestOutcome::Answered,
+            Err(error) => {
+                reason = error.to_string();
+                match error {
+                    CallError::Denied { .. } => RequestOutcome::Denied(&reason),
+                    _ => RequestOutcome::Failed(&reason),
+                }
+            }
+        };
+        self.record(outcome);
+    }
+
+    pub(super) fn record(&mut self, outcome: RequestOutcome<'_>) {
+        self.is_recorded = true;
+        let client = &self.request.client;
+        let approval = lock(&self.caller.approval).clone();
+        let report = lock(&self.caller.report).take();
+        self.gateway
+            .settings
+            .recorder
+            .request_ended(&RequestRecord {
+                number: self.number,
+                principal: &client.principal,
+                client_info: self.request.client_info.as_ref(),
+                method: &self.request.method,
+                server: self.asked.server.as_ref(),
+                name: &self.asked.name,
+                arguments: self.asked.arguments.as_ref(),
+                approval: approval.as_deref(),
+                report: report.as_ref(),
+                outcome,
+                duration: self.began.elapsed(),
+            });
+    }
+}
+
+impl Drop for RecordGuard<'_> {
+    fn drop(&mut self) {
+        if !self.is_recorded {
+            self.record(RequestOutcome::Cancelled);
+        }
+    }
+}
+
+fn is_input_required(result: &RawJson) -> bool {
+    let text = result.as_str();
+    text.contains("\"input_required\"") && text.contains("\"inputRequests\"")
+}

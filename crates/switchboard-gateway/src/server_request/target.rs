@@ -1,0 +1,236 @@
+//! What a client's request asks, of which server, and the host's work for it.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use switchboard::revision::Era;
+use switchboard::{BoxFuture, Call, Caller, Host, RawJson, ServerName};
+
+use super::Answer;
+use crate::caller::RequestCaller;
+use crate::client_request::ClientRequest;
+use crate::gateway_state::GatewayState;
+use crate::listing::search;
+use crate::reply::{self, ErrorReply};
+use crate::settings::ServerSelection;
+use crate::skills;
+
+/// What a request asks of which server.
+pub(super) struct ServerRequest {
+    /// `None` where the host finds it by the tool's name.
+    pub(super) server: Option<ServerName>,
+    /// The name of the tool or prompt that the server knows, or the address of the resource.
+    pub(super) name: String,
+    pub(super) arguments: Option<RawJson>,
+    /// The members of `params` that are written anew.
+    pub(super) written: &'static [&'static str],
+    /// A member that replaces one of the client's.
+    pub(super) replaced: Option<(&'static str, RawJson)>,
+}
+
+impl ServerRequest {
+    /// Whether the server is connected and speaks the modern era.
+    pub(super) fn is_for_modern_server(&self, host: &Host) -> bool {
+        let catalog = host.catalog();
+        let of_tool = || catalog.resolve(&self.name).ok().map(|tool| &tool.id.server);
+        let server = self.server.as_ref().or_else(of_tool);
+        let handle = server.and_then(|server| host.server(server.as_str()));
+        let session = handle.and_then(|handle| handle.snapshot().session.clone());
+        session.is_some_and(|session| session.hello().era() == Era::Modern)
+    }
+
+    /// Whether this is about an address that only lists of skills could name.
+    pub(super) fn is_of_unknown_skill(gateway: &GatewayState, request: &ClientRequest) -> bool {
+        let is_of_address = matches!(
+            request.method.as_str(),
+            "skills/get" | "resources/directory/read" | "resources/read"
+        );
+        is_of_address
+            && request.params.text("uri").is_some_and(|uri| {
+                let server = gateway.server_of_resource(&request.client.selection, &uri);
+                server.is_none()
+            })
+    }
+
+    /// Reads what is asked, and finds the server. The error is for the client.
+    pub(super) fn read(
+        gateway: &GatewayState,
+        request: &ClientRequest,
+    ) -> Result<Self, ErrorReply> {
+        match request.method.as_str() {
+            "tools/call" => Self::tool_call(gateway, request),
+            "prompts/get" => Self::prompt(gateway, request),
+            "resources/read" => Self::resource(gateway, request),
+            "skills/get" | "resources/directory/read" => Self::by_address(gateway, request),
+            _ => Self::completion(gateway, request),
+        }
+    }
+
+    fn tool_call(gateway: &GatewayState, request: &ClientRequest) -> Result<Self, ErrorReply> {
+        let params = &request.params;
+        let name = params
+            .text("name")
+            .ok_or_else(|| ErrorReply::invalid_params("name is missing"))?;
+        let arguments = params.get("arguments").cloned();
+        let arguments = arguments.unwrap_or_else(|| RawJson::from(json!({})));
+        // Resolved before anything looks at the call: rules, checks and records see the tool itself.
+        let (name, arguments) = match gateway.is_search_call(request, search::CALL_TOOL) {
+            true => {
+                let inner = search::inner_call(params).map_err(ErrorReply::invalid_params)?;
+                (inner.0, inner.1.unwrap_or_else(|| RawJson::from(json!({}))))
+            }
+            false => (name, arguments),
+        };
+        let name = match &request.client.selection {
+            ServerSelection::All => name,
+            ServerSelection::One(server) => format!("{server}/{name}"),
+        };
+        Ok(Self {
+            server: None,
+            name,
+            arguments: Some(arguments),
+            written: &["name", "arguments"],
+            replaced: None,
+        })
+    }
+
+    fn prompt(gateway: &GatewayState, request: &ClientRequest) -> Result<Self, ErrorReply> {
+        let params = &request.params;
+        let name = params
+            .text("name")
+            .ok_or_else(|| ErrorReply::invalid_params("name is missing"))?;
+        let (server, name) = server_of_prompt(gateway, &request.client.selection, &name)?;
+        Ok(Self {
+            server: Some(server),
+            replaced: Some(("name", RawJson::from(Value::from(name.as_str())))),
+            name,
+            arguments: None,
+            written: &[],
+        })
+    }
+
+    fn resource(gateway: &GatewayState, request: &ClientRequest) -> Result<Self, ErrorReply> {
+        let uri = request
+            .params
+            .text("uri")
+            .ok_or_else(|| ErrorReply::invalid_params("uri is missing"))?;
+        let server = gateway
+            .server_of_resource(&request.client.selection, &uri)
+            .ok_or_else(|| ErrorReply::no_resource(&uri, request.era))?;
+        Ok(Self {
+            server: Some(server),
+            name: uri,
+            arguments: None,
+            written: &["uri"],
+            replaced: None,
+        })
+    }
+
+    /// A request about an address that goes to its server as it came.
+    fn by_address(gateway: &GatewayState, request: &ClientRequest) -> Result<Self, ErrorReply> {
+        let asked = Self {
+            written: &[],
+            ..Self::resource(gateway, request)?
+        };
+        if request.method == "resources/directory/read"
+            && let Some(server) = &asked.server
+            && !skills::may_list_folders(&gateway.host, server)
+        {
+            let message = format!("server \"{server}\" does not list the files of a skill");
+            return Err(ErrorReply::new(reply::METHOD_NOT_FOUND, message));
+        }
+        Ok(asked)
+    }
+
+    fn completion(gateway: &GatewayState, request: &ClientRequest) -> Result<Self, ErrorReply> {
+        #[derive(Deserialize)]
+        struct CompletionReference {
+            #[serde(rename = "type")]
+            kind: String,
+            #[serde(default)]
+            name: String,
+            #[serde(default)]
+            uri: String,
+        }
+        let read = request.params.get("ref");
+        let reference: CompletionReference = read
+            .ok_or_else(|| ErrorReply::invalid_params("ref is missing"))?
+            .decode()
+            .map_err(|fault| ErrorReply::invalid_params(format!("ref: {fault}")))?;
+        if reference.kind == "ref/prompt" {
+            let (server, name) =
+                server_of_prompt(gateway, &request.client.selection, &reference.name)?;
+            let mut renamed = read
+                .and_then(|read| read.to_value().ok())
+                .unwrap_or_default();
+            renamed["name"] = name.as_str().into();
+            // Only a name that clients see differently is written anew.
+            let is_renamed = name != reference.name;
+            return Ok(Self {
+                server: Some(server),
+                name,
+                arguments: None,
+                written: &[],
+                replaced: is_renamed.then(|| ("ref", RawJson::from(renamed))),
+            });
+        }
+        let server = gateway
+            .server_of_resource(&request.client.selection, &reference.uri)
+            .ok_or_else(|| ErrorReply::no_resource(&reference.uri, request.era))?;
+        Ok(Self {
+            server: Some(server),
+            name: reference.uri,
+            arguments: None,
+            written: &[],
+            replaced: None,
+        })
+    }
+
+    /// The work of the host.
+    pub(super) fn start(
+        &self,
+        host: &Host,
+        request: &ClientRequest,
+        caller: &Arc<RequestCaller>,
+    ) -> BoxFuture<'static, Answer> {
+        let host = host.clone();
+        let caller: Arc<dyn Caller> = caller.clone();
+        let (server, name) = (self.server.clone(), self.name.clone());
+        let Some(server) = server else {
+            let arguments = self.arguments.clone();
+            let arguments = arguments.unwrap_or_else(|| RawJson::from(json!({})));
+            let call = Call::new(name, arguments).caller(caller);
+            return Box::pin(async move { host.call_with(call).await.map(|result| result.raw) });
+        };
+        match request.method.as_str() {
+            "resources/read" => Box::pin(async move { host.read(&server, &name, &caller).await }),
+            "prompts/get" => Box::pin(async move {
+                let method = "prompts/get";
+                host.forward(&server, method, Some(&name), &caller).await
+            }),
+            method => {
+                let method = method.to_owned();
+                Box::pin(async move { host.forward(&server, &method, None, &caller).await })
+            }
+        }
+    }
+}
+
+/// The server of a prompt that the client is offered, and its name there.
+fn server_of_prompt(
+    gateway: &GatewayState,
+    selection: &ServerSelection,
+    name: &str,
+) -> Result<(ServerName, String), ErrorReply> {
+    if let Some(found) = gateway.catalog(selection).prompt(name) {
+        return Ok(found.clone());
+    }
+    match selection {
+        // It may know prompts that it does not list.
+        ServerSelection::One(server) => Ok((server.clone(), name.to_owned())),
+        ServerSelection::All => Err(ErrorReply::invalid_params(format!(
+            "no prompt {name:.100?}"
+        ))),
+    }
+}
