@@ -12,6 +12,8 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 
+use switchboard::transport::http::reqwest_builder;
+
 use crate::measure::{Contestant, DEMO_ARGUMENTS, ECHO_ARGUMENTS, Era, Fault, Tool};
 
 /// One running server behind the SDK.
@@ -37,7 +39,8 @@ impl Rmcp {
     pub(crate) async fn connect(url: &str, era: Era, width: usize) -> Result<Self, Fault> {
         let config =
             StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(width);
-        let transport = StreamableHttpClientTransport::from_config(config);
+        let transport =
+            StreamableHttpClientTransport::with_client(reqwest_builder().build()?, config);
         let service = ().serve_with_lifecycle(transport, lifecycle(era)).await?;
         Ok(Self {
             service: Arc::new(service),

@@ -204,7 +204,8 @@ impl Soak {
 
     /// The gauge of `/metrics`.
     async fn tasks(&self) -> Result<usize, Fault> {
-        let request = reqwest::Client::new()
+        let request = switchboard::transport::http::reqwest_builder()
+            .build()?
             .get(format!("http://{}/metrics", self.address))
             .bearer_auth(&self.token);
         let text = request.send().await?.text().await?;

@@ -38,7 +38,9 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     let url = start_vendor(Duration::ZERO)?;
     let host = start_host(10).await?;
     let requests = recorded_requests(&host, &url).await?;
-    let client = reqwest::Client::builder().no_proxy().build()?;
+    let client = switchboard::transport::http::reqwest_builder()
+        .no_proxy()
+        .build()?;
     let mut agent = new_agent(&host, &url)?;
     let (mut raw, mut ours) = (Vec::new(), Vec::new());
     for round in 0..=options.rounds {

@@ -97,7 +97,7 @@ impl HttpModel {
     ) -> Result<Self, ModelSetupError> {
         settings.check()?;
         let wire = wire_of(settings.vendor).ok_or(ModelSetupError::Demo)?;
-        let mut http = reqwest::Client::builder()
+        let mut http = switchboard::transport::http::reqwest_builder()
             .connect_timeout(limits.connect_timeout)
             // A key must not travel to another address.
             .redirect(reqwest::redirect::Policy::none())

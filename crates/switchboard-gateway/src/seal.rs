@@ -10,9 +10,9 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use crate::private_file;
 
@@ -259,8 +259,7 @@ fn parse_keys(text: &str) -> Option<Vec<[u8; KEY_BYTES]>> {
         .collect()
 }
 
-/// Random bytes of the operating system. Not those of aws-lc: seeding its generator takes a tenth of
-/// a second of processor time, and clients start us again and again.
+/// Random bytes of the operating system.
 pub(crate) fn random<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
     let mut bytes = [0; COUNT];
     getrandom::fill(&mut bytes)

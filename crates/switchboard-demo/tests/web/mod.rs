@@ -60,6 +60,8 @@ impl Web {
             ..Options::default()
         });
         let edge = demo.serve_http(listener, http).unwrap();
+        // Needed to build a pool, though no request here is encrypted. Fails if it is installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             edge,
             pool: reqwest::Client::builder().no_proxy().build().unwrap(),

@@ -46,7 +46,7 @@ impl ProxyRoutes {
             .proxies
             .as_ref()
             .ok_or("invalid proxy URL in the environment (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY)")?;
-        let builder = reqwest::Client::builder()
+        let builder = stack::reqwest_builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
         Ok(proxies

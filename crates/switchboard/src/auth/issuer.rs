@@ -9,14 +9,14 @@ use std::time::{Duration, SystemTime};
 
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, ClientCredentialsConfig,
-    CredentialStore, InMemoryCredentialStore, JwtSigningAlgorithm, OAuthClientConfig,
-    OAuthTokenResponse, StoredCredentials, WWWAuthenticateParams,
+    CredentialStore, InMemoryCredentialStore, OAuthClientConfig, OAuthTokenResponse,
+    StoredCredentials, WWWAuthenticateParams,
 };
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use url::Url;
 
-use super::client_key::SigningAlgorithm;
+use super::client_key::ClientKey;
 use super::guarded_http::{GuardedHttp, ProxyRoutes};
 use super::legacy_metadata;
 use super::parse_page_url;
@@ -24,6 +24,7 @@ use super::record::{Login, Registration, seconds, union};
 use crate::secret::Secret;
 use crate::untrusted::escaped_line;
 
+mod client_assertion;
 mod http;
 
 /// The deadline for discovery, all its requests together.
@@ -41,6 +42,8 @@ const QUOTED: usize = 300;
 /// A discovered authorization server.
 pub(super) struct Issuer {
     manager: AuthorizationManager,
+    /// Sends the manager's requests and our own.
+    http: Arc<GuardedHttp>,
     metadata: AuthorizationMetadata,
     /// What credentials are bound to: the issuer it names, else the origin of its token endpoint.
     pub(super) id: String,
@@ -90,11 +93,10 @@ impl Issuer {
         challenge: Option<&str>,
         guess: bool,
     ) -> Result<Self, IssuerFault> {
-        let guarded = GuardedHttp::new(url, REQUEST, routes).map_err(fault)?;
+        let http = Arc::new(GuardedHttp::new(url, REQUEST, routes).map_err(fault)?);
         let found = within(DISCOVERY, "finding its authorization server", async {
             let manager =
-                AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::new(guarded))
-                    .await?;
+                AuthorizationManager::new_with_oauth_http_client(url.clone(), http.clone()).await?;
             let found = manager.resolve_metadata_from_challenge(challenge).await;
             let (metadata, discovered) = match found {
                 Ok(found) => (found.metadata, found.source.is_discovered()),
@@ -147,6 +149,7 @@ impl Issuer {
         manager.set_metadata(metadata.clone());
         Ok(Self {
             manager,
+            http,
             metadata,
             id,
         })
@@ -305,35 +308,33 @@ impl Issuer {
 
     /// Logs in with client credentials.
     pub(super) async fn log_in_with_client_credentials(
-        mut self,
+        self,
         client_proof: &ClientProof,
         resource: &Url,
         request: TokenRequest<'_>,
     ) -> Result<Login, IssuerFault> {
-        let (client_id, scopes) = (request.client_id.to_owned(), request.requested.to_vec());
-        let resource = Some(resource.to_string());
-        let who = match client_proof {
-            ClientProof::Secret(secret) => {
-                let client_secret = secret.expose().to_owned();
-                ClientCredentialsConfig::ClientSecret {
-                    client_id,
-                    client_secret,
-                    scopes,
-                    resource,
-                }
+        match client_proof {
+            ClientProof::Secret(secret) => self.log_in_with_secret(secret, resource, request).await,
+            ClientProof::Key(key) => {
+                let (http, metadata) = (&self.http, &self.metadata);
+                let token =
+                    client_assertion::exchange(http, metadata, key, resource, request).await?;
+                self.login(&token, request, None)
             }
-            ClientProof::Key(key, algorithm) => ClientCredentialsConfig::PrivateKeyJwt {
-                client_id,
-                signing_key: key.expose().as_bytes().to_vec(),
-                signing_algorithm: match algorithm {
-                    SigningAlgorithm::Rs256 => JwtSigningAlgorithm::RS256,
-                    SigningAlgorithm::Es256 => JwtSigningAlgorithm::ES256,
-                    SigningAlgorithm::Es384 => JwtSigningAlgorithm::ES384,
-                },
-                token_endpoint_audience: None,
-                scopes,
-                resource,
-            },
+        }
+    }
+
+    async fn log_in_with_secret(
+        mut self,
+        secret: &Secret,
+        resource: &Url,
+        request: TokenRequest<'_>,
+    ) -> Result<Login, IssuerFault> {
+        let who = ClientCredentialsConfig::ClientSecret {
+            client_id: request.client_id.to_owned(),
+            client_secret: secret.expose().to_owned(),
+            scopes: request.requested.to_vec(),
+            resource: Some(resource.to_string()),
         };
         let refuse = |error: AuthError| from_auth(&error, "logging in");
         self.manager
@@ -427,7 +428,7 @@ pub(super) struct TokenRequest<'a> {
 /// The credentials of a client that logs in by itself.
 pub(super) enum ClientProof {
     Secret(Secret),
-    Key(Secret, SigningAlgorithm),
+    Key(ClientKey),
 }
 
 /// An authorization server without the authorization code grant needs no PKCE.

@@ -194,10 +194,10 @@ pub(super) async fn log_in_as_program(
         (None, Some(path)) => {
             let path = target.folder.join(path);
             let read = tokio::task::spawn_blocking(move || client_key::read(&path)).await;
-            let (key, algorithm) = read
+            let key = read
                 .unwrap_or_else(|_| Err("the key could not be read".to_owned()))
                 .map_err(|fact| fail(LoginFaultReason::Issuer(fact)))?;
-            ClientProof::Key(key, algorithm)
+            ClientProof::Key(key)
         }
         (None, None) => {
             return Err(fail(LoginFaultReason::Issuer(

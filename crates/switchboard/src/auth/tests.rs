@@ -33,7 +33,7 @@ impl Opener for Follower {
             } else {
                 reqwest::redirect::Policy::none()
             };
-            let browser = reqwest::Client::builder()
+            let browser = crate::transport::http::reqwest_builder()
                 .redirect(redirects)
                 .build()
                 .unwrap();

@@ -26,7 +26,7 @@ use crate::secret::Secret;
 use crate::transport::Credentials;
 use crate::wire::Outgoing;
 
-pub use self::stack::HttpStack;
+pub use self::stack::{HttpStack, reqwest_builder};
 
 mod channel;
 mod close;

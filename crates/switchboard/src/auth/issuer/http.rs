@@ -18,17 +18,25 @@ impl OAuthHttpClient for GuardedHttp {
             let mut answer = self
                 .send(reqwest::Request::try_from(request.request)?)
                 .await?;
-            let mut body = Vec::new();
-            while let Some(chunk) = answer.chunk().await? {
-                body.extend_from_slice(&chunk);
-                if body.len() > MAX_BYTES {
-                    return Err(format!("the answer is longer than {MAX_BYTES} bytes").into());
-                }
-            }
+            let body = bounded_body(&mut answer).await?;
             let mut response = OAuthHttpResponse::new(body);
             *response.status_mut() = answer.status();
             *response.headers_mut() = std::mem::take(answer.headers_mut());
             Ok(response)
         })
     }
+}
+
+/// The body of a response, unless it is too long.
+pub(super) async fn bounded_body(
+    answer: &mut reqwest::Response,
+) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_BYTES {
+            return Err(format!("the answer is longer than {MAX_BYTES} bytes").into());
+        }
+    }
+    Ok(body)
 }

@@ -52,7 +52,7 @@ impl HttpStack {
     pub fn new(environment: &Environment) -> Result<Self, ConnectFault> {
         let proxies = configured_proxies(environment)?;
         let pool = || {
-            let builder = reqwest::Client::builder()
+            let builder = reqwest_builder()
                 .user_agent(OUR_USER_AGENT)
                 .connect_timeout(CONNECT_DEADLINE)
                 .pool_idle_timeout(IDLE_CONNECTION)
@@ -124,6 +124,16 @@ impl HttpStack {
             _ => address.to_owned(),
         }
     }
+}
+
+/// A builder of HTTP connections with TLS by `ring`, unless the program has chosen another provider
+/// of cryptography for the whole process.
+pub fn reqwest_builder() -> reqwest::ClientBuilder {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails only if another thread was faster.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    reqwest::Client::builder()
 }
 
 /// The proxies of the environment, in the order in which they are tried.
