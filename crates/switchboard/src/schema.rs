@@ -18,7 +18,6 @@ mod cost;
 mod json_tree;
 mod keyword;
 mod simple;
-mod validated_json;
 
 /// Why a schema is not usable: one line, safe to show.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

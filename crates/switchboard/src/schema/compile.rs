@@ -6,7 +6,6 @@ use std::sync::Arc;
 use jsonschema::PatternOptions;
 
 use super::simple::SimpleSchema;
-use super::validated_json::ValidatedJson;
 use super::{
     JsonTree, RootType, SchemaFault, ValidationFault, check_bounds, check_tree, cost, keyword,
 };
@@ -17,7 +16,9 @@ use crate::wire::RawJson;
 pub(super) struct CompiledSchema {
     /// Recognises most arguments that fit.
     pub(super) simple: SimpleSchema,
-    validator: jsonschema::Validator<ValidatedJson>,
+    /// Of `serde_json` values. A representation of our own would save a copy of the few arguments that
+    /// `simple` is not sure of, and compile the whole validator a second time (1.3 MB).
+    validator: jsonschema::Validator,
     /// The patterns that are not checked.
     pub(super) warnings: Vec<String>,
     /// How deep arguments may be nested.
@@ -67,12 +68,14 @@ impl CompiledSchema {
                 self.deepest
             )));
         }
-        if self.validator.is_valid(arguments) {
+        let arguments = serde_json::to_value(arguments)
+            .map_err(|error| ValidationFault::whole(format!("not usable: {error}")))?;
+        if self.validator.is_valid(&arguments) {
             return Ok(());
         }
         let reported = self
             .validator
-            .iter_errors(arguments)
+            .iter_errors(&arguments)
             .take(MAX_REPORTED)
             .map(|error| {
                 let at = escaped_line(error.instance_path().as_str()).to_string();
@@ -82,13 +85,12 @@ impl CompiledSchema {
     }
 }
 
-fn options<'a>() -> jsonschema::ValidationOptions<'a, Arc<dyn jsonschema::Retrieve>, ValidatedJson>
-{
+fn options<'a>() -> jsonschema::ValidationOptions<'a, Arc<dyn jsonschema::Retrieve>> {
     let patterns = PatternOptions::regex()
         .size_limit(MAX_PATTERN_BYTES)
         .dfa_size_limit(MAX_PATTERN_BYTES);
     // The specification makes `format` an annotation; checking it is the server's business.
-    jsonschema::options_for::<ValidatedJson>()
+    jsonschema::options()
         .offline()
         .with_pattern_options(patterns)
         .should_validate_formats(false)
