@@ -11,6 +11,7 @@ use crate::wire::{NotJson, RawJson};
 
 pub use content::{Content, EmbeddedResource, Media, ModelContent, ResourceContents, ResourceLink};
 pub use fit::{Projection, fit, fit_ends, forget_old};
+pub use layout::indent_json;
 
 mod content;
 mod fit;

@@ -1,70 +1,19 @@
-//! JSON formatted for reading without parsing it: every token stays unchanged, in its order,
-//! duplicates included.
+//! JSON formatted for a person who decides on a call: escapes are shown as characters, long strings
+//! are cut. Key order, numbers and repeated keys stay, because nothing is parsed.
 
-/// One line for each member or element. Strings longer than `longest` are cut in the middle, with
+use std::borrow::Cow;
+
+use switchboard::result::indent_json;
+
+/// Deeper nesting is not indented further: it would push the text off the screen.
+const MAX_INDENT: usize = 20;
+
+/// One line for each member or element. Strings longer than `max_bytes` are cut in the middle, with
 /// the length of the omitted part.
-pub(crate) fn pretty_json(text: &str, longest: Option<usize>) -> String {
-    let mut laid = String::with_capacity(text.len() * 2);
-    let mut depth = 0_usize;
-    let mut rest = text.trim();
-    while let Some(first) = rest.chars().next() {
-        let length = match first {
-            '"' => string_length(rest),
-            '{' | '[' | '}' | ']' | ',' | ':' => 1,
-            _ => rest
-                .find(['{', '[', '}', ']', ',', ':', '"', ' ', '\n', '\t', '\r'])
-                .unwrap_or(rest.len())
-                .max(1),
-        };
-        let (token, after) = rest.split_at(length);
-        let after = after.trim_start();
-        match first {
-            '{' | '[' if after.starts_with(['}', ']']) => {
-                laid.push_str(token);
-                laid.push_str(&after[..1]);
-                rest = after[1..].trim_start();
-                continue;
-            }
-            '{' | '[' => {
-                depth += 1;
-                laid.push_str(token);
-                new_line(&mut laid, depth);
-            }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                new_line(&mut laid, depth);
-                laid.push_str(token);
-            }
-            ',' => {
-                laid.push_str(token);
-                new_line(&mut laid, depth);
-            }
-            ':' => laid.push_str(": "),
-            '"' => laid.push_str(&shortened(&readable(token), longest)),
-            _ => laid.push_str(&shortened(token, longest)),
-        }
-        rest = after;
-    }
-    laid
-}
-
-fn new_line(laid: &mut String, depth: usize) {
-    laid.push('\n');
-    // Indentation is limited: deep nesting would push the text off the screen.
-    laid.push_str(&"  ".repeat(depth.min(20)));
-}
-
-fn string_length(text: &str) -> usize {
-    let mut escaped = false;
-    for (index, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return index + 1,
-            _ => {}
-        }
-    }
-    text.len()
+pub(crate) fn pretty_json(text: &str, max_bytes: Option<usize>) -> String {
+    indent_json(text, MAX_INDENT, |token| {
+        Cow::Owned(shortened(&readable(token), max_bytes))
+    })
 }
 
 /// The same JSON with visible characters instead of `\uXXXX`, so that no word is hidden from the
@@ -75,7 +24,7 @@ pub(crate) fn readable(text: &str) -> String {
     while let Some(at) = rest.find('\\') {
         shown.push_str(&rest[..at]);
         rest = &rest[at..];
-        let (character, length) = match spelt(rest) {
+        let (character, length) = match decode_escape(rest) {
             Some((character, length))
                 if !character.is_control() && !matches!(character, '"' | '\\') =>
             {
@@ -94,7 +43,7 @@ pub(crate) fn readable(text: &str) -> String {
 }
 
 /// The character of `\uXXXX`, or of a surrogate pair, and its length.
-fn spelt(text: &str) -> Option<(char, usize)> {
+fn decode_escape(text: &str) -> Option<(char, usize)> {
     let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
     let first = unit(text)?;
     if let Some(character) = char::from_u32(u32::from(first)) {
@@ -104,12 +53,12 @@ fn spelt(text: &str) -> Option<(char, usize)> {
     Some((char::decode_utf16([first, second]).next()?.ok()?, 12))
 }
 
-fn shortened(token: &str, longest: Option<usize>) -> String {
-    let Some(longest) = longest.filter(|longest| token.len() > *longest) else {
+fn shortened(token: &str, max_bytes: Option<usize>) -> String {
+    let Some(max_bytes) = max_bytes.filter(|max_bytes| token.len() > *max_bytes) else {
         return token.to_owned();
     };
-    let head = token.floor_char_boundary(longest * 2 / 3);
-    let tail = token.ceil_char_boundary(token.len() - longest / 3);
+    let head = token.floor_char_boundary(max_bytes * 2 / 3);
+    let tail = token.ceil_char_boundary(token.len() - max_bytes / 3);
     format!(
         "{} … [{} bytes not shown, press a] … {}",
         &token[..head],
@@ -141,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn t13_a_word_spelt_in_numbers_is_shown_as_what_it_says() {
+    fn t13_unicode_escapes_are_shown_as_their_characters() {
         let check = |text: &str, expected: &str| assert_eq!(readable(text), expected, "{text}");
         check(r#""\u0072\u006d -rf""#, r#""rm -rf""#);
         check(r#""\u65e5本\ud83d\ude00""#, r#""日本😀""#);
@@ -160,9 +109,9 @@ mod tests {
     #[test]
     fn t13_a_long_value_says_how_much_of_it_is_not_shown() {
         let value = format!("{}{}", "a".repeat(1000), "z".repeat(1000));
-        let laid = pretty_json(&format!(r#"{{"k":"{value}"}}"#), Some(60));
+        let pretty = pretty_json(&format!(r#"{{"k":"{value}"}}"#), Some(60));
         assert_eq!(
-            laid,
+            pretty,
             format!(
                 "{{\n  \"k\": \"{} … [1942 bytes not shown, press a] … {}\"\n}}",
                 "a".repeat(39),
@@ -173,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn f5_depth_is_no_danger() {
+    fn f5_deep_nesting_does_not_overflow_the_stack() {
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
         assert!(pretty_json(&deep, None).len() > 200_000);
     }

@@ -1,50 +1,61 @@
-//! Lays JSON text out in lines, and changes nothing else: key order, numbers and escapes stay as
-//! they came.
+//! JSON text with one line for each member or element. Key order, numbers and repeated keys stay as
+//! they came, because the text is not parsed.
+
+use std::borrow::Cow;
 
 use crate::wire::NotJson;
 
-/// What is nested deeper is not shown.
-const DEEPEST: usize = 128;
+/// More deeply nested results are not formatted.
+const MAX_DEPTH: usize = 128;
 
-/// The same JSON, two spaces for each step inside. The text must be JSON.
+/// The same JSON, indented by two spaces for each level. The text must be JSON.
 pub(super) fn pretty(text: &str) -> Result<String, NotJson> {
     check_depth(text)?;
-    let mut laid = String::with_capacity(text.len() * 2);
+    Ok(indent_json(text, MAX_DEPTH, |token| token.into()))
+}
+
+/// Indents JSON by two spaces for each level, up to `max_indent` levels. `scalar` returns the text
+/// to print for a string, number or word; `Cow::Borrowed` keeps every token as it is.
+pub fn indent_json(text: &str, max_indent: usize, scalar: impl Fn(&str) -> Cow<'_, str>) -> String {
+    let mut lines = String::with_capacity(text.len() * 2);
+    let new_line = |lines: &mut String, depth: usize| {
+        lines.push('\n');
+        lines.extend(std::iter::repeat_n("  ", depth.min(max_indent)));
+    };
     let mut depth = 0_usize;
-    let mut rest = text;
+    let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let (token, after) = rest.split_at(token_length(rest, first));
-        rest = after;
+        rest = after.trim_start();
         match first {
-            ' ' | '\n' | '\t' | '\r' => {}
             '{' | '[' => {
-                laid.push(first);
-                let closing = if first == '{' { '}' } else { ']' };
-                if let Some(after) = rest.trim_start().strip_prefix(closing) {
-                    laid.push(closing);
-                    rest = after;
+                lines.push(first);
+                if let Some(closing) = rest.chars().next().filter(|next| matches!(next, '}' | ']'))
+                {
+                    lines.push(closing);
+                    rest = rest[1..].trim_start();
                     continue;
                 }
                 depth += 1;
-                new_line(&mut laid, depth);
+                new_line(&mut lines, depth);
             }
             '}' | ']' => {
                 depth = depth.saturating_sub(1);
-                new_line(&mut laid, depth);
-                laid.push(first);
+                new_line(&mut lines, depth);
+                lines.push(first);
             }
             ',' => {
-                laid.push(',');
-                new_line(&mut laid, depth);
+                lines.push(',');
+                new_line(&mut lines, depth);
             }
-            ':' => laid.push_str(": "),
-            _ => laid.push_str(token),
+            ':' => lines.push_str(": "),
+            _ => lines.push_str(&scalar(token)),
         }
     }
-    Ok(laid)
+    lines
 }
 
-/// The error that [`pretty`] would end in, found without laying anything out.
+/// The error that [`pretty`] would return, without formatting anything.
 pub(super) fn check_depth(text: &str) -> Result<(), NotJson> {
     let mut depth = 0_usize;
     let mut in_string = false;
@@ -58,33 +69,34 @@ pub(super) fn check_depth(text: &str) -> Result<(), NotJson> {
             b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(NotJson("nested deeper than 128".to_owned()));
         }
     }
     Ok(())
 }
 
-/// A string is one token with all it holds; other characters stand for themselves.
+/// The length of the first token: a whole string, a whole number or word, or one punctuation mark.
 fn token_length(rest: &str, first: char) -> usize {
-    if first != '"' {
-        return first.len_utf8();
+    const ENDS: [char; 11] = ['{', '[', '}', ']', ',', ':', '"', ' ', '\n', '\t', '\r'];
+    match first {
+        '"' => string_length(rest),
+        _ if ENDS.contains(&first) => 1,
+        _ => rest.find(ENDS).unwrap_or(rest.len()),
     }
+}
+
+fn string_length(text: &str) -> usize {
     let mut escaped = false;
-    for (at, byte) in rest.bytes().enumerate().skip(1) {
+    for (index, byte) in text.bytes().enumerate().skip(1) {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,
-            b'"' => return at + 1,
+            b'"' => return index + 1,
             _ => {}
         }
     }
-    rest.len()
-}
-
-fn new_line(laid: &mut String, depth: usize) {
-    laid.push('\n');
-    laid.extend(std::iter::repeat_n("  ", depth));
+    text.len()
 }
 
 #[cfg(test)]
