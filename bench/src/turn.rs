@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use switchboard::{
-    BoxFuture, CallResult, Caller, Headless, Host, HostBuilder, HostTool, HostToolDefinition,
+    CallResult, Caller, Headless, Host, HostBuilder, HostTool, HostToolDefinition, HostToolFuture,
     RawJson,
 };
 use switchboard_agent::model::TurnFuture;
@@ -29,7 +29,7 @@ use crate::report::{Row, Unit};
 /// How many pieces of text the answer of the recording has.
 const DELTAS: usize = 200;
 
-/// How long the vendor takes to the first token where that is measured: a fast one.
+/// The vendor's time to the first token, where that is measured: that of a fast vendor.
 const FIRST_TOKEN: Duration = Duration::from_millis(200);
 
 /// All rows of the table.
@@ -45,7 +45,7 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     let (mut raw, mut ours) = (Vec::new(), Vec::new());
     for round in 0..=options.rounds {
         let mut times = [Vec::with_capacity(runs), Vec::with_capacity(runs)];
-        // Interleaved, so that both meet the same moments of the machine.
+        // Interleaved, so that both have the same load of the machine.
         for _ in 0..runs {
             let start = Instant::now();
             for (url, body) in &requests {
@@ -119,7 +119,7 @@ fn settings(url: &str) -> ModelSettings {
     settings
 }
 
-/// A model that keeps the address and the body of each request.
+/// A model that records the address and the body of each request.
 struct RecordingModel {
     model: HttpModel,
     requests: Arc<Mutex<Vec<(String, String)>>>,
@@ -150,7 +150,7 @@ impl Model for RecordingModel {
     }
 }
 
-/// The requests of one run, as we send them.
+/// The requests of one run of ours.
 async fn recorded_requests(host: &Host, url: &str) -> Result<Vec<(String, String)>, Fault> {
     let requests = Arc::default();
     let model = RecordingModel {
@@ -201,11 +201,7 @@ impl HostTool for CountWords {
         HostToolDefinition::new(name, description, schema)
     }
 
-    fn call<'a>(
-        &'a self,
-        _: &'a RawJson,
-        _: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    fn call<'a>(&'a self, _: &'a RawJson, _: &'a Arc<dyn Caller>) -> HostToolFuture<'a> {
         Box::pin(async { Ok(CallResult::success("6")) })
     }
 }

@@ -17,10 +17,11 @@
 //! # }
 //! ```
 //!
-//! The map: `workspace` finds a path and opens it without leaving the folders; `text_file` reads a
-//! file, `image_file` knows images, `file_change` writes a file; `read_record` remembers what a conversation has read. `read`,
-//! `write` (also Edit), `glob`, `grep`, `bash` and `web_fetch` are the tools. `blocking` runs work on a
-//! thread that ends with the call, and `long_output` stores what is too long for a model.
+//! The modules: `workspace` resolves a path and opens it without leaving the folders; `text_file` reads
+//! a file, `image_file` recognises images, `file_change` writes a file; `read_record` remembers which
+//! files a conversation has read. `read`, `write` (also Edit), `glob`, `grep`, `bash` and `web_fetch`
+//! are the tools. `blocking` runs work on a thread that ends with the call, and `long_output` stores
+//! output that is too long for a model.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -71,7 +72,7 @@ pub struct BuiltinTools {
     launcher: Launcher,
     environment: Environment,
     denylist: Denylist,
-    /// Pages like this one may be fetched, and those of the public web.
+    /// The addresses that may be fetched: this one, and the public web.
     web_base: &'static str,
 }
 

@@ -50,8 +50,11 @@ pub trait HostTool: Send + Sync {
         &'a self,
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>>;
+    ) -> HostToolFuture<'a>;
 }
+
+/// The outcome of [`HostTool::call`].
+pub type HostToolFuture<'a> = BoxFuture<'a, Result<CallResult, String>>;
 
 /// The definition of a [`HostTool`].
 #[derive(Debug, Clone, PartialEq)]

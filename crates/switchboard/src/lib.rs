@@ -138,7 +138,7 @@ pub mod builder;
 pub mod fuzzing;
 
 pub use builder::{HostBuilder, Server, launcher_main};
-pub use builtin::{HostTool, HostToolDefinition};
+pub use builtin::{HostTool, HostToolDefinition, HostToolFuture};
 pub use call::{Call, CallError, DenialReason};
 pub use caller::{
     Approval, ApprovalRequest, BoxFuture, Callbacks, Caller, CallerId, ElicitAnswer, Elicitation,

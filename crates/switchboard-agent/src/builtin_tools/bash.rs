@@ -10,7 +10,7 @@ use serde_json::json;
 use switchboard::config::Environment;
 use switchboard::launch::{Child, Command, Exit, Launcher, StopTiming};
 use switchboard::{
-    BoxFuture, CallResult, Caller, HostTool, HostToolDefinition, RawJson, ToolEffect,
+    CallResult, Caller, HostTool, HostToolDefinition, HostToolFuture, RawJson, ToolEffect,
 };
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -28,7 +28,7 @@ const DEFAULT_SECONDS: u64 = 120;
 const MAX_SECONDS: u64 = 600;
 /// A command that writes more is stopped.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
-/// How long the output of processes that the command left behind is waited for.
+/// How long to wait for output of processes that the command left running.
 const DRAIN_TIME: Duration = Duration::from_millis(300);
 /// SIGTERM at once, SIGKILL a second later.
 const STOP: StopTiming = StopTiming {
@@ -40,7 +40,7 @@ const STOP: StopTiming = StopTiming {
 pub(super) struct BashTool {
     pub(super) workspace: Arc<Workspace>,
     pub(super) launcher: Launcher,
-    /// What the command gets.
+    /// The settings of commands.
     pub(super) environment: Environment,
     pub(super) denylist: Denylist,
     pub(super) long_output: LongOutput,
@@ -52,12 +52,12 @@ struct BashArgs {
     timeout_seconds: Option<u64>,
 }
 
-/// How a command came to its end.
+/// How a command ended.
 enum CommandEnd {
     Exited(Exit),
-    /// It ran longer than it may.
+    /// It exceeded its time limit.
     Late(u64),
-    /// It wrote more than it may.
+    /// It exceeded its output limit.
     TooMuch,
 }
 
@@ -85,11 +85,7 @@ impl HostTool for BashTool {
         self.denylist.reason(&args.command)
     }
 
-    fn call<'a>(
-        &'a self,
-        arguments: &'a RawJson,
-        _: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> HostToolFuture<'a> {
         Box::pin(async move { self.run(parse_args(arguments)?).await })
     }
 }
@@ -105,7 +101,7 @@ impl BashTool {
             .min(MAX_SECONDS);
         let variables = self.environment.iter();
         let shell = shell();
-        // Its errors go where its output goes, so that both come in their order.
+        // stderr goes to the same pipe as stdout, so that the order of both is kept.
         let both = r#"exec "$0" -c "$1" 2>&1"#.as_ref();
         let command = Command::new(shell)
             .args([
@@ -115,7 +111,7 @@ impl BashTool {
                 args.command.as_ref(),
             ])
             .envs(variables.map(|(name, value)| (name, value.expose())))
-            // Nobody can press a key in a pager.
+            // A pager would wait for a key.
             .envs([("PAGER", "cat"), ("GIT_PAGER", "cat"), ("TERM", "dumb")])
             .current_dir(self.workspace.first());
         let child = self.launcher.spawn(&command).await;
@@ -151,16 +147,16 @@ impl BashTool {
     }
 }
 
-/// `bash`, or `sh` where there is none.
+/// `bash`, or `sh` if there is no `bash`.
 fn shell() -> &'static Path {
     let known = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
     let found = known.into_iter().map(Path::new).find(|path| path.exists());
     found.unwrap_or(Path::new("/bin/sh"))
 }
 
-/// Reads what the child writes until it has ended; `None` where that is too much.
+/// Reads the output of the child until it ends; `None` over the limit.
 async fn read_output(child: &mut Child, output: &mut Vec<u8>) -> Option<Exit> {
-    // Without input, a command that asks ends instead of waiting.
+    // Without stdin, a command that asks ends instead of waiting.
     drop(child.stdin.take());
     let mut stdout = child.stdout.take()?;
     let mut buffer = vec![0; 16 << 10];
@@ -174,7 +170,7 @@ async fn read_output(child: &mut Child, output: &mut Vec<u8>) -> Option<Exit> {
                 drained = Instant::now() + DRAIN_TIME;
                 continue;
             }
-            // A process that the command left behind may keep the pipe open.
+            // A process that the command left running may keep the pipe open.
             () = sleep_until(drained), if exit.is_some() => return exit,
         };
         if read == 0 {

@@ -12,17 +12,17 @@ pub(super) struct StopSignal {
 }
 
 impl StopSignal {
-    /// Whether to stop: nobody waits any more, or the time is up.
+    /// Whether to stop: the call was dropped, or its deadline has passed.
     pub(super) fn is_set(&self) -> bool {
         self.is_dropped() || self.is_late()
     }
 
-    /// Whether nobody waits any more.
+    /// Whether the call was dropped.
     pub(super) fn is_dropped(&self) -> bool {
         self.is_dropped.load(Ordering::Relaxed)
     }
 
-    /// Whether the time is up.
+    /// Whether the deadline has passed.
     pub(super) fn is_late(&self) -> bool {
         Instant::now() >= self.deadline
     }
@@ -37,7 +37,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Runs work that reads files. It must look at its signal often.
+/// Runs work that reads files, and that must check its signal often.
 pub(super) async fn run_blocking<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce(&StopSignal) -> Result<T, String> + Send + 'static,

@@ -1,5 +1,5 @@
-//! A change of one file: planned from what the conversation has read, shown as a difference, and
-//! applied in one step.
+//! A change of one file: planned from the content that the conversation has read, shown as a diff, and
+//! applied atomically.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,11 +19,11 @@ use super::workspace::WorkspacePath;
 /// How many lines around a change are shown.
 const CONTEXT_LINES: usize = 3;
 
-/// What a file is to become.
+/// The planned content of a file.
 #[derive(Debug)]
 pub(super) struct FileChange<'w> {
     place: WorkspacePath<'w>,
-    /// `None` where it is created.
+    /// `None` if the file is created.
     before: Option<TextFile>,
     after: String,
 }
@@ -92,8 +92,7 @@ impl<'w> FileChange<'w> {
         lines
     }
 
-    /// Writes the file: it is the old one or the new one, never a part. Returns the hash of its
-    /// new content.
+    /// Writes the file atomically. Returns the hash of its new content.
     pub(super) fn apply(&self, stop: &StopSignal) -> Result<blake3::Hash, String> {
         let bytes = match &self.before {
             Some(file) => file.bytes_of(&self.after),
@@ -128,7 +127,7 @@ impl<'w> FileChange<'w> {
         Ok(blake3::hash(&bytes))
     }
 
-    /// The file is still the one that was read.
+    /// Checks that the file is still the one that was read.
     fn check_unchanged(
         &self,
         folder: &OwnedFd,
@@ -158,7 +157,7 @@ impl<'w> FileChange<'w> {
     }
 }
 
-/// A new file beside the one that is to be written. Removed unless it took its place.
+/// A temporary file in the same folder. Removed unless it replaced the file.
 struct TemporaryFile<'f> {
     folder: &'f OwnedFd,
     name: OsString,
@@ -181,14 +180,14 @@ impl<'f> TemporaryFile<'f> {
         })
     }
 
-    /// Takes the place of the file of this name.
+    /// Replaces the file of this name.
     fn replace(&mut self, name: &OsStr) -> Result<(), Errno> {
         renameat(self.folder, &*self.name, self.folder, name)?;
         self.is_renamed = true;
         Ok(())
     }
 
-    /// Gets this name, which no file has yet.
+    /// Takes this name; fails if a file has it.
     fn link(&mut self, name: &OsStr) -> Result<(), Errno> {
         linkat(
             self.folder,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use switchboard::untrusted::{escaped_line, quoted};
 use switchboard::{
-    BoxFuture, CallResult, Caller, HostTool, HostToolDefinition, RawJson, ToolEffect,
+    CallResult, Caller, HostTool, HostToolDefinition, HostToolFuture, RawJson, ToolEffect,
 };
 
 use super::blocking::{StopSignal, run_blocking};
@@ -56,11 +56,7 @@ impl HostTool for GlobTool {
         .effect(ToolEffect::Read)
     }
 
-    fn call<'a>(
-        &'a self,
-        arguments: &'a RawJson,
-        _: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> HostToolFuture<'a> {
         Box::pin(async move {
             let args: GlobArgs = parse_args(arguments)?;
             let workspace = self.workspace.clone();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use switchboard::untrusted::{escaped_line, quoted};
 use switchboard::{
-    BoxFuture, CallResult, Caller, HostTool, HostToolDefinition, RawJson, ToolEffect,
+    CallResult, Caller, HostTool, HostToolDefinition, HostToolFuture, RawJson, ToolEffect,
 };
 
 use super::blocking::{StopSignal, run_blocking};
@@ -83,11 +83,7 @@ impl HostTool for GrepTool {
         .effect(ToolEffect::Read)
     }
 
-    fn call<'a>(
-        &'a self,
-        arguments: &'a RawJson,
-        _: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> HostToolFuture<'a> {
         Box::pin(async move {
             let args: GrepArgs = parse_args(arguments)?;
             let workspace = self.workspace.clone();

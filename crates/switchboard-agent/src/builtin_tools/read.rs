@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use switchboard::{
-    BoxFuture, CallResult, Caller, HostTool, HostToolDefinition, RawJson, ToolEffect,
+    CallResult, Caller, HostTool, HostToolDefinition, HostToolFuture, RawJson, ToolEffect,
 };
 
 use super::blocking::run_blocking;
@@ -66,7 +66,7 @@ impl HostTool for ReadTool {
         &'a self,
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    ) -> HostToolFuture<'a> {
         Box::pin(async move {
             let args: ReadArgs = parse_args(arguments)?;
             let (workspace, record) = (self.workspace.clone(), self.record.clone());

@@ -10,7 +10,7 @@ use serde_json::json;
 use switchboard::auth::GuardedHttp;
 use switchboard::untrusted::{escaped_line, quoted};
 use switchboard::{
-    BoxFuture, CallResult, Caller, HostTool, HostToolDefinition, RawJson, ToolEffect,
+    CallResult, Caller, HostTool, HostToolDefinition, HostToolFuture, RawJson, ToolEffect,
 };
 use tokio::time::timeout;
 use url::Url;
@@ -63,11 +63,7 @@ impl HostTool for WebFetchTool {
         .effect(ToolEffect::Network)
     }
 
-    fn call<'a>(
-        &'a self,
-        arguments: &'a RawJson,
-        _: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> HostToolFuture<'a> {
         Box::pin(async move {
             let args: WebFetchArgs = parse_args(arguments)?;
             let late = || {
@@ -230,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_redirection_is_followed_at_the_same_place_only() {
+    fn a_redirect_is_followed_on_the_same_origin_only() {
         let check = |from: &str, to: &str, expected: bool| {
             let url = |text: &str| Url::parse(text).expect("a URL");
             assert_eq!(

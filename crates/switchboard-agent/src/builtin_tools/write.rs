@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use switchboard::{
-    BoxFuture, CallResult, Caller, CallerId, HostTool, HostToolDefinition, RawJson, ToolEffect,
+    BoxFuture, CallResult, Caller, CallerId, HostTool, HostToolDefinition, HostToolFuture, RawJson,
+    ToolEffect,
 };
 
 use super::blocking::{StopSignal, run_blocking};
@@ -187,7 +188,7 @@ impl HostTool for WriteTool {
         &'a self,
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    ) -> HostToolFuture<'a> {
         Box::pin(async move { self.0.apply(write_args(arguments)?, caller.id()).await })
     }
 }
@@ -225,7 +226,7 @@ impl HostTool for EditTool {
         &'a self,
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    ) -> HostToolFuture<'a> {
         Box::pin(async move { self.0.apply(edit_args(arguments)?, caller.id()).await })
     }
 }

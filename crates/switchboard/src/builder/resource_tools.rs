@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::builtin::{HostTool, HostToolDefinition};
-use crate::caller::{BoxFuture, Caller};
+use crate::builtin::{HostTool, HostToolDefinition, HostToolFuture};
+use crate::caller::Caller;
 use crate::catalog::{Catalog, LIST_RESOURCES, READ_RESOURCE, ToolEffect};
 use crate::host::{Host, HostReference};
 use crate::name::ServerName;
@@ -51,11 +51,7 @@ impl HostTool for ListResourcesTool {
         .effect(ToolEffect::Read)
     }
 
-    fn call<'a>(
-        &'a self,
-        arguments: &'a RawJson,
-        _: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> HostToolFuture<'a> {
         Box::pin(async move {
             let (host, args) = (Host(self.0.get()?), parse_args(arguments)?);
             host.settled(SETTLE_TIMEOUT).await;
@@ -93,7 +89,7 @@ impl HostTool for ReadResourceTool {
         &'a self,
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
-    ) -> BoxFuture<'a, Result<CallResult, String>> {
+    ) -> HostToolFuture<'a> {
         Box::pin(async move {
             let (host, args) = (Host(self.0.get()?), parse_args(arguments)?);
             let uri = args.uri.unwrap_or_default();

@@ -1,15 +1,14 @@
-//! Commands that are never run, whatever rules and modes say: what cannot be undone, and what a
-//! person's own rules name.
+//! Commands that are never run, in any mode: those that cannot be undone, and those that the person's
+//! own rules name.
 //!
-//! It guards against accidents. It is no sandbox: a program can do under another name what it
-//! could not do under its own.
+//! This guards against accidents. It is not a sandbox: a program can do the same under another name.
 
 use switchboard::name::Glob;
 use switchboard::untrusted::{escaped_line, quoted};
 
 use super::shell_words::{SimpleCommand, simple_commands};
 
-/// How deep commands in arguments (`sh -c`, `eval`) are looked at.
+/// How deep commands in arguments (`sh -c`, `eval`) are checked.
 const MAX_DEPTH: usize = 4;
 
 /// Folders whose recursive removal or change ruins a machine or a home.

@@ -1,7 +1,7 @@
-//! A shell script as simple commands, read loosely: only to find commands that are denied, never to
-//! allow one.
+//! Splits a shell script into simple commands. The parsing is approximate: it is used to find denied
+//! commands, never to allow one.
 
-/// Words of the shell before a command.
+/// Shell keywords before a command.
 const KEYWORDS: [&str; 9] = [
     "if", "then", "else", "elif", "do", "while", "until", "!", "{",
 ];
@@ -12,20 +12,20 @@ const WRAPPERS: [&str; 19] = [
     "setsid", "stdbuf", "timeout", "xargs", "busybox", "chroot", "unshare", "watch", "flock",
 ];
 
-/// How many readings of one command are looked at.
+/// How many interpretations of one command are checked.
 const MAX_READINGS: usize = 64;
 
 /// One command of a script: its words without quotes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SimpleCommand {
     pub(super) words: Vec<String>,
-    /// What its output is redirected to.
+    /// The files that its output is redirected to.
     pub(super) written_files: Vec<String>,
 }
 
 impl SimpleCommand {
-    /// The words from the program's name on, without what runs it (`sudo -u root`, `A=1`, `then`).
-    /// Where an option may or may not have a value, there is more than one reading.
+    /// The words from the program's name on, without prefixes (`sudo -u root`, `A=1`, `then`). If an
+    /// option may or may not have a value, there are several interpretations.
     pub(super) fn readings(&self) -> Vec<&[String]> {
         let mut readings = Vec::new();
         let mut rest = vec![&self.words[..]];
@@ -48,8 +48,8 @@ impl SimpleCommand {
     }
 }
 
-/// Where the command of a wrapper may begin: at the first word that is no option, or after it where
-/// it may be the value of an option.
+/// Where the command of a wrapper may start: at the first word that is not an option, or after it if
+/// that word may be the value of an option.
 fn wrapped(words: &[String]) -> Vec<&[String]> {
     let mut starts = Vec::new();
     let mut after_option = false;

@@ -45,7 +45,7 @@ fn text(scratch: &tempfile::TempDir, name: &str) -> String {
 const LONG: Duration = Duration::from_secs(600);
 
 #[tokio::test]
-async fn a_change_is_applied_where_nothing_happened() {
+async fn a_change_is_applied_to_an_unchanged_file() {
     let (applied, scratch) = apply_after(Some("old"), LONG, |_| {}).await;
     assert_eq!((applied, &*text(&scratch, "a.txt")), (Ok(()), "new"));
     let (applied, scratch) = apply_after(None, LONG, |_| {}).await;
@@ -53,7 +53,7 @@ async fn a_change_is_applied_where_nothing_happened() {
 }
 
 #[tokio::test]
-async fn t33_what_somebody_else_wrote_meanwhile_is_not_overwritten() {
+async fn t33_a_concurrent_write_is_not_overwritten() {
     let write = |folder: &Path| std::fs::write(folder.join("a.txt"), "theirs").unwrap();
     for before in [Some("old"), None] {
         let (applied, scratch) = apply_after(before, LONG, write).await;
@@ -84,7 +84,7 @@ async fn t33_a_link_that_appears_meanwhile_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_change_that_was_stopped_is_not_made() {
+async fn a_cancelled_change_is_not_applied() {
     let (applied, scratch) = apply_after(Some("old"), Duration::ZERO, |_| {}).await;
     assert_eq!(applied.unwrap_err(), "stopped before the file was changed");
     assert_eq!(text(&scratch, "a.txt"), "old");
@@ -92,7 +92,7 @@ async fn a_change_that_was_stopped_is_not_made() {
 
 /// The folder of a new file is swapped for a link that leads out of the workspace.
 #[tokio::test]
-async fn t33_a_folder_that_is_swapped_meanwhile_leads_nowhere() {
+async fn t33_a_folder_replaced_by_a_link_is_not_written_through() {
     let scratch = tempfile::tempdir().unwrap();
     let (folder, out) = (scratch.path().join("w"), scratch.path().join("out"));
     std::fs::create_dir_all(folder.join("sub")).unwrap();

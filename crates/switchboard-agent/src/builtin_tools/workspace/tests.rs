@@ -40,7 +40,7 @@ fn a_path_is_found_from_the_first_folder_or_whole() {
 }
 
 #[test]
-fn paths_that_leave_or_name_nothing_are_refused() {
+fn paths_outside_the_workspace_and_empty_paths_are_refused() {
     let (scratch, workspace) = workspace();
     let beside = scratch.path().canonicalize().unwrap().join("out/deep.txt");
     let prefix = format!("{}x/in.txt", workspace.first().display());
@@ -110,7 +110,7 @@ fn opening_name_by_name_follows_no_link() {
 
 /// A folder that is swapped for a link while it is read: the secret is never seen.
 #[test]
-fn a_folder_that_is_swapped_for_a_link_leads_nowhere() {
+fn a_folder_replaced_by_a_link_is_not_followed() {
     let (_scratch, workspace) = workspace();
     let root = workspace.first().to_owned();
     symlink("../out", root.join("link")).unwrap();

@@ -48,7 +48,7 @@ async fn script_and_style_never_show() {
 
 /// Nesting costs no stack and no more than linear time.
 #[tokio::test]
-async fn t26_hostile_nesting_is_linear() {
+async fn t26_deep_nesting_takes_linear_time() {
     for tag in [
         "div",
         "b",
