@@ -1,4 +1,4 @@
-//! `reload`: lets the running gateway read its configuration again.
+//! `reload`: tells the running gateway to read its configuration again.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -14,7 +14,7 @@ use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::{hints, output};
 
-/// How long servers that must end may take before the reload is done.
+/// Limit of a reload, which waits for servers to end.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     };
     match answer["error"].is_string() {
         true => Err(Failure::new(Code::Usage, text("error"))
-            .hint("the gateway goes on with its previous configuration")),
+            .hint("the gateway keeps its previous configuration")),
         false => {
             output::print(&format!("{}\n", text("summary")))?;
             Ok(0)
@@ -49,7 +49,7 @@ pub(crate) fn send(options: &Options, command: &str) -> Result<String, Failure> 
         .hint(format!(
             "start one with {}; to reach one that runs with other files, use the folder and the -c \
              that it was started with",
-            hints::command(&["serve", "--http", "127.0.0.1:8808"])
+            hints::command_with(&["serve", "--http", "127.0.0.1:8808"], &[])
         ))
     })?;
     let mut answer = String::new();

@@ -1,11 +1,11 @@
-//! What is told beside the answer, each once; slips of the pen; completion in a real shell.
+//! Notices, errors with suggestions, first steps, and completion in a real shell.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
 use std::process::Command;
 
-use support::{Home, PROGRAM, Ran};
+use support::{Home, PROGRAM, ProgramOutput};
 
 fn home_with_findings() -> Home {
     Home::with_demo(
@@ -44,6 +44,17 @@ fn every_notice_reaches_stderr_once_in_a_line_of_its_own() {
 }
 
 #[test]
+fn the_hint_to_start_a_gateway_can_be_copied() {
+    let home = Home::with_demo("");
+    let error = home.run(&["reload", "--json"]).error();
+    let hint = error["hint"].as_str().unwrap();
+    assert!(
+        hint.starts_with("start one with `switchboard serve --http 127.0.0.1:8808`;"),
+        "{hint}"
+    );
+}
+
+#[test]
 fn a_failure_with_json_carries_the_notices_in_its_one_line() {
     let ran = home_with_findings().run(&["call", "demo/nothing", "--json"]);
     assert_eq!(
@@ -60,7 +71,7 @@ fn a_failure_with_json_carries_the_notices_in_its_one_line() {
 }
 
 #[test]
-fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
+fn a_typing_error_gets_a_suggestion() {
     let home = Home::with_demo("");
     let check = |words: &[&str], code: i32, told: &str| {
         let ran = home.run(words);
@@ -140,7 +151,7 @@ fn how_to_call_a_tool_names_the_file_that_was_given() {
 }
 
 #[test]
-fn one_tool_is_shown_with_what_it_takes() {
+fn one_tool_is_shown_with_its_arguments() {
     let expected = "mcp__demo__add  (tool add of server \"demo\")\n\n  Add\n\n  Adds two numbers\n\nArguments:\n  a  number, required\n  \
                     b  number, required\n\nCall it:\n  switchboard call demo/add a=NUMBER b=NUMBER\n";
     let home = Home::with_demo("");
@@ -148,7 +159,7 @@ fn one_tool_is_shown_with_what_it_takes() {
         let ran = home.run(&["tools", name]);
         assert_eq!(
             ran,
-            Ran {
+            ProgramOutput {
                 code: Some(0),
                 stdout: expected.to_owned(),
                 stderr: String::new()
@@ -158,7 +169,7 @@ fn one_tool_is_shown_with_what_it_takes() {
 }
 
 #[test]
-fn without_any_file_status_shows_how_to_begin_and_listings_say_where() {
+fn without_a_configuration_status_shows_the_first_steps_and_listings_refer_to_it() {
     let home = Home::new();
     let ran = home.run(&["status"]);
     assert_eq!(
@@ -216,7 +227,7 @@ fn bash_completes_commands_servers_tools_keys_resources_and_prompts() {
         bash.env("XDG_CONFIG_HOME", home("config"))
             .env("XDG_STATE_HOME", home("state"))
             .env("HOME", home(""));
-        let ran = Ran::of(&bash.current_dir(home("project")).output().unwrap());
+        let ran = ProgramOutput::of(&bash.current_dir(home("project")).output().unwrap());
         let found: Vec<_> = ran
             .stdout
             .lines()
@@ -253,10 +264,10 @@ fn bash_completes_commands_servers_tools_keys_resources_and_prompts() {
     check(&["read", "demo://t"], &["demo://text"]);
 }
 
-/// What is said of a variable that is not set is true of the field: it is empty, or it goes without
-/// the variable.
+/// The notice about an unset variable says what happens to the field: it is empty, or lacks the
+/// variable.
 #[test]
-fn a_field_is_said_to_be_empty_only_where_it_is() {
+fn only_a_field_that_becomes_empty_is_reported_as_empty() {
     let home = Home::with_demo(
         "env = { WHOLE = \"${GONE}\", PART = \"https://${GONE}/x\", SAFE = \"${GONE:-here}\" }\n",
     );
