@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::{Value, json};
 
-use crate::asks::Seal;
 use crate::options::Options;
-use crate::outlet::Outlet;
+use crate::outgoing::OutgoingBuffer;
 use crate::peer::Peer;
+use crate::questions::Seal;
 use crate::resources::COUNTER_URI;
 use crate::tasks::{self, Tasks};
 use crate::tools::Catalog;
 
-/// Where every modern result says whose it is.
+/// The key of the server's name and version in every modern result.
 pub(crate) const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The server itself; every connection to it is a [`Peer`].
@@ -38,11 +38,11 @@ pub struct Demo {
 /// A change that peers are notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The list of tools is another one.
+    /// The list of tools changed.
     Tools,
-    /// The list of prompts is another one.
+    /// The list of prompts changed.
     Prompts,
-    /// The resource has other contents.
+    /// The contents of this resource changed.
     Resource(&'static str),
 }
 
@@ -80,7 +80,7 @@ impl Demo {
     }
 
     /// A new connection, which is notified of changes on `outlet` until it is dropped.
-    pub fn connect(self: &Arc<Self>, outlet: Outlet) -> Arc<Peer> {
+    pub fn connect(self: &Arc<Self>, outlet: OutgoingBuffer) -> Arc<Peer> {
         let peer = Arc::new(Peer::new(self.clone(), outlet));
         self.add_peer(&peer);
         peer
@@ -115,7 +115,7 @@ impl Demo {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn note_stopped(&self) {
+    pub(crate) fn count_stopped(&self) {
         self.stopped.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -130,7 +130,7 @@ impl Demo {
         }
     }
 
-    /// What the server says of itself in either handshake.
+    /// The server's capabilities, in either handshake.
     pub(crate) fn capabilities(&self, version: &str) -> Value {
         let mut capabilities = json!({
             "tools": {"listChanged": true},

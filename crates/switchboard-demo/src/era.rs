@@ -27,7 +27,7 @@ pub(crate) const BATCH_VERSION: &str = "2025-03-26";
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// What stands in `_meta` of a request.
+/// The `_meta` of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Meta<'a> {
@@ -61,7 +61,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Takes `initialize`: the asked version where it is known, else our latest.
+    /// Handles `initialize`: the requested version if it is known, else our latest.
     pub(crate) fn new(params: &Params<'_>) -> Result<Self, Fault> {
         if params.protocol_version.is_empty() {
             return Err(Fault::invalid_params("protocolVersion is missing"));
@@ -82,27 +82,27 @@ impl Handshake {
     }
 }
 
-/// The terms of one request.
+/// The era, version and client capabilities that apply to one request.
 #[derive(Debug)]
-pub(crate) enum Terms<'a> {
-    /// Those of the handshake.
+pub(crate) enum RequestTerms<'a> {
+    /// Those of the handshake (legacy).
     Legacy(Arc<Handshake>),
-    /// Its own.
+    /// Those in its own `_meta` (modern).
     Modern(&'a Meta<'a>),
 }
 
-/// How a question is put.
+/// The kind of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AskMode {
     Form,
     Url,
-    /// To the peer's model.
+    /// Sampling.
     Sample,
-    /// For the folders it works in.
+    /// Roots.
     Roots,
 }
 
-impl<'a> Terms<'a> {
+impl<'a> RequestTerms<'a> {
     /// Decides the era of one request other than `initialize`.
     pub(crate) fn of(
         meta: &'a Meta<'a>,
@@ -114,8 +114,7 @@ impl<'a> Terms<'a> {
         match handshake {
             _ if is_modern && eras != Eras::Legacy => {}
             Some(handshake) => return Ok(Self::Legacy(handshake)),
-            // What a legacy server says to a probe differs between servers; the most common answer
-            // is the honest one.
+            // Legacy servers answer a probe differently; this is the most common answer.
             None if method == "server/discover" => return Err(Fault::unknown_method(method)),
             None => {
                 return Err(Fault::invalid_params(format!(
@@ -124,7 +123,7 @@ impl<'a> Terms<'a> {
             }
         }
         if meta.version.is_empty() {
-            return Err(Fault::wrong_terms(format!(
+            return Err(Fault::invalid_meta(format!(
                 "_meta[{VERSION_KEY:?}] is missing, and there was no initialize"
             )));
         }
@@ -135,12 +134,12 @@ impl<'a> Terms<'a> {
             .capabilities
             .is_some_and(|capabilities| capabilities.get().starts_with('{'))
         {
-            return Err(Fault::wrong_terms(format!(
+            return Err(Fault::invalid_meta(format!(
                 "_meta[{CAPABILITIES_KEY:?}] is missing or no object"
             )));
         }
         if !meta.log_level.is_empty() && Level::named(&meta.log_level).is_none() {
-            return Err(Fault::wrong_terms(format!(
+            return Err(Fault::invalid_meta(format!(
                 "unknown log level {:?}",
                 meta.log_level
             )));
@@ -183,7 +182,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// Whether the peer can be asked in this way; if not, what it would have had to declare.
+    /// Whether the peer can be asked this kind of question; the error is the missing capability.
     pub(crate) fn may_ask(&self, mode: AskMode) -> Result<(), Value> {
         let capabilities = self.peer_capabilities();
         let elicitation = capabilities.get("elicitation").and_then(Value::as_object);
@@ -197,7 +196,7 @@ impl<'a> Terms<'a> {
         let (may, mode) = match mode {
             AskMode::Sample => return plain("sampling"),
             AskMode::Roots => return plain("roots"),
-            // An empty declaration means forms: that was all there was when elicitation was new.
+            // An empty declaration means forms, as in the first revision with elicitation.
             AskMode::Form => (
                 elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form")),
                 "form",

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::era::{Level, Terms};
-use crate::outlet::Replies;
-use crate::peer::{Peer, Reaction};
+use crate::era::{Level, RequestTerms};
+use crate::outgoing::Replies;
+use crate::peer::{Peer, PeerResponse};
 use crate::rpc::{Body, Fault, Params, write_notification, write_result, write_value};
 
 /// How a request ends, if not with a fault.
@@ -33,12 +33,12 @@ pub(crate) struct Call<'a> {
     pub(crate) replies: &'a Replies,
     pub(crate) id: &'a str,
     pub(crate) params: &'a Params<'a>,
-    pub(crate) terms: &'a Terms<'a>,
+    pub(crate) terms: &'a RequestTerms<'a>,
 }
 
 impl<'a> Call<'a> {
-    /// The arguments as what the tool takes. Wrong values are the tool's failure, which a model can
-    /// read and mend, and no protocol error.
+    /// Parses the arguments. Wrong ones are a failure of the tool, which a model can read and correct,
+    /// not a protocol error.
     pub(crate) fn arguments<T: Deserialize<'a>>(&self) -> Result<T, Body> {
         let text = self.params.arguments.map_or("{}", RawValue::get);
         serde_json::from_str(text).map_err(|error| {
@@ -58,7 +58,7 @@ impl<'a> Call<'a> {
         is_wanted
     }
 
-    /// Makes the request one that takes time and can be cancelled.
+    /// Makes this a request that is answered later and can be cancelled.
     pub(crate) fn detach(&self) -> Exchange {
         Exchange {
             peer: self.peer.clone(),
@@ -79,18 +79,18 @@ pub(crate) struct Exchange {
     peer: Arc<Peer>,
     replies: Replies,
     id: Box<str>,
-    /// Which tool works on it, for log lines.
+    /// The name of the tool, for log lines.
     tool: String,
     version: &'static str,
     is_modern: bool,
     progress_token: Option<Box<RawValue>>,
-    /// Ends when the peer cancels, with its reason, and when the connection ends.
+    /// Resolves when the peer cancels, with its reason, or when the connection ends.
     stop: oneshot::Receiver<String>,
 }
 
-/// The peer no longer wants the answer.
+/// Why the peer no longer waits for the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stopped {
+pub(crate) struct Cancellation {
     pub(crate) reason: String,
 }
 
@@ -100,11 +100,11 @@ impl Exchange {
     }
 
     /// Waits until the peer cancels.
-    pub(crate) async fn stopped(&mut self) -> Stopped {
+    pub(crate) async fn stopped(&mut self) -> Cancellation {
         let reason = (&mut self.stop)
             .await
             .unwrap_or_else(|_| "the connection ended".to_owned());
-        Stopped { reason }
+        Cancellation { reason }
     }
 
     /// Reports progress, if the peer gave a token for it.
@@ -117,21 +117,25 @@ impl Exchange {
         }
     }
 
-    /// Lets the wire drop the connection that would carry the answer.
+    /// Makes the transport drop the connection that would carry the answer.
     pub(crate) fn hang_up(&self) {
         self.replies.outlet.hang_up();
     }
 
-    /// Says something that belongs to no request.
+    /// Sends a notification that belongs to no request.
     pub(crate) fn notify(&self, method: &str, params: &Value) {
         self.replies
             .outlet
             .push(|out| write_notification(out, method, params));
     }
 
-    /// Puts a request of ours to a legacy peer and waits for its reaction; takes the question back
-    /// when the call is cancelled.
-    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Result<Reaction, Stopped> {
+    /// Sends a request of ours to a legacy peer and waits for its response; cancels it if the call is
+    /// cancelled.
+    pub(crate) async fn ask(
+        &mut self,
+        method: &str,
+        params: Value,
+    ) -> Result<PeerResponse, Cancellation> {
         let (id, reaction) = self.peer.begin_question();
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.peer
@@ -146,11 +150,11 @@ impl Exchange {
                 outlet.push(|out| write_notification(out, "notifications/cancelled", &params));
                 Err(stopped)
             }
-            reaction = reaction => reaction.map_err(|_| Stopped { reason: "the connection ended".to_owned() }),
+            reaction = reaction => reaction.map_err(|_| Cancellation { reason: "the connection ended".to_owned() }),
         }
     }
 
-    /// Answers. A cancelled call is not answered any more, as the specification wants it.
+    /// Answers, unless the call was cancelled, as the specification requires.
     pub(crate) fn finish(self, body: &Body) {
         if !self.peer.finish(&self.id) {
             return self.replies.settle_silently();
@@ -164,7 +168,7 @@ impl Exchange {
             .settle(|out| write_result(out, &self.id, body, extra));
     }
 
-    /// Answers with an error, under the same rule.
+    /// Answers with an error, unless the call was cancelled.
     pub(crate) fn refuse(self, fault: &Fault) {
         if self.peer.finish(&self.id) {
             self.replies.settle_with_fault(&self.id, fault)
@@ -173,10 +177,10 @@ impl Exchange {
         }
     }
 
-    /// Ends without an answer, and says so where a person may look.
-    pub(crate) fn abandon(self, stopped: &Stopped) {
+    /// Ends without an answer, and logs it on stderr.
+    pub(crate) fn abandon(self, stopped: &Cancellation) {
         use std::io::Write;
-        self.peer.demo.note_stopped();
+        self.peer.demo.count_stopped();
         self.replies.settle_silently();
         // stderr may be closed, which is no reason to fail.
         let _ = writeln!(

@@ -7,28 +7,28 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::era::Level;
-use crate::exchange::{Call, Exchange, Outcome, Stopped};
+use crate::exchange::{Call, Cancellation, Exchange, Outcome};
 use crate::media;
 use crate::rpc::{Body, Fault};
 
-/// Those that ask.
+/// The tools and prompts that ask.
 mod asking;
 
-/// Between two messages of a tool that reports.
+/// The pause between two messages of a tool.
 const PAUSE: Duration = Duration::from_millis(50);
 
 const TEXT_URI: &str = "test://static-text";
 const BINARY_URI: &str = "test://static-binary";
 const WATCHED_URI: &str = "test://watched-resource";
 
-/// The template, and what stands before and after its variable.
+/// The template, and the text before and after its variable.
 pub(crate) const TEMPLATE: &str = "test://template/{id}/data";
 const TEMPLATE_PARTS: (&str, &str) = ("test://template/", "/data");
 
 /// The prompt with arguments, which can be completed.
 pub(crate) const PROMPT_WITH_ARGUMENTS: &str = "test_prompt_with_arguments";
 
-/// Whether the prompt that comes and goes is there.
+/// Whether the prompt that can be toggled is listed.
 static HAS_PASSING_PROMPT: AtomicBool = AtomicBool::new(false);
 
 /// The definitions of the tools.
@@ -87,7 +87,7 @@ pub(crate) fn tools() -> Vec<Value> {
 /// Calls one of the tools; `None` for a name that is not theirs.
 pub(crate) fn call(call: &Call<'_>) -> Option<Result<Outcome, Fault>> {
     let body = match &*call.params.name {
-        "test_simple_text" => Body::from_words("This is a simple text response for testing."),
+        "test_simple_text" => Body::from_message("This is a simple text response for testing."),
         "test_image_content" => Body::from(json!({"content": [image()]})),
         "test_audio_content" => Body::from(json!({"content": [
             {"type": "audio", "data": media::tone(), "mimeType": "audio/wav"},
@@ -115,7 +115,7 @@ pub(crate) fn call(call: &Call<'_>) -> Option<Result<Outcome, Fault>> {
         "test_missing_capability" => {
             let required = json!({"sampling": {}});
             return Some(match call.terms.may_ask(crate::era::AskMode::Sample) {
-                Ok(()) => Ok(Outcome::Done(Body::from_words("sampling is declared"))),
+                Ok(()) => Ok(Outcome::Done(Body::from_message("sampling is declared"))),
                 Err(_) => Err(Fault::missing_capability(required)),
             });
         }
@@ -123,9 +123,9 @@ pub(crate) fn call(call: &Call<'_>) -> Option<Result<Outcome, Fault>> {
         "test_trigger_prompt_change" => {
             HAS_PASSING_PROMPT.fetch_xor(true, Ordering::Relaxed);
             call.peer.demo.announce(crate::demo::Change::Prompts);
-            Body::from_words("the list of prompts changed")
+            Body::from_message("the list of prompts changed")
         }
-        "json_schema_2020_12_tool" => Body::from_words("the arguments fit"),
+        "json_schema_2020_12_tool" => Body::from_message("the arguments fit"),
         name => return asking::call(call, name),
     };
     Some(Ok(Outcome::Done(body)))
@@ -170,11 +170,11 @@ fn in_steps(
     report: impl Fn(&Exchange, usize) + Send + 'static,
 ) -> Outcome {
     let mut exchange = call.detach();
-    // It ends by itself, by cancellation, or with its connection, which stops what it started.
+    // The task ends by itself, by cancellation, or with its connection.
     tokio::spawn(async move {
         for step in 0..3 {
             report(&exchange, step);
-            let stopped: Option<Stopped> = tokio::select! {
+            let stopped: Option<Cancellation> = tokio::select! {
                 biased;
                 stopped = exchange.stopped() => Some(stopped),
                 () = tokio::time::sleep(PAUSE) => None,
@@ -183,7 +183,7 @@ fn in_steps(
                 return exchange.abandon(&stopped);
             }
         }
-        exchange.finish(&Body::from_words(end));
+        exchange.finish(&Body::from_message(end));
     });
     Outcome::Later
 }

@@ -1,8 +1,8 @@
 //! The HTTP transport: requests in, responses and event streams out.
 //!
 //! `/mcp` is Streamable HTTP, both eras on one endpoint; `/sse` and `/message` are HTTP+SSE of
-//! 2024-11-05. A quick answer leaves as JSON straight from the task that read its request. Owns the
-//! sessions; leaves what messages mean to [`Peer`](crate::Peer).
+//! 2024-11-05. A quick answer is sent as JSON by the task that read its request. Owns the
+//! sessions; [`Peer`](crate::Peer) handles the messages.
 #![allow(
     clippy::result_large_err,
     reason = "a refusal is a whole response, and refusals are rare"
@@ -27,16 +27,16 @@ use crate::demo::Demo;
 use crate::options::{Eras, Options};
 use crate::rpc::Fault;
 
-/// What the flags say about this edge.
+/// Options of the HTTP transport.
 pub mod options;
 
-/// Whether a request may come in.
-mod door;
+/// Which requests are admitted: origin, host, token.
+mod admission;
 
 /// One POST to `/mcp`.
 mod post;
 
-/// What a modern request says twice: in its headers and in its body.
+/// Checks headers of modern requests that repeat parts of the body.
 mod mirror;
 
 /// Legacy sessions and their streams.
@@ -57,17 +57,17 @@ use session::Sessions;
 pub struct HttpEdge {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Dropped to let connections end.
+    /// Dropped to end the connections.
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<io::Result<()>>,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     demo: Arc<Demo>,
     options: HttpOptions,
-    door: door::Door,
+    admission: admission::Admission,
     sessions: Sessions,
     /// Sessions of HTTP+SSE: the same, on another wire.
     streams: Sessions,
@@ -97,7 +97,7 @@ pub struct Counts {
 }
 
 impl Demo {
-    /// Serves this demo on a listener, beside whatever else it is served on, until the edge is
+    /// Serves this demo on a listener, in addition to other transports, until the edge is
     /// dropped. Needs a tokio runtime with I/O and time.
     pub fn serve_http(
         self: &Arc<Self>,
@@ -107,7 +107,7 @@ impl Demo {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             demo: self.clone(),
-            door: door::Door::new(&options, address),
+            admission: admission::Admission::new(&options, address),
             sessions: Sessions::new(options.max_sessions),
             streams: Sessions::new(options.max_sessions),
             closing: watch::Sender::new(false),
@@ -161,7 +161,7 @@ impl HttpEdge {
         }
     }
 
-    /// Forgets every session, as a restarted server would: who comes with one is told 404.
+    /// Forgets every session, as a restarted server would: requests with one get 404.
     pub fn forget_sessions(&self) {
         self.shared.sessions.clear();
         self.shared.streams.clear();
@@ -174,7 +174,7 @@ impl HttpEdge {
         self.shared.streams.break_streams();
     }
 
-    /// Serves until the listener fails, which it does not by itself.
+    /// Serves until the listener fails.
     pub async fn serve(mut self) -> io::Result<()> {
         match (&mut self.serving).await {
             Ok(ended) => ended,
@@ -218,7 +218,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         Method::DELETE => counts.deletes.fetch_add(1, Ordering::Relaxed),
         _ => 0,
     };
-    if let Err(refusal) = shared.door.check(request.headers()) {
+    if let Err(refusal) = shared.admission.check(request.headers()) {
         return refusal;
     }
     let is_legacy = shared.demo.options.eras != Eras::Modern;
@@ -243,7 +243,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     }
 }
 
-/// The body of a request, if it is not too long and does not take for ever.
+/// Reads the body of a request, with limits on size and time.
 async fn read_body(shared: &Shared, request: Request) -> Result<Bytes, Response> {
     let limit = shared.options.max_body_bytes;
     let body = request.into_body();

@@ -1,32 +1,31 @@
-//! The demo MCP server: every kind of tool, resource, prompt and question, in both protocol eras,
-//! fast.
+//! The demo MCP server: every kind of tool, resource, prompt and question, in both protocol eras.
 //!
-//! It is what `switchboard demo` embeds, what tests drive and what benchmarks measure against. The
-//! modules stand in the order in which a message passes them. The handling of messages ([`Peer`])
-//! knows no transport; a transport hands it messages and an [`Outlet`] for the responses.
+//! `switchboard demo` embeds it, and tests and benchmarks use it. The modules are listed in the order
+//! in which a message passes them. A [`Peer`] handles messages without knowing the transport, which
+//! gives it messages and an [`OutgoingBuffer`] for the responses.
 
 /// Flags and variables.
 pub mod options;
 
-/// Lines in, lines out: the stdio edge.
+/// The stdio transport.
 pub mod stdio;
 
-/// Requests in, answers and streams of events out: the HTTP edge.
+/// The HTTP transport.
 pub mod http;
 
-/// Where messages to the peer wait to be written.
-pub mod outlet;
+/// The buffer of messages to a peer.
+pub mod outgoing;
 
-/// JSON-RPC: a message taken apart without parsing what it carries, and replies put together.
+/// JSON-RPC messages: split without parsing their payload, and built.
 pub mod rpc;
 
-/// Which protocol a request is made in, and what its sender can do.
+/// The protocol era of a request, and the capabilities of its sender.
 pub mod era;
 
-/// What all peers share: tools, the counter, the peers to notify of changes.
+/// State that all peers share: tools, the counter, subscribers.
 pub mod demo;
 
-/// One peer: its messages, what it started, what it was asked.
+/// One peer: its messages, its calls in flight, its open questions.
 pub mod peer;
 
 /// One request while it is answered.
@@ -38,30 +37,30 @@ mod listen;
 /// Lists in pages.
 mod lists;
 
-/// What can be called.
+/// The tools.
 mod tools;
 
 /// Questions to the caller.
-mod asks;
+mod questions;
 
 /// Calls that become tasks.
 mod tasks;
 
-/// What can be read.
+/// The resources.
 mod resources;
 
-/// What can be prompted, and the completion of arguments.
+/// The prompts, and the completion of their arguments.
 mod prompts;
 
-/// What the protocol's conformance suite calls by name.
+/// Tools, prompts and resources for the protocol's conformance suite.
 mod fixtures;
 
-/// A small real picture and a small real sound.
+/// A small image and a short sound.
 mod media;
 
 pub use demo::Demo;
 pub use http::{HttpEdge, HttpOptions};
 pub use options::Options;
-pub use outlet::Outlet;
+pub use outgoing::OutgoingBuffer;
 pub use peer::Peer;
 pub use stdio::{main_stdio, serve_stdio};

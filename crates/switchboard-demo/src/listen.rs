@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::demo::{Change, SERVER_INFO_KEY};
 use crate::exchange::{Call, Outcome};
-use crate::outlet::{Outlet, Replies};
+use crate::outgoing::{OutgoingBuffer, Replies};
 use crate::resources;
 use crate::rpc::{self, Body, Fault, write_notification, write_result};
 
@@ -64,7 +64,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Outcome, Fault> {
         json!({"notifications": honoured}),
     );
     call.peer.add_listener(listener);
-    // Over HTTP each request has a peer of its own, which is not registered yet.
+    // Over HTTP each request has its own peer, which is not registered yet.
     call.peer.demo.add_peer(call.peer);
     Ok(Outcome::Later)
 }
@@ -81,14 +81,14 @@ impl Listener {
             Change::Prompts => self.prompts,
             Change::Resource(wanted) => self.uris.iter().any(|uri| uri == wanted),
         };
-        // A peer that does not read loses news rather than filling our memory.
+        // Notifications to a peer that does not read are dropped, to bound memory.
         if is_wanted && !self.outlet().is_full() {
             let (method, params) = change.notification();
             self.send(method, params);
         }
     }
 
-    /// The clean end: the answer to the request.
+    /// Ends the stream with the response to its request.
     pub(crate) fn end(&self, server_info: &Value) {
         let meta = json!({SUBSCRIPTION_KEY: self.id, SERVER_INFO_KEY: server_info});
         let body = Body::from(json!({"resultType": "complete", "_meta": meta}));
@@ -102,13 +102,13 @@ impl Listener {
             .push(|out| write_notification(out, method, &params));
     }
 
-    fn outlet(&self) -> &Outlet {
+    fn outlet(&self) -> &OutgoingBuffer {
         &self.replies.outlet
     }
 }
 
 impl Change {
-    /// How either era spells it.
+    /// The notification, which is the same in both eras.
     pub(crate) fn notification(self) -> (&'static str, Value) {
         match self {
             Self::Tools => ("notifications/tools/list_changed", json!({})),

@@ -5,11 +5,10 @@ use serde_json::Value;
 use crate::exchange::Call;
 use crate::rpc::{self, Body, Fault};
 
-/// What a modern list adds: how long it may be kept, and for whom.
+/// Caching fields of modern lists.
 const CACHE_FIELDS: &str = r#","ttlMs":60000,"cacheScope":"public""#;
 
-/// Before the position at which a page begins; it says nothing to the peer, which must not take a
-/// cursor apart.
+/// The prefix of a cursor, before the position of the page. Cursors are opaque to the peer.
 const CURSOR_PREFIX: &str = "from-";
 
 /// The page of `items` (each the text of an object) that the request's cursor points to.

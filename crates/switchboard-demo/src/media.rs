@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn picture_and_tone_are_what_their_types_say() {
+    fn image_and_audio_match_their_media_types() {
         assert_eq!(
             &BASE64.decode(PICTURE.as_bytes()).unwrap()[..8],
             b"\x89PNG\r\n\x1a\n"

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use crate::http::{Answers, HttpOptions, Questions};
 
-/// How the server behaves; the default is what a person wants to see.
+/// How the server behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Which eras it speaks.
     pub eras: Eras,
-    /// How many generated tools stand after the real ones.
+    /// How many generated tools are listed after the real ones.
     pub extra_tools: usize,
     /// How many items a page of a list holds.
     pub page_size: usize,
     /// How long it waits before it reads anything.
     pub start_delay: Duration,
-    /// How often the counter counts by itself; never, when `None`.
+    /// How often the counter counts by itself; `None` for never.
     pub tick: Option<Duration>,
-    /// What it calls itself.
+    /// Its name.
     pub name: String,
-    /// Where it listens for HTTP; stdin and stdout, when `None`.
+    /// The address for HTTP; `None` for stdin and stdout.
     pub listen: Option<String>,
-    /// How it behaves there.
+    /// Options of HTTP.
     pub http: HttpOptions,
     /// Whether it also offers what the conformance suite calls by name.
     pub has_fixtures: bool,
@@ -49,15 +49,15 @@ impl Default for Options {
 pub enum Eras {
     /// Only `initialize` and what follows from it.
     Legacy,
-    /// Only requests that carry their own terms.
+    /// Only requests that carry their revision.
     Modern,
-    /// Whichever the peer begins with, also both at once.
+    /// Both, also on one connection.
     Both,
 }
 
-/// What was asked for on the command line.
+/// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "there is one, once")]
+#[expect(clippy::large_enum_variant, reason = "there is one per process")]
 pub enum Invocation {
     /// Serve with these options.
     Serve(Options),

@@ -1,7 +1,7 @@
 //! One connection: reads its messages, determines their era, and dispatches each request.
 //!
-//! Owns what belongs to a connection: the legacy handshake, subscriptions, calls under way,
-//! questions not answered yet. Knows no wire: messages come as text, answers go to an [`Outlet`].
+//! Owns the state of a connection: the legacy handshake, subscriptions, calls in flight, open
+//! questions. Knows no transport: messages come as text, answers go to an [`OutgoingBuffer`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::demo::{Change, Demo};
-use crate::era::{BATCH_VERSION, Handshake, Level, MODERN_VERSION, Terms};
+use crate::era::{BATCH_VERSION, Handshake, Level, MODERN_VERSION, RequestTerms};
 use crate::exchange::{Call, Outcome};
 use crate::listen::{self, Listener};
 use crate::options::Eras;
-use crate::outlet::{Outlet, Replies};
+use crate::outgoing::{OutgoingBuffer, Replies};
 use crate::rpc::{Body, Concern, Fault, Message, Params, write_notification, write_result};
 use crate::{prompts, resources, tasks, tools};
 
@@ -24,8 +24,8 @@ use crate::{prompts, resources, tasks, tools};
 pub struct Peer {
     pub(crate) demo: Arc<Demo>,
     /// Messages to a legacy peer that belong to no request.
-    outlet: Outlet,
-    /// Which eras its wire has.
+    outlet: OutgoingBuffer,
+    /// Which eras its transport has.
     eras: Eras,
     /// Whether questions go to `outlet` instead of where the call's answer goes.
     asks_on_outlet: bool,
@@ -38,16 +38,15 @@ struct State {
     /// Resources that a legacy peer subscribed to.
     subscriptions: HashSet<String>,
     listeners: Vec<Listener>,
-    /// Calls under way by the text of their id; sending the reason (or dropping the sender) stops
-    /// one.
+    /// Calls in flight by the text of their id; sending a reason (or dropping the sender) stops one.
     running: HashMap<Box<str>, oneshot::Sender<String>>,
-    /// Our own questions by id; the other end waits in [`crate::exchange::Exchange::ask`].
-    asked: HashMap<u64, oneshot::Sender<Reaction>>,
+    /// Open questions of ours by id; the other end waits in [`crate::exchange::Exchange::ask`].
+    asked: HashMap<u64, oneshot::Sender<PeerResponse>>,
     last_question: u64,
 }
 
-/// How a legacy peer reacted to a question: its result, or its error.
-pub(crate) type Reaction = Result<Value, Value>;
+/// The response of a legacy peer to a question: its result, or its error.
+pub(crate) type PeerResponse = Result<Value, Value>;
 
 impl std::fmt::Debug for Peer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,7 +58,7 @@ impl std::fmt::Debug for Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(demo: Arc<Demo>, outlet: Outlet) -> Self {
+    pub(crate) fn new(demo: Arc<Demo>, outlet: OutgoingBuffer) -> Self {
         let eras = demo.options.eras;
         Self {
             demo,
@@ -70,22 +69,22 @@ impl Peer {
         }
     }
 
-    /// On a wire that has only these eras.
-    pub(crate) fn speaking(self, eras: Eras) -> Self {
+    /// For a transport that has only these eras.
+    pub(crate) fn with_eras(self, eras: Eras) -> Self {
         Self { eras, ..self }
     }
 
-    /// Asks its questions where everything goes that belongs to no request, as some servers do.
-    pub(crate) fn asking_on_outlet(self, asks_on_outlet: bool) -> Self {
+    /// Asks questions on the shared stream, as some servers do.
+    pub(crate) fn with_questions_on_outlet(self, asks_on_outlet: bool) -> Self {
         Self {
             asks_on_outlet,
             ..self
         }
     }
 
-    /// Takes one message or batch. Responses go to `outlet`, most of them before this returns; what
-    /// takes time is spawned on the current tokio runtime.
-    pub fn handle(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {
+    /// Handles one message or batch. Responses go to `outlet`, most of them before this returns; slow
+    /// calls are spawned on the current tokio runtime.
+    pub fn handle(self: &Arc<Self>, text: &[u8], outlet: &OutgoingBuffer) {
         let text = text.trim_ascii();
         match text.first() {
             None => {}
@@ -97,8 +96,7 @@ impl Peer {
         }
     }
 
-    /// Ends what the connection holds: calls under way stop without an answer, listeners get their
-    /// last message.
+    /// Ends the connection: calls in flight stop without an answer, listeners get their response.
     pub fn close(&self) {
         let (running, listeners) = {
             let mut state = self.state();
@@ -114,19 +112,19 @@ impl Peer {
             .for_each(|listener| listener.end(&self.demo.server_info));
     }
 
-    /// Takes a batch whose replies are all that the outlet is for.
-    pub(crate) fn handle_batch_alone(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {
+    /// Handles a batch whose replies are the only use of the buffer.
+    pub(crate) fn handle_batch_alone(self: &Arc<Self>, text: &[u8], outlet: &OutgoingBuffer) {
         self.handle_batch_for(text, outlet, Replies::ending);
     }
 
-    fn handle_batch(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {
+    fn handle_batch(self: &Arc<Self>, text: &[u8], outlet: &OutgoingBuffer) {
         self.handle_batch_for(text, outlet, |replies| replies);
     }
 
     fn handle_batch_for(
         self: &Arc<Self>,
         text: &[u8],
-        outlet: &Outlet,
+        outlet: &OutgoingBuffer,
         make: fn(Replies) -> Replies,
     ) {
         let refuse = |fault: Fault| make(Replies::single(outlet)).settle_with_fault("null", &fault);
@@ -171,7 +169,7 @@ impl Peer {
 
     fn handle_one(self: &Arc<Self>, message: &Message<'_>, replies: &Replies) {
         match message.id {
-            _ if message.method.is_empty() => self.take_reaction(message),
+            _ if message.method.is_empty() => self.take_response(message),
             None => self.take_notification(message),
             Some(id) => match Params::parse(message.params) {
                 Ok(params) => _ = self.take_request(id.get(), &message.method, &params, replies),
@@ -180,16 +178,16 @@ impl Peer {
         }
     }
 
-    /// Takes a notification or a reaction to a question of ours.
-    pub(crate) fn take_aside(&self, message: &Message<'_>) {
+    /// Handles a notification, or a response to a question of ours.
+    pub(crate) fn take_notification_or_response(&self, message: &Message<'_>) {
         if message.method.is_empty() {
-            self.take_reaction(message)
+            self.take_response(message)
         } else {
             self.take_notification(message)
         }
     }
 
-    /// Takes a request; says what was wrong with it, if that is known at once.
+    /// Handles a request; returns its fault, if that is known at once.
     pub(crate) fn take_request(
         self: &Arc<Self>,
         id: &str,
@@ -241,10 +239,10 @@ impl Peer {
             && !params.meta.is_modern()
             && eras != Eras::Modern
         {
-            // The one request that a legacy peer may make before its handshake.
+            // The only request that a legacy peer may send before its handshake.
             return Ok((Outcome::Done(Body::from(json!({}))), false));
         }
-        let terms = Terms::of(&params.meta, method, handshake, eras)?;
+        let terms = RequestTerms::of(&params.meta, method, handshake, eras)?;
         let call = Call {
             peer: self,
             replies,
@@ -264,18 +262,18 @@ impl Peer {
             ("completion/complete", _) => prompts::complete(&call).and_then(done),
             ("tasks/get", _) => tasks::get(&call).and_then(done),
             ("tasks/cancel", _) => tasks::cancel(&call).and_then(done),
-            ("tasks/update", Terms::Modern(_)) => tasks::update(&call).and_then(done),
-            ("tasks/result", Terms::Legacy(_)) => tasks::result(&call),
-            ("server/discover", Terms::Modern(_)) => done(self.discover()),
-            ("subscriptions/listen", Terms::Modern(_)) => listen::open(&call),
-            ("ping", Terms::Legacy(_)) => done(Body::from(json!({}))),
-            ("logging/setLevel", Terms::Legacy(handshake)) => {
+            ("tasks/update", RequestTerms::Modern(_)) => tasks::update(&call).and_then(done),
+            ("tasks/result", RequestTerms::Legacy(_)) => tasks::result(&call),
+            ("server/discover", RequestTerms::Modern(_)) => done(self.discover()),
+            ("subscriptions/listen", RequestTerms::Modern(_)) => listen::open(&call),
+            ("ping", RequestTerms::Legacy(_)) => done(Body::from(json!({}))),
+            ("logging/setLevel", RequestTerms::Legacy(handshake)) => {
                 set_level(handshake, params).and_then(done)
             }
-            ("resources/subscribe", Terms::Legacy(_)) => {
+            ("resources/subscribe", RequestTerms::Legacy(_)) => {
                 self.subscribe(params, true).and_then(done)
             }
-            ("resources/unsubscribe", Terms::Legacy(_)) => {
+            ("resources/unsubscribe", RequestTerms::Legacy(_)) => {
                 self.subscribe(params, false).and_then(done)
             }
             _ => Err(Fault::unknown_method(method)),
@@ -331,8 +329,7 @@ impl Peer {
         if message.method != "notifications/cancelled" {
             return;
         }
-        // A cancellation that makes no sense is to be ignored, says the specification: it may
-        // simply be late.
+        // The specification says to ignore an invalid cancellation: it may be late.
         let Some(Ok(cancelled)) = message
             .params
             .map(|params| serde_json::from_str::<Cancelled<'_>>(params.get()))
@@ -348,7 +345,7 @@ impl Peer {
         }
     }
 
-    fn take_reaction(&self, message: &Message<'_>) {
+    fn take_response(&self, message: &Message<'_>) {
         let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap_or(Value::Null);
         let Some(Ok(id)) = message.id.map(|id| id.get().parse::<u64>()) else {
             return;
@@ -371,7 +368,7 @@ impl Peer {
             Change::Tools | Change::Prompts => true,
             Change::Resource(uri) => state.subscriptions.contains(uri),
         };
-        // A peer that does not read loses news rather than filling our memory.
+        // Notifications to a peer that does not read are dropped, to bound memory.
         if state.handshake.is_some() && is_subscribed && !self.outlet.is_full() {
             let (method, params) = change.notification();
             self.outlet
@@ -383,8 +380,8 @@ impl Peer {
             .for_each(|listener| listener.notify(change));
     }
 
-    /// Where a question about a call goes.
-    pub(crate) fn asking_outlet<'a>(&'a self, replies: &'a Replies) -> &'a Outlet {
+    /// The buffer for questions about a call.
+    pub(crate) fn asking_outlet<'a>(&'a self, replies: &'a Replies) -> &'a OutgoingBuffer {
         if self.asks_on_outlet {
             &self.outlet
         } else {
@@ -401,7 +398,7 @@ impl Peer {
         self.state().listeners.push(listener);
     }
 
-    /// Registers a call that takes time; the receiver ends when it shall stop.
+    /// Registers a slow call; the receiver resolves when it shall stop.
     pub(crate) fn begin(&self, id: &str) -> oneshot::Receiver<String> {
         let (stop, stopped) = oneshot::channel();
         self.state().running.insert(id.into(), stop);
@@ -414,7 +411,7 @@ impl Peer {
     }
 
     /// Registers a question of ours and gives it an id.
-    pub(crate) fn begin_question(&self) -> (u64, oneshot::Receiver<Reaction>) {
+    pub(crate) fn begin_question(&self) -> (u64, oneshot::Receiver<PeerResponse>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
         state.last_question += 1;

@@ -9,7 +9,7 @@ use crate::lists;
 use crate::resources::GREETING_TEMPLATE;
 use crate::rpc::{self, Body, Fault};
 
-/// At most so many values are returned, says the specification.
+/// The specification's limit of values.
 const COMPLETION_LIMIT: usize = 100;
 
 const LANGUAGES: [&str; 12] = [

@@ -77,7 +77,7 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Body, Fault> {
     };
     let mut result = json!({"contents": [contents]});
     if is_modern {
-        // The counter may be another one a moment later.
+        // The counter may change at any time.
         result["ttlMs"] = json!(if uri == COUNTER_URI { 0 } else { 3_600_000 });
         result["cacheScope"] = json!("public");
     }
@@ -112,7 +112,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/')
 }
 
-/// Undoes percent-encoding, as an expanded template has it.
+/// Decodes the percent-encoding of an expanded template.
 fn decode(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();

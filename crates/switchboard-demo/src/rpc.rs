@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// One message, its parts still text.
+/// One message, with its parts as text.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Message<'a> {
@@ -26,9 +26,9 @@ pub(crate) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Takes one JSON text apart; the fault is answered with `id: null`.
+    /// Splits one JSON text; the fault is answered with `id: null`.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, Fault> {
-        // Checked once as a whole: a parser of bytes would check every string again.
+        // UTF-8 is checked once for the whole text instead of for every string.
         let text = std::str::from_utf8(text).map_err(|error| Fault::parse(&error))?;
         let message: Self = serde_json::from_str(text).map_err(|error| {
             if error.is_data() {
@@ -55,8 +55,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Everything that any request may carry. What is not needed for routing stays text until somebody
-/// needs it.
+/// The params of any request. Parts that are not needed for routing stay text.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Params<'a> {
@@ -105,7 +104,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Reads one part of the params as what it should be.
+/// Parses one part of the params.
 pub(crate) fn read<'a, T: Deserialize<'a>>(
     name: &str,
     part: Option<&'a RawValue>,
@@ -120,7 +119,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(
 pub(crate) struct Body(Vec<u8>);
 
 impl Body {
-    /// Takes text that was put together by hand; it must be an object without trailing space.
+    /// From JSON text: an object without trailing space.
     pub(crate) fn from_text(text: Vec<u8>) -> Self {
         debug_assert!(text.first() == Some(&b'{') && text.last() == Some(&b'}'));
         Self(text)
@@ -138,11 +137,11 @@ impl Body {
     }
 
     /// A tool result of one text.
-    pub(crate) fn from_words(words: impl AsRef<str>) -> Self {
+    pub(crate) fn from_message(words: impl AsRef<str>) -> Self {
         Self::from(json!({"content": [{"type": "text", "text": words.as_ref()}]}))
     }
 
-    /// A tool result that says that the tool failed, and why.
+    /// A tool result with `isError` and its reason.
     pub(crate) fn from_failure(words: impl AsRef<str>) -> Self {
         Self::from(json!({"content": [{"type": "text", "text": words.as_ref()}], "isError": true}))
     }
@@ -194,14 +193,14 @@ pub(crate) fn write_value(out: &mut Vec<u8>, value: &Value) {
         .expect("a JSON value always has a text, and a Vec always has room");
 }
 
-/// What a fault is about; a wire with statuses of its own has one for each.
+/// What a fault is about; HTTP has a status for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Concern {
-    /// The message or its terms: it was not looked at any further.
+    /// The message or its `_meta`: it was not handled further.
     Message,
-    /// The method: there is no such one.
+    /// The method: it is unknown.
     Method,
-    /// What was asked for.
+    /// The request itself.
     Request,
 }
 
@@ -251,7 +250,7 @@ impl Fault {
         }
     }
 
-    /// The code for it differs: 2026-07-28 has retired the legacy one.
+    /// The code differs: 2026-07-28 retired the legacy one.
     pub(crate) fn no_resource(uri: &str, is_modern: bool) -> Self {
         let code = if is_modern { -32602 } else { -32002 };
         Self {
@@ -284,15 +283,15 @@ impl Fault {
         }
     }
 
-    /// Terms that a request must carry, and does not.
-    pub(crate) fn wrong_terms(message: impl Into<String>) -> Self {
+    /// A modern request without its required `_meta`.
+    pub(crate) fn invalid_meta(message: impl Into<String>) -> Self {
         Self {
             concern: Concern::Message,
             ..Self::invalid_params(message)
         }
     }
 
-    /// A header that does not say what the body says.
+    /// A header that differs from the body.
     pub(crate) fn header_mismatch(message: impl Into<String>) -> Self {
         Self {
             concern: Concern::Message,
@@ -302,7 +301,7 @@ impl Fault {
         }
     }
 
-    /// A refusal by the edge, with a code that means nothing to the protocol.
+    /// A refusal by the transport, with a code outside the protocol.
     pub(crate) fn edge(code: i32, message: impl Into<String>) -> Self {
         Self {
             concern: Concern::Message,
@@ -330,7 +329,7 @@ impl Fault {
         error
     }
 
-    /// Appends the reply that says so.
+    /// Appends the error response.
     pub(crate) fn write(&self, out: &mut Vec<u8>, id: &str) {
         let error = self.as_value();
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);

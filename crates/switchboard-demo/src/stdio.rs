@@ -1,8 +1,7 @@
 //! The stdio transport: lines in, lines out.
 //!
-//! Reads as much as there is, hands every complete line to the [`Peer`], and writes whatever waits
-//! in the [`Outlet`] with one write: many pipelined calls cost two system calls together. Ends when
-//! its input ends.
+//! Reads all available bytes, passes every complete line to the [`Peer`], and writes everything in the
+//! [`OutgoingBuffer`] at once: many pipelined calls cost two system calls. Ends with its input.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,20 +17,20 @@ use tokio::net::unix::pipe;
 
 use crate::demo::Demo;
 use crate::options::{Invocation, Options, USAGE};
-use crate::outlet::Outlet;
+use crate::outgoing::OutgoingBuffer;
 use crate::peer::Peer;
 use crate::rpc::Fault;
 
 /// A longer line is refused and skipped.
 const LINE_LIMIT_BYTES: usize = 64 << 20;
 
-/// How much is read at once; what 64 pipelined calls need, and a 1 MiB message in few steps.
+/// Bytes per read: enough for 64 pipelined calls, and for a 1 MiB message in a few reads.
 const READ_BYTES: usize = 256 << 10;
 
-/// Buffers that grew beyond this are given back after use.
+/// Larger buffers are freed after use.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// How long the last answers may take to leave once the input has ended.
+/// How long the last answers may take to be written after the end of input.
 const LAST_WRITE_LIMIT: Duration = Duration::from_secs(1);
 
 /// The whole program: reads the arguments, serves stdio until it ends, or HTTP, and returns the
@@ -82,13 +81,13 @@ pub async fn serve(
 ) -> io::Result<()> {
     let tick = options.tick;
     let demo = Demo::new(options);
-    let outlet = Outlet::new();
+    let outlet = OutgoingBuffer::new();
     let peer = demo.connect(outlet.clone());
     let mut writing = pin!(write_waiting(&outlet, output));
     let ended = tokio::select! {
         biased;
         ended = read_lines(&peer, &outlet, input) => ended,
-        // A peer that no longer reads has left.
+        // A peer that no longer reads has disconnected.
         _ = &mut writing => return Ok(()),
         () = count_by_itself(&demo, tick) => Ok(()),
     };
@@ -109,14 +108,14 @@ fn serve_blocking(options: Options) -> io::Result<()> {
             None => serve_stdio(options).await,
         }
     });
-    // A call under way must not keep the process.
+    // A call in flight must not keep the process alive.
     runtime.shutdown_background();
     served
 }
 
 async fn read_lines(
     peer: &Arc<Peer>,
-    outlet: &Outlet,
+    outlet: &OutgoingBuffer,
     mut input: impl AsyncRead + Unpin,
 ) -> io::Result<()> {
     let mut lines = Lines::default();
@@ -138,7 +137,10 @@ async fn read_lines(
     }
 }
 
-async fn write_waiting(outlet: &Outlet, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
+async fn write_waiting(
+    outlet: &OutgoingBuffer,
+    mut output: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
     let mut taken = Vec::new();
     while outlet.take(&mut taken).await {
         output.write_all(&taken).await?;
@@ -160,7 +162,7 @@ pub(crate) async fn count_by_itself(demo: &Demo, tick: Option<Duration>) {
     }
 }
 
-/// Bytes read, cut into lines.
+/// Splits the bytes read into lines.
 #[derive(Debug, Default)]
 struct Lines {
     buffer: Vec<u8>,
@@ -177,8 +179,7 @@ enum Line<'a> {
 }
 
 impl Lines {
-    /// Hands over every complete line, at the end of the input also an unfinished one, and keeps
-    /// the rest.
+    /// Passes every complete line to `take`, at the end of the input also an unfinished one.
     fn hand_over(&mut self, is_end: bool, mut take: impl FnMut(Line<'_>)) {
         let mut begin = 0;
         while let Some(offset) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -207,7 +208,7 @@ impl Lines {
     }
 }
 
-/// Stdin, without a thread in between where it is a pipe or a socket, as hosts make it.
+/// Stdin; without a helper thread if it is a pipe or a socket.
 fn open_input() -> io::Result<Box<dyn AsyncRead + Unpin>> {
     Ok(
         match Channel::of(io::stdin().as_fd().try_clone_to_owned()?)? {
@@ -218,7 +219,7 @@ fn open_input() -> io::Result<Box<dyn AsyncRead + Unpin>> {
     )
 }
 
-/// Stdout, in the same way.
+/// Stdout, likewise.
 fn open_output() -> io::Result<Box<dyn AsyncWrite + Unpin>> {
     Ok(
         match Channel::of(io::stdout().as_fd().try_clone_to_owned()?)? {
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_however_they_were_cut() {
+    fn lines_are_joined_across_reads() {
         check(&["a\nb\n", ""], &["a", "b"]);
         check(&["a", "b", "c\nd", "\n", ""], &["abc", "d"]);
         check(&["a\nb", ""], &["a", "b"]);
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_refused_once_and_the_next_is_taken() {
+    fn a_line_that_is_too_long_is_refused_once_and_the_next_is_read() {
         let half = "x".repeat(LINE_LIMIT_BYTES / 2 + 1);
         check(
             &[&half, &half, &half, "tail\nnext\n", ""],

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::era::{AskMode, Terms};
+use crate::era::{AskMode, RequestTerms};
 use crate::exchange::{Call, Exchange, Outcome};
 use crate::rpc::{self, Body, Fault};
 
@@ -22,7 +22,7 @@ mod errand;
 
 use errand::{Arguments, Errand, Status};
 
-/// What a modern peer declares to be answered with tasks.
+/// The extension that a modern peer declares for tasks.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 const RELATED_KEY: &str = "io.modelcontextprotocol/related-task";
@@ -33,13 +33,13 @@ const LEGACY_VERSION: &str = "2025-11-25";
 /// The interval at which a client shall poll.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a task is kept, if the request does not ask for less.
+/// How long a task is stored, unless the request asks for less.
 const TIME_TO_LIVE: Duration = Duration::from_secs(15 * 60);
 
-/// More at once are refused.
+/// The most tasks at once.
 const MAX_TASKS: usize = 1_000;
 
-/// The tasks of all peers, by id. An id cannot be guessed, so that knowing one is the right to it.
+/// The tasks of all peers, by id. Ids cannot be guessed, so knowing one grants access.
 #[derive(Default)]
 pub(crate) struct Tasks(Mutex<HashMap<String, Arc<Errand>>>);
 
@@ -90,7 +90,7 @@ impl Drop for Tasks {
     }
 }
 
-/// What either handshake says of tasks.
+/// Declares tasks in either handshake.
 pub(crate) fn declare(capabilities: &mut Value, version: &str) {
     if version == LEGACY_VERSION {
         capabilities["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -109,18 +109,18 @@ pub(crate) fn begin(call: &Call<'_>) -> Result<Outcome, Fault> {
         return Ok(Outcome::Done(Body::from_failure(fault)));
     }
     let time_to_live = match call.terms {
-        Terms::Modern(_) if declares(&call.terms.peer_capabilities()) => TIME_TO_LIVE,
-        Terms::Modern(_) => {
+        RequestTerms::Modern(_) if declares(&call.terms.peer_capabilities()) => TIME_TO_LIVE,
+        RequestTerms::Modern(_) => {
             return Err(Fault::missing_capability(
                 json!({"extensions": {EXTENSION: {}}}),
             ));
         }
-        Terms::Legacy(_) if call.terms.version() != LEGACY_VERSION => {
+        RequestTerms::Legacy(_) if call.terms.version() != LEGACY_VERSION => {
             return Ok(Outcome::Done(Body::from_failure(
                 "this tool runs as a task, and this revision has none",
             )));
         }
-        Terms::Legacy(_) => match call.params.task {
+        RequestTerms::Legacy(_) => match call.params.task {
             Some(_) => requested_time_to_live(call)?,
             None => {
                 return Err(Fault::unknown_method(
@@ -140,11 +140,11 @@ pub(crate) fn begin(call: &Call<'_>) -> Result<Outcome, Fault> {
     let demo = &call.peer.demo;
     let errand = demo.tasks.add(time_to_live)?;
     let state = errand.as_value(call.terms.is_modern());
-    // It ends by itself, by being cancelled, or with the server.
+    // The task ends by itself, by cancellation, or with the server.
     tokio::spawn(errand::run(errand.clone(), arguments));
     Ok(match call.terms {
-        Terms::Legacy(_) => Outcome::Done(Body::from(json!({"task": state}))),
-        Terms::Modern(_) => Outcome::Task(Body::from(state)),
+        RequestTerms::Legacy(_) => Outcome::Done(Body::from(json!({"task": state}))),
+        RequestTerms::Modern(_) => Outcome::Task(Body::from(state)),
     })
 }
 
@@ -173,13 +173,13 @@ pub(crate) fn cancel(call: &Call<'_>) -> Result<Body, Fault> {
     let errand = allowed(call)?;
     let is_cancelled = errand.cancel("cancelled by request");
     match call.terms {
-        Terms::Modern(_) => Ok(Body::from(json!({}))),
-        Terms::Legacy(_) if is_cancelled => Ok(Body::from(errand.as_value(false))),
-        Terms::Legacy(_) => Err(Fault::invalid_params("the task has ended already")),
+        RequestTerms::Modern(_) => Ok(Body::from(json!({}))),
+        RequestTerms::Legacy(_) if is_cancelled => Ok(Body::from(errand.as_value(false))),
+        RequestTerms::Legacy(_) => Err(Fault::invalid_params("the task has ended already")),
     }
 }
 
-/// `tasks/update`: the answers to its questions. What it did not ask is ignored.
+/// `tasks/update`: the answers to its questions. Other answers are ignored.
 pub(crate) fn update(call: &Call<'_>) -> Result<Body, Fault> {
     let errand = allowed(call)?;
     let responses: Map<String, Value> = rpc::read("inputResponses", call.params.input_responses)?;
@@ -193,7 +193,7 @@ pub(crate) fn update(call: &Call<'_>) -> Result<Body, Fault> {
 pub(crate) fn result(call: &Call<'_>) -> Result<Outcome, Fault> {
     let errand = allowed(call)?;
     let exchange = call.detach();
-    // It ends with the task, by cancellation, or with its connection, which stops what it started.
+    // This ends with the task, by cancellation, or with the connection.
     tokio::spawn(send_result(exchange, errand));
     Ok(Outcome::Later)
 }

@@ -2,26 +2,26 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::asks;
 use crate::exchange::{Call, Outcome};
 use crate::fixtures;
 use crate::lists;
+use crate::questions;
 use crate::rpc::{Body, Fault};
 use crate::tasks;
 
-/// What each tool says of itself.
+/// The definition of each tool.
 mod definitions;
 
 /// Tools that answer with content of every kind.
 mod contents;
 
-/// Tools that do something besides answering.
+/// Tools with side effects.
 mod effects;
 
 /// Tools that compute their answer from their arguments.
 mod plain;
 
-/// The tool that takes its time.
+/// Tools that take time.
 mod slow;
 
 /// All tools that may be listed, as text made once.
@@ -29,7 +29,7 @@ mod slow;
 pub(crate) struct Catalog {
     fixed: Vec<String>,
     surprise: String,
-    /// Whether the tool that comes and goes is there.
+    /// Whether the tool `surprise` is listed.
     has_surprise: AtomicBool,
     generated: Vec<String>,
 }
@@ -48,7 +48,7 @@ impl Catalog {
         }
     }
 
-    /// Adds the tool that comes and goes, or takes it away; true when it is there now.
+    /// Adds or removes the tool `surprise`; true if it is listed now.
     fn toggle(&self) -> bool {
         !self.has_surprise.fetch_xor(true, Ordering::Relaxed)
     }
@@ -68,7 +68,7 @@ impl Catalog {
     }
 }
 
-/// The arguments of a tool that HTTP repeats in headers, and the ends of the names of these.
+/// The arguments of a tool that HTTP repeats in headers, with the suffixes of the header names.
 pub(crate) fn mirrored(name: &str) -> &'static [(&'static str, &'static str)] {
     if name == "route" {
         &definitions::ROUTE_HEADERS
@@ -128,11 +128,11 @@ pub(crate) fn call(call: &Call<'_>) -> Result<Outcome, Fault> {
         "toggle_tool" => effects::toggle_tool(call),
         "count_up" => effects::count_up(call),
         "log" => effects::log(call),
-        "stopped" => Body::from_words(format!("{} stopped", call.peer.demo.stopped_calls())),
-        "surprise" if catalog.has_surprise() => Body::from_words("you found me"),
+        "stopped" => Body::from_message(format!("{} stopped", call.peer.demo.stopped_calls())),
+        "surprise" if catalog.has_surprise() => Body::from_message("you found me"),
         "" => return Err(Fault::invalid_params("name is missing")),
-        name => match asks::script(name) {
-            Some(script) => return asks::run(call, script),
+        name => match questions::script(name) {
+            Some(script) => return questions::run(call, script),
             None if catalog.has_generated(name) => plain::generated(call),
             None => return Err(Fault::invalid_params(format!("unknown tool {name:?}"))),
         },

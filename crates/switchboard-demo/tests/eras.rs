@@ -7,7 +7,7 @@ use process::{MODERN, Process, error};
 use serde_json::{Value, json};
 
 #[test]
-fn a_known_version_is_taken_and_an_unknown_one_is_answered_with_our_latest() {
+fn a_known_version_is_accepted_and_an_unknown_one_is_answered_with_our_latest() {
     for (asked, answered) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -36,7 +36,7 @@ fn a_known_version_is_taken_and_an_unknown_one_is_answered_with_our_latest() {
 }
 
 #[test]
-fn discover_tells_what_is_offered_without_a_handshake() {
+fn discover_reports_capabilities_without_a_handshake() {
     let mut server = Process::modern(json!({}), &[]);
     let mut discovered = server.result("server/discover", json!({}));
     assert!(discovered["instructions"].take().is_string());
@@ -56,7 +56,7 @@ fn discover_tells_what_is_offered_without_a_handshake() {
 }
 
 #[test]
-fn a_modern_request_must_bring_its_terms() {
+fn a_modern_request_must_carry_its_meta() {
     let mut server = Process::start(&[]);
     let mut check = |meta: Value, expected: (i64, Value)| {
         let params = json!({"name": "echo", "arguments": {"message": "hi"}, "_meta": meta});

@@ -131,7 +131,7 @@ async fn bodies_that_are_no_message_or_of_another_kind_are_refused() {
 }
 
 #[tokio::test]
-async fn quick_answers_are_streams_where_that_is_wanted() {
+async fn quick_answers_are_streams_if_configured() {
     let web = Web::legacy(
         LATEST,
         HttpOptions {
@@ -235,7 +235,7 @@ async fn a_lost_connection_is_no_cancellation_and_the_stream_is_resumed() {
 }
 
 #[tokio::test]
-async fn broken_streams_are_resumed_where_they_broke_and_none_gets_what_is_another_s() {
+async fn broken_streams_are_resumed_where_they_broke_with_their_own_messages_only() {
     let web = Web::legacy(LATEST, HttpOptions::default()).await;
     let mut shared = web.get_stream(&[]).await;
     let mut slow = web
@@ -351,7 +351,7 @@ async fn the_next_get_takes_the_shared_stream_over() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_says_that_it_is_alive() {
+async fn an_idle_stream_sends_keep_alives() {
     let web = Web::legacy(
         LATEST,
         HttpOptions {
@@ -396,7 +396,7 @@ async fn a_batch_is_answered_by_one_array_where_the_revision_has_them() {
 }
 
 #[tokio::test]
-async fn beyond_the_limit_the_session_that_was_silent_the_longest_is_forgotten() {
+async fn beyond_the_limit_the_least_recently_used_session_is_dropped() {
     let mut web = Web::start(HttpOptions {
         max_sessions: 2,
         ..HttpOptions::default()

@@ -51,7 +51,7 @@ async fn a_request_is_answered_by_itself_and_a_session_id_is_ignored() {
 }
 
 #[tokio::test]
-async fn what_headers_and_body_say_must_be_the_same() {
+async fn headers_and_body_must_agree() {
     let web = Web::start(HttpOptions::default()).await;
     let echo = called(1, "echo", json!({"message": "hi"}));
     let read = modern(1, "resources/read", json!({"uri": "demo://text"}));
@@ -178,7 +178,7 @@ async fn progress_comes_before_the_answer_and_events_have_no_ids() {
 }
 
 #[tokio::test]
-async fn a_listener_hears_of_what_it_asked_for_and_is_answered_when_the_edge_stops() {
+async fn a_listener_gets_what_it_asked_for_and_a_result_when_the_server_stops() {
     let web = Web::start(HttpOptions::default()).await;
     let wanted = json!({"notifications": {"resourceSubscriptions": ["demo://counter"]}});
     let mut events = web

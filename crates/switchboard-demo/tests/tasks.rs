@@ -49,7 +49,7 @@ fn after_work(server: &mut Process, id: &Value) -> Value {
 }
 
 #[test]
-fn a_task_is_declared_begun_and_asked_for_in_both_eras() {
+fn a_task_is_declared_started_and_polled_in_both_eras() {
     let mut server = legacy();
     let task = begin(&mut server, json!({"seconds": 0.1, "steps": 1}));
     assert_eq!(
@@ -85,7 +85,7 @@ fn a_task_is_declared_begun_and_asked_for_in_both_eras() {
 }
 
 #[test]
-fn a_legacy_task_asks_while_its_result_is_waited_for() {
+fn a_legacy_task_asks_while_its_result_is_awaited() {
     let mut server = legacy();
     let task = begin(
         &mut server,
@@ -110,7 +110,7 @@ fn a_legacy_task_asks_while_its_result_is_waited_for() {
 }
 
 #[test]
-fn a_modern_task_asks_in_its_state_and_takes_the_answer_once() {
+fn a_modern_task_asks_in_its_state_and_accepts_the_answer_once() {
     let mut server = modern();
     let task = begin(
         &mut server,
@@ -159,7 +159,7 @@ fn a_task_can_be_cancelled_while_it_runs() {
 
 /// Who does not speak of tasks gets none.
 #[test]
-fn no_task_without_being_asked_for_or_declared() {
+fn no_task_is_made_without_request_or_capability() {
     let call = json!({"name": "errand", "arguments": {}});
     assert_eq!(legacy().error("tools/call", call.clone()).0, -32601);
     let missing = json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}});

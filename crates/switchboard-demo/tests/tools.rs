@@ -36,7 +36,7 @@ fn plain_tools_answer_alike_in_both_eras() {
 }
 
 #[test]
-fn content_of_every_kind_comes_whole() {
+fn content_of_every_kind_arrives_complete() {
     for mut server in Process::both(&[]) {
         let kinds = |result: &Value| {
             let blocks = result["content"].as_array().unwrap().iter();
@@ -196,7 +196,7 @@ fn tools_carry_titles_icons_hints_and_schemas() {
 }
 
 #[test]
-fn whoami_tells_the_terms_of_the_call() {
+fn whoami_reports_era_client_and_capabilities_of_the_call() {
     let capabilities = json!({"elicitation": {}});
     let [legacy, modern] = [
         Process::legacy("2025-06-18", capabilities.clone(), &[]),

@@ -15,7 +15,7 @@ fn echoed(id: Value, message: &str) -> Value {
 }
 
 #[test]
-fn what_is_no_message_gets_an_error_and_the_next_one_is_served() {
+fn an_invalid_message_gets_an_error_and_the_next_one_is_served() {
     let mut server = Process::legacy("2025-11-25", json!({}), &[]);
     for (text, code) in [
         ("{\"jsonrpc\":", -32700),

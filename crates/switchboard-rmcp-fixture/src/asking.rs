@@ -6,10 +6,10 @@ use rmcp::model::*;
 use rmcp::service::{RequestContext, RoleServer, ServiceError};
 use serde_json::{Value, json};
 
-/// What the state of a call that asked is; it has nothing to remember.
+/// The `requestState` of a call that asked; there is nothing to store in it.
 const STATE: &str = "asked once: \"byte for byte\"\n";
 
-/// Under which name the question stands.
+/// The key of the question.
 const KEY: &str = "question";
 
 pub(crate) async fn elicit(
@@ -87,7 +87,7 @@ pub(crate) async fn roots(
 }
 
 enum Answered {
-    /// There is somebody to ask.
+    /// A legacy peer, which is asked by a request.
     Legacy,
     Modern(Value),
     NotYet,

@@ -17,7 +17,7 @@ const COUNTER: &str = "fixture://counter";
 const TEXT: &str = "fixture://text";
 const NAMES: [&str; 3] = ["Ada", "Alan", "Grace"];
 
-/// One server, whatever number of connections it has.
+/// The server that all connections share.
 #[derive(Clone)]
 pub(crate) struct Fixture {
     versions: Cow<'static, [ProtocolVersion]>,
@@ -55,7 +55,7 @@ impl Fixture {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         for subscriber in subscribers {
-            // One that is gone wants to hear nothing.
+            // A peer that has disconnected is skipped.
             let _ = subscriber
                 .notify_resource_updated(ResourceUpdatedNotificationParam::new(COUNTER))
                 .await;
@@ -63,7 +63,7 @@ impl Fixture {
         *self.shared.counter.borrow()
     }
 
-    /// Takes its time in steps, with progress, until it is cancelled.
+    /// Works in steps with progress, until it is cancelled.
     async fn work(&self, seconds: f64, steps: u32, context: &RequestContext<RoleServer>) -> String {
         struct Running<'a>(&'a AtomicU64, bool);
         impl Drop for Running<'_> {
@@ -73,7 +73,7 @@ impl Fixture {
                 }
             }
         }
-        // Dropped without an end, too, where the SDK drops the call instead of telling it.
+        // Also counts a call that the SDK drops instead of cancelling it.
         let mut running = Running(&self.shared.stopped, false);
         for step in 1..=steps {
             tokio::select! {
@@ -101,7 +101,7 @@ fn tools() -> Vec<Tool> {
     vec![
         tool(
             "echo",
-            "says what it was told",
+            "returns its message",
             json!({"message": {"type": "string"}}),
         ),
         tool(
@@ -297,7 +297,7 @@ impl ServerHandler for Fixture {
         _: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        // There is one peer at a time that does this.
+        // Only one peer at a time subscribes.
         self.shared
             .subscribers
             .lock()
@@ -315,8 +315,7 @@ impl ServerHandler for Fixture {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut counter = self.shared.counter.subscribe();
-        // The acknowledgement is out already: what changed since is before us, and told rather once
-        // too often.
+        // The acknowledgement was sent already, so a change since then is reported, perhaps twice.
         if *counter.borrow_and_update() > 0 {
             let _ = context.sink().notify_resource_updated(COUNTER).await;
         }
@@ -327,7 +326,7 @@ impl ServerHandler for Fixture {
                     if changed.is_err() {
                         return Ok(());
                     }
-                    // Not everybody asked for it.
+                    // Not every listener asked for it.
                     let _ = context.sink().notify_resource_updated(COUNTER).await;
                 }
             }

@@ -13,10 +13,10 @@ use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
-/// What it answers.
+/// Tools, resources, prompts and subscriptions.
 mod fixture;
 
-/// What it asks.
+/// Questions to the client.
 mod asking;
 
 use fixture::Fixture;
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         .map_err(Into::into)
         .and_then(|runtime| {
             let served = runtime.block_on(serve());
-            // A call under way must not keep the process.
+            // A call in flight must not keep the process alive.
             runtime.shutdown_background();
             served
         });
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             use std::io::Write;
-            // Where nobody reads what we say, there is nobody to tell.
+            // A closed stderr cannot be reported anywhere.
             let _ = writeln!(std::io::stderr(), "rmcp-fixture: {error}");
             ExitCode::FAILURE
         }

@@ -1,7 +1,7 @@
 //! Messages as server-sent events, and streams that can be resumed.
 //!
-//! A [`Stream`] numbers what passes and keeps the last of it; a [`Reader`] is one connection that
-//! carries it. Who resumes gets a new reader, and the old one ends.
+//! A [`Stream`] numbers its events and stores the last ones; a [`Reader`] is one connection that
+//! carries it. Resuming creates a new reader, and the old one ends.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,9 +17,9 @@ use http_body::Frame;
 use tokio::sync::watch;
 
 use super::respond;
-use crate::outlet::{Outlet, Taken};
+use crate::outgoing::{OutgoingBuffer, OutgoingItem};
 
-/// Of a stream that can be resumed, this much is kept, and always the last event.
+/// How much of a resumable stream is stored, in addition to the last event.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// Before each event that carries a message.
@@ -35,7 +35,7 @@ pub(super) fn respond_with(body: impl Into<Body>) -> Response {
     response
 }
 
-/// Messages that are all there, each ended by a newline, as events.
+/// Complete messages, each ended by a newline, as events.
 pub(super) fn whole(messages: &[u8]) -> Vec<u8> {
     let mut events = Vec::with_capacity(messages.len() + 64);
     for message in lines(messages) {
@@ -66,9 +66,9 @@ fn append(events: &mut Vec<u8>, id: Option<(u64, u64)>, message: &[u8]) {
 pub(super) struct Stream {
     /// Its name in event ids; `None` for one that cannot be resumed.
     number: Option<u64>,
-    outlet: Outlet,
+    outlet: OutgoingBuffer,
     log: Mutex<Log>,
-    /// Counts readers; the one that sees it change ends.
+    /// Incremented for each new reader; the reader before it ends.
     turn: watch::Sender<u64>,
 }
 
@@ -81,7 +81,7 @@ struct Log {
 }
 
 impl Stream {
-    pub(super) fn resumable(number: u64, outlet: Outlet) -> Arc<Self> {
+    pub(super) fn resumable(number: u64, outlet: OutgoingBuffer) -> Arc<Self> {
         Arc::new(Self {
             number: Some(number),
             outlet,
@@ -90,7 +90,7 @@ impl Stream {
         })
     }
 
-    pub(super) fn plain(outlet: Outlet) -> Arc<Self> {
+    pub(super) fn plain(outlet: OutgoingBuffer) -> Arc<Self> {
         Arc::new(Self {
             number: None,
             outlet,
@@ -132,7 +132,7 @@ impl Stream {
         }
     }
 
-    /// The event that tells a peer from where to resume, and when.
+    /// The event with the id to resume from and the retry delay.
     pub(super) fn priming(&self, retry: Duration) -> Vec<u8> {
         let Some(number) = self.number else {
             return Vec::new();
@@ -160,7 +160,7 @@ impl Stream {
         self.outlet.has_ended()
     }
 
-    /// Numbers messages and keeps them.
+    /// Numbers messages and stores them.
     fn pass(&self, messages: &[u8]) -> Bytes {
         let Some(stream) = self.number else {
             return whole(messages).into();
@@ -197,17 +197,17 @@ pub(super) fn parse_id(id: &str) -> Option<(u64, u64)> {
 /// One connection that carries a stream.
 pub(super) struct Reader {
     stream: Arc<Stream>,
-    /// Which turn is ours.
+    /// The number of this reader.
     seen: u64,
     turn: watch::Receiver<u64>,
     first: Vec<u8>,
     keep_alive: Duration,
-    /// Lets the stream come to its end when the edge stops.
+    /// Ends the stream when the edge stops.
     closing: Option<OnClosing>,
     on_end: Option<OnEnd>,
 }
 
-/// The sign that the edge stops, and what to do then.
+/// The signal that the edge stops, and what to run then.
 type OnClosing = (watch::Receiver<bool>, Box<dyn FnOnce() + Send>);
 
 /// Runs when a connection is gone, for whatever reason.
@@ -258,8 +258,8 @@ impl Reader {
                 // The sender lives in the stream, which we hold.
                 _ = self.turn.changed() => {}
                 found = self.stream.outlet.take_next(&mut taken) => return match found {
-                    Taken::Messages => Some(self.stream.pass(&taken)),
-                    Taken::HangUp | Taken::End => None,
+                    OutgoingItem::Messages => Some(self.stream.pass(&taken)),
+                    OutgoingItem::HangUp | OutgoingItem::End => None,
                 },
                 () = is_closing(&mut self.closing) => {
                     if let Some((_, run)) = self.closing.take() {
@@ -279,7 +279,7 @@ async fn is_closing(closing: &mut Option<OnClosing>) {
     }
 }
 
-/// A future that gives the reader back with what it read.
+/// A future that returns the reader with the bytes that it read.
 type Next = Pin<Box<dyn Future<Output = (Reader, Option<Bytes>)> + Send>>;
 
 /// A reader as the body of a response. Either field is set until the end.

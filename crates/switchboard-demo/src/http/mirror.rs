@@ -8,10 +8,10 @@ use super::session::VERSION_HEADER;
 use crate::rpc::{Fault, Params};
 use crate::tools;
 
-/// Around a value that is not fit for a header, in base64.
+/// The text around a base64 value, for values that a header cannot carry.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
 
-/// The revision, where the body names one.
+/// Checks the revision, if the body names one.
 pub(super) fn check_version(headers: &HeaderMap, params: &Params<'_>) -> Result<(), Fault> {
     if !params.meta.is_modern() {
         return Ok(());
@@ -23,7 +23,7 @@ pub(super) fn check_version(headers: &HeaderMap, params: &Params<'_>) -> Result<
     )
 }
 
-/// Everything else.
+/// Checks all other headers.
 pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params<'_>) -> Result<(), Fault> {
     expect(header(headers, "mcp-method")?, "mcp-method", method)?;
     let name = match method {
@@ -60,14 +60,14 @@ fn check_arguments(headers: &HeaderMap, params: &Params<'_>) -> Result<(), Fault
             (None, false) => {}
             (None, true) => {
                 return Err(Fault::header_mismatch(format!(
-                    "{name} is there, and {argument} is not"
+                    "the header {name} is set, but the argument {argument} is missing"
                 )));
             }
             (Some(value), _) => {
                 let said = decode(&name, header(headers, &name)?)?;
                 if !is_same(value, &said) {
                     return Err(Fault::header_mismatch(format!(
-                        "{name} says {said:?}, and {argument} is {value}"
+                        "the header {name} is {said:?}, but {argument} is {value}"
                     )));
                 }
             }
@@ -79,7 +79,7 @@ fn check_arguments(headers: &HeaderMap, params: &Params<'_>) -> Result<(), Fault
 fn is_same(value: &Value, said: &str) -> bool {
     match value {
         Value::String(text) => text == said,
-        // Written differently, a number is still the same number.
+        // 1.0 and 1 are the same number.
         Value::Number(number) if number.is_f64() => said.parse().ok() == number.as_f64(),
         Value::Number(number) => number.to_string() == said || said.parse().ok() == number.as_f64(),
         Value::Bool(flag) => said == if *flag { "true" } else { "false" },
@@ -91,11 +91,9 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, Fault> {
     let value = headers
         .get(name)
         .ok_or_else(|| Fault::header_mismatch(format!("the header {name} is missing")))?;
-    value.to_str().map_err(|_| {
-        Fault::header_mismatch(format!(
-            "the header {name} has characters that no header may have"
-        ))
-    })
+    value
+        .to_str()
+        .map_err(|_| Fault::header_mismatch(format!("the header {name} has invalid characters")))
 }
 
 fn expect(said: &str, name: &str, expected: &str) -> Result<(), Fault> {
@@ -103,7 +101,7 @@ fn expect(said: &str, name: &str, expected: &str) -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault::header_mismatch(format!(
-        "the header {name} says {said:?}, and the body {expected:?}"
+        "the header {name} is {said:?}, but the body has {expected:?}"
     )))
 }
 
@@ -116,7 +114,9 @@ fn decode(name: &str, value: &str) -> Result<String, Fault> {
     };
     let bytes = BASE64.decode(encoded.as_bytes()).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    text.ok_or_else(|| Fault::header_mismatch(format!("the header {name} is not base64 of a text")))
+    text.ok_or_else(|| {
+        Fault::header_mismatch(format!("the header {name} is not base64 of UTF-8 text"))
+    })
 }
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_compared_as_what_they_are() {
+    fn mirrored_values_are_compared_by_type() {
         for (value, said, expected) in [
             ("\"a\"", "a", true),
             ("42", "42", true),

@@ -2,31 +2,31 @@
 
 use std::time::Duration;
 
-/// How long the body of a request may take to come.
+/// How long the body of a request may take to arrive.
 pub(super) const BODY_LIMIT: Duration = Duration::from_secs(30);
 
-/// How the edge behaves; the default is what a good server does.
+/// How the transport behaves; the default is a well-behaved server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpOptions {
     /// How quick requests are answered.
     pub answers: Answers,
-    /// Where questions to a legacy peer are put.
+    /// Which stream carries questions to a legacy peer.
     pub questions: Questions,
-    /// What must stand in `Authorization: Bearer …`; anybody may come in when `None`.
+    /// The token that `Authorization: Bearer …` must have; `None` admits everybody.
     pub token: Option<String>,
-    /// Origins of web pages that may come in, besides those of this machine.
+    /// Origins of web pages that are admitted, besides those of this machine.
     pub origins: Vec<String>,
-    /// How often a silent stream says that it is alive.
+    /// How often an idle stream sends a keep-alive.
     pub keep_alive: Duration,
     /// The `retry` of a stream: how long a legacy peer waits before it resumes.
     pub retry: Duration,
-    /// The longest body that is taken.
+    /// The largest body that is accepted, in bytes.
     pub max_body_bytes: usize,
-    /// Beyond so many, the session that was silent the longest is forgotten.
+    /// The most sessions; beyond it, the least recently used one is dropped.
     pub max_sessions: usize,
 }
 
-/// How quick requests are answered. What takes time is always a stream.
+/// How quick requests are answered. Slow ones always get a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
     /// As one JSON document.
@@ -35,12 +35,12 @@ pub enum Answers {
     Sse,
 }
 
-/// Where questions to a legacy peer are put.
+/// Which stream carries questions to a legacy peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Questions {
-    /// On the stream that answers the call, which says whose they are.
+    /// The stream that answers the call, which shows which call a question belongs to.
     Post,
-    /// On the stream that belongs to no call.
+    /// The shared stream, which belongs to no call.
     Get,
 }
 

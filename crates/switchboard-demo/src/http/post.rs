@@ -11,9 +11,9 @@ use super::{
     Answers, Questions, Shared, accepted, events, mirror, read_body, refuse, refuse_request,
     respond,
 };
-use crate::era::{MODERN_VERSION, Terms};
+use crate::era::{MODERN_VERSION, RequestTerms};
 use crate::options::Eras;
-use crate::outlet::{Outlet, Replies};
+use crate::outgoing::{OutgoingBuffer, Replies};
 use crate::peer::Peer;
 use crate::rpc::{Concern, Fault, Message, Params};
 
@@ -57,7 +57,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
         .filter(|_| !message.method.is_empty())
         .map(|id| id.get());
     let Some(id) = id else {
-        return take_aside(shared, &headers, &message);
+        return take_notification_or_response(shared, &headers, &message);
     };
     let params = match Params::parse(message.params) {
         Ok(params) => params,
@@ -71,7 +71,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
     }
     match session::of(shared, &headers) {
         Ok((_, session)) => {
-            let outlet = Outlet::new();
+            let outlet = OutgoingBuffer::new();
             let replies = Replies::single(&outlet).ending();
             session
                 .peer
@@ -82,7 +82,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
     }
 }
 
-/// Whether the header lets us answer with this kind; a missing header lets us do anything.
+/// Whether `Accept` allows this media type; a missing header allows every type.
 pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let family = kind.split('/').next().unwrap_or("");
     let takes = |accepted: &str| {
@@ -91,7 +91,7 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     !headers.contains_key(header::ACCEPT) || accept_of(headers).any(takes)
 }
 
-/// The kinds that the header says are accepted.
+/// The media types in `Accept`.
 fn accept_of(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers
         .get_all(header::ACCEPT)
@@ -102,12 +102,12 @@ fn accept_of(headers: &HeaderMap) -> impl Iterator<Item = &str> {
         .map(|kind| kind.split(';').next().unwrap_or("").trim())
 }
 
-fn is_modern(shared: &Shared, headers: &HeaderMap, is_said_in_body: bool) -> bool {
+fn is_modern(shared: &Shared, headers: &HeaderMap, body_names_revision: bool) -> bool {
     match shared.demo.options.eras {
         Eras::Legacy => false,
         Eras::Modern => true,
         Eras::Both => {
-            is_said_in_body
+            body_names_revision
                 || headers
                     .get(VERSION_HEADER)
                     .is_some_and(|version| version == MODERN_VERSION)
@@ -132,16 +132,16 @@ fn take_modern(
                 Fault::unsupported_version(&params.protocol_version)
             });
         }
-        // Two different revisions are worse than one that we do not speak.
+        // A mismatch of header and body is reported before an unsupported revision.
         mirror::check_version(headers, params)?;
-        Terms::of(&params.meta, method, None, Eras::Modern)?;
+        RequestTerms::of(&params.meta, method, None, Eras::Modern)?;
         mirror::check(headers, method, params)
     };
     if let Err(fault) = check() {
         return refuse_request(status_of(Some(fault.concern)), &fault, id);
     }
-    let outlet = Outlet::new();
-    let peer = Arc::new(Peer::new(shared.demo.clone(), outlet.clone()).speaking(Eras::Modern));
+    let outlet = OutgoingBuffer::new();
+    let peer = Arc::new(Peer::new(shared.demo.clone(), outlet.clone()).with_eras(Eras::Modern));
     let concern = peer.take_request(id, method, params, &Replies::single(&outlet).ending());
     if let Some(messages) = outlet.take_whole() {
         return respond_whole(shared, status_of(concern), messages);
@@ -156,10 +156,10 @@ fn take_modern(
 }
 
 fn begin_session(shared: &Arc<Shared>, id: &str, params: &Params<'_>) -> Response {
-    let unasked = Outlet::new();
-    let peer = Peer::new(shared.demo.clone(), unasked.clone()).speaking(Eras::Legacy);
-    let peer = Arc::new(peer.asking_on_outlet(shared.options.questions == Questions::Get));
-    let outlet = Outlet::new();
+    let unasked = OutgoingBuffer::new();
+    let peer = Peer::new(shared.demo.clone(), unasked.clone()).with_eras(Eras::Legacy);
+    let peer = Arc::new(peer.with_questions_on_outlet(shared.options.questions == Questions::Get));
+    let outlet = OutgoingBuffer::new();
     let fault = peer.take_request(id, "initialize", params, &Replies::single(&outlet).ending());
     let messages = outlet.take_whole().unwrap_or_default();
     let mut response = respond_whole(shared, StatusCode::OK, messages);
@@ -172,8 +172,12 @@ fn begin_session(shared: &Arc<Shared>, id: &str, params: &Params<'_>) -> Respons
     response
 }
 
-/// A notification, or an answer to a question of ours.
-fn take_aside(shared: &Arc<Shared>, headers: &HeaderMap, message: &Message<'_>) -> Response {
+/// Handles a notification, or a response to a question of ours.
+fn take_notification_or_response(
+    shared: &Arc<Shared>,
+    headers: &HeaderMap,
+    message: &Message<'_>,
+) -> Response {
     if is_modern(shared, headers, false) && !headers.contains_key(SESSION_HEADER) {
         if message.method.is_empty() {
             let fault = Fault::invalid_request("responses are not sent in this revision");
@@ -183,7 +187,7 @@ fn take_aside(shared: &Arc<Shared>, headers: &HeaderMap, message: &Message<'_>) 
     }
     match session::of(shared, headers) {
         Ok((_, session)) => {
-            session.peer.take_aside(message);
+            session.peer.take_notification_or_response(message);
             accepted()
         }
         Err(refusal) => refusal,
@@ -197,7 +201,7 @@ fn take_batch(shared: &Arc<Shared>, headers: &HeaderMap, text: &[u8]) -> Respons
     }
     match session::of(shared, headers) {
         Ok((_, session)) => {
-            let outlet = Outlet::new();
+            let outlet = OutgoingBuffer::new();
             session.peer.handle_batch_alone(text, &outlet);
             finish_legacy(shared, &session, outlet)
         }
@@ -205,9 +209,9 @@ fn take_batch(shared: &Arc<Shared>, headers: &HeaderMap, text: &[u8]) -> Respons
     }
 }
 
-/// Answers at once if the response is complete, else with a stream that can be resumed: a lost
-/// connection is no cancellation here.
-fn finish_legacy(shared: &Shared, session: &Arc<Session>, outlet: Outlet) -> Response {
+/// Answers at once if the response is complete, else with a resumable stream: for a legacy client a
+/// lost connection does not cancel the call.
+fn finish_legacy(shared: &Shared, session: &Arc<Session>, outlet: OutgoingBuffer) -> Response {
     match outlet.take_whole() {
         Some(messages) if messages.is_empty() => accepted(),
         Some(messages) => respond_whole(shared, StatusCode::OK, messages),

@@ -12,7 +12,7 @@ use axum::response::Response;
 use super::events::{Stream, parse_id};
 use super::{Shared, accepted, refuse};
 use crate::era::LEGACY_VERSIONS;
-use crate::outlet::Outlet;
+use crate::outgoing::OutgoingBuffer;
 use crate::peer::Peer;
 use crate::rpc::Fault;
 
@@ -22,7 +22,7 @@ pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 /// From this revision on, a stream begins with an event that carries an id and nothing else.
 const PRIMING_VERSION: &str = "2025-11-25";
 
-/// So many streams of one session that have come to their end can still be resumed.
+/// How many ended streams of one session can still be resumed.
 const KEPT_STREAMS: usize = 128;
 
 /// All open sessions of one wire.
@@ -40,9 +40,9 @@ pub(super) struct Sessions {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) peer: Arc<Peer>,
-    /// Where what belongs to no request waits for `shared`.
-    outlet: Outlet,
-    /// What belongs to no request; carried by a GET.
+    /// Messages that belong to no request, until `shared` sends them.
+    outlet: OutgoingBuffer,
+    /// The stream of messages that belong to no request, carried by a GET.
     shared: Arc<Stream>,
     /// The streams of requests that took time, by number.
     streams: Mutex<BTreeMap<u64, Arc<Stream>>>,
@@ -129,13 +129,13 @@ impl Sessions {
 
 impl Session {
     /// Messages that belong to no request go to `outlet`.
-    pub(super) fn new(peer: Arc<Peer>, outlet: Outlet) -> Self {
+    pub(super) fn new(peer: Arc<Peer>, outlet: OutgoingBuffer) -> Self {
         let shared = Stream::resumable(0, outlet.clone());
         Self::on_stream(peer, outlet, shared)
     }
 
-    /// The same, on a stream that is there already.
-    pub(super) fn on_stream(peer: Arc<Peer>, outlet: Outlet, shared: Arc<Stream>) -> Self {
+    /// The same, on an existing stream.
+    pub(super) fn on_stream(peer: Arc<Peer>, outlet: OutgoingBuffer, shared: Arc<Stream>) -> Self {
         Self {
             peer,
             outlet,
@@ -146,17 +146,17 @@ impl Session {
         }
     }
 
-    pub(super) fn outlet(&self) -> &Outlet {
+    pub(super) fn outlet(&self) -> &OutgoingBuffer {
         &self.outlet
     }
 
     /// A stream for a request that takes time.
-    pub(super) fn open_stream(&self, outlet: Outlet) -> Arc<Stream> {
+    pub(super) fn open_stream(&self, outlet: OutgoingBuffer) -> Arc<Stream> {
         let number = self.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
         let stream = Stream::resumable(number, outlet);
         let mut streams = self.streams();
         if streams.len() >= KEPT_STREAMS {
-            // Those under way are bounded by the calls that the peer makes.
+            // Open streams are bounded by the calls in flight.
             let ended = streams
                 .iter()
                 .find(|(_, stream)| stream.has_ended())
@@ -167,7 +167,7 @@ impl Session {
         stream
     }
 
-    /// What a stream begins with.
+    /// The first event of a stream.
     pub(super) fn beginning(&self, stream: &Stream, shared: &Shared) -> Vec<u8> {
         let retry = shared.options.retry;
         if self
@@ -217,7 +217,7 @@ pub(super) fn listen(shared: &Shared, headers: &HeaderMap) -> Response {
         );
     };
     let beginning = session.beginning(&stream, shared);
-    // Who resumes has an id to resume from already.
+    // A client that resumes has an event id already.
     let beginning = if after.is_some() {
         format!("retry: {}\n\n", shared.options.retry.as_millis()).into()
     } else {
@@ -251,7 +251,7 @@ pub(super) fn of(shared: &Shared, headers: &HeaderMap) -> Result<(String, Arc<Se
     let Some(id) = headers.get(SESSION_HEADER) else {
         let fault = Fault::edge(
             -32000,
-            "the header Mcp-Session-Id is missing; begin with initialize",
+            "the header Mcp-Session-Id is missing; send initialize first",
         );
         return Err(refuse(StatusCode::BAD_REQUEST, &fault));
     };
@@ -259,7 +259,7 @@ pub(super) fn of(shared: &Shared, headers: &HeaderMap) -> Result<(String, Arc<Se
     let Some(session) = shared.sessions.find(id) else {
         return Err(refuse(
             StatusCode::NOT_FOUND,
-            &Fault::edge(-32001, "there is no such session; begin with initialize"),
+            &Fault::edge(-32001, "there is no such session; send initialize first"),
         ));
     };
     let agreed = session.peer.agreed_version();
@@ -276,7 +276,7 @@ pub(super) fn of(shared: &Shared, headers: &HeaderMap) -> Result<(String, Arc<Se
     Ok((id.to_owned(), session))
 }
 
-/// From the system, and from the standard library's own randomness where there is none.
+/// Random bytes of the system; of the standard library's hasher if that fails.
 fn random_key() -> [u8; 32] {
     let mut key = [0; 32];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut key));

@@ -10,17 +10,17 @@ use axum::response::Response;
 use super::session::Session;
 use super::{Shared, events, read_body, refuse, respond};
 use crate::options::Eras;
-use crate::outlet::Outlet;
+use crate::outgoing::OutgoingBuffer;
 use crate::peer::Peer;
 use crate::rpc::Fault;
 
-/// Before the session's id in the address that messages are posted to.
+/// The path for messages, before the session's id.
 const ENDPOINT: &str = "/message?sessionId=";
 
 /// A GET: opens a session that lasts as long as its connection.
 pub(super) fn open(shared: &Arc<Shared>) -> Response {
-    let outlet = Outlet::new();
-    let peer = Arc::new(Peer::new(shared.demo.clone(), outlet.clone()).speaking(Eras::Legacy));
+    let outlet = OutgoingBuffer::new();
+    let peer = Arc::new(Peer::new(shared.demo.clone(), outlet.clone()).with_eras(Eras::Legacy));
     shared.demo.add_peer(&peer);
     let stream = events::Stream::plain(outlet.clone());
     let (id, _) = shared
@@ -43,7 +43,10 @@ pub(super) async fn post(shared: &Arc<Shared>, request: Request) -> Response {
     let Some(session) = id.and_then(|id| shared.streams.find(id)) else {
         return refuse(
             StatusCode::NOT_FOUND,
-            &Fault::edge(-32001, "there is no such session; begin with a GET of /sse"),
+            &Fault::edge(
+                -32001,
+                "there is no such session; open one with a GET of /sse",
+            ),
         );
     };
     let body = match read_body(shared, request).await {

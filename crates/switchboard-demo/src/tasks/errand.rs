@@ -62,7 +62,7 @@ impl Arguments {
     }
 }
 
-/// How far it is, in the protocol's words.
+/// The protocol's status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Working,
@@ -88,7 +88,7 @@ impl Status {
     }
 }
 
-/// What there is to say of it now.
+/// The current state of a task.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) status: Status,
@@ -97,7 +97,7 @@ pub(super) struct State {
     answer: Option<Value>,
     pub(super) outcome: Option<Result<Value, Fault>>,
     updated: SystemTime,
-    /// It was removed from the table.
+    /// Whether it was removed from the table.
     is_forgotten: bool,
 }
 
@@ -141,7 +141,7 @@ impl Errand {
         self.state.subscribe()
     }
 
-    /// Answers its question; false where it asks none.
+    /// Answers its question, if it asks one.
     pub(super) fn answer(&self, answer: Value) {
         self.change(|state| {
             if state.status == Status::InputRequired {
@@ -151,12 +151,12 @@ impl Errand {
         });
     }
 
-    /// True where it was not over yet.
+    /// Cancels it; false if it had ended already.
     pub(super) fn cancel(&self, why: &str) -> bool {
         self.change(|state| (state.status, state.message) = (Status::Cancelled, why.to_owned()))
     }
 
-    /// Changes the state, which at its end stays as it is.
+    /// Changes the state, unless the task has ended.
     fn change(&self, change: impl FnOnce(&mut State)) -> bool {
         self.state.send_if_modified(|state| {
             let is_open = !state.status.is_end();
@@ -168,7 +168,7 @@ impl Errand {
         })
     }
 
-    /// As either era has it.
+    /// The task object of either era.
     pub(super) fn as_value(&self, is_modern: bool) -> Value {
         let state = self.state.borrow().clone();
         let mut task = json!({
@@ -202,13 +202,13 @@ impl Errand {
     }
 }
 
-/// What it asks.
+/// The question.
 pub(super) fn question() -> Value {
     let name = json!({"type": "string", "title": "Name", "minLength": 1});
     json!({"message": "Whose errand is it?", "requestedSchema": {"type": "object", "properties": {"name": name}, "required": ["name"]}})
 }
 
-/// Does the work.
+/// Runs the task.
 pub(super) async fn run(errand: Arc<Errand>, arguments: Arguments) {
     let mut state = errand.watch();
     let worked = async {
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_the_calendar_has_them() {
+    fn times_are_formatted_as_calendar_dates() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_399, "2000-02-28T23:59:59.000Z"),

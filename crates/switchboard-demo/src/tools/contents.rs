@@ -42,7 +42,7 @@ pub(super) fn mixed() -> Body {
     }))
 }
 
-/// A kind that no revision knows: a good peer keeps it.
+/// A content kind that no revision knows; a good client passes it on.
 pub(super) fn hologram() -> Body {
     Body::from(json!({"content": [
         {"type": "hologram", "data": "c29tZXRoaW5nIHRvIHdhbGsgYXJvdW5k", "mimeType": "model/gltf-binary", "depth": 3},

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::era::Level;
 use crate::media;
 
-/// What the names of generated tools begin with.
+/// The prefix of generated tool names.
 pub(super) const GENERATED_PREFIX: &str = "tool_";
 
 /// The arguments of `route`, and the headers that HTTP repeats them in.
@@ -24,19 +24,18 @@ pub(super) fn fixed() -> Vec<Value> {
     tools
 }
 
-/// The tool that comes and goes.
+/// The tool that `toggle_tool` adds and removes.
 pub(super) fn surprise() -> Value {
     tool(
         "surprise",
         "Surprise",
-        "Is there after toggle_tool, and gone after the next",
+        "Listed after toggle_tool, and removed by the next",
         HARMLESS,
         json!({}),
     )
 }
 
-/// One of many, for long lists; put together as text, because ten thousand of them must not slow
-/// the start.
+/// A generated tool, for long lists; built as text, so that ten thousand do not slow the start.
 pub(super) fn generated(number: usize) -> String {
     format!(
         concat!(
@@ -53,7 +52,7 @@ pub(super) fn generated_name(number: usize) -> String {
     format!("{GENERATED_PREFIX}{number:05}")
 }
 
-/// What a tool does to the world: (only reads, may destroy).
+/// Annotations of a tool: (read-only, destructive).
 type Hints = (bool, bool);
 const HARMLESS: Hints = (true, false);
 const CHANGING: Hints = (false, false);
@@ -63,7 +62,7 @@ fn answering() -> Vec<Value> {
     let mut echo = tool(
         "echo",
         "Echo",
-        "Says what it was told",
+        "Returns its message",
         HARMLESS,
         json!({"message": {"type": "string"}}),
     );
@@ -85,7 +84,7 @@ fn answering() -> Vec<Value> {
     let mut whoami = tool(
         "whoami",
         "Who am I",
-        "Says which era, version and peer the call came with",
+        "Reports the era, version, client and capabilities of the call",
         HARMLESS,
         json!({}),
     );
@@ -99,7 +98,7 @@ fn answering() -> Vec<Value> {
     let mut big = tool(
         "big",
         "Big",
-        "Answers with a text of so many bytes",
+        "Returns a text of so many bytes",
         HARMLESS,
         bytes,
     );
@@ -108,7 +107,7 @@ fn answering() -> Vec<Value> {
     let mut route = tool(
         "route",
         "Route",
-        "Says where a call with these arguments is routed to",
+        "Returns its arguments as a route",
         HARMLESS,
         route_properties(),
     );
@@ -137,36 +136,36 @@ fn route_properties() -> Value {
 }
 
 fn showing() -> Vec<Value> {
-    let mut image = tool("image", "Image", "Shows a small PNG", HARMLESS, json!({}));
+    let mut image = tool("image", "Image", "Returns a small PNG", HARMLESS, json!({}));
     image["icons"] = icons();
     vec![
         image,
-        tool("audio", "Audio", "Plays a short WAV", HARMLESS, json!({})),
+        tool("audio", "Audio", "Returns a short WAV", HARMLESS, json!({})),
         tool(
             "resource_link",
             "Resource link",
-            "Points to a resource",
+            "Returns a link to a resource",
             HARMLESS,
             json!({}),
         ),
         tool(
             "embedded_resource",
             "Embedded resource",
-            "Brings a text and a binary resource along",
+            "Returns a text and a binary resource",
             HARMLESS,
             json!({}),
         ),
         tool(
             "mixed",
             "Mixed",
-            "Answers with several kinds of content at once",
+            "Returns several kinds of content at once",
             HARMLESS,
             json!({}),
         ),
         tool(
             "hologram",
             "Hologram",
-            "Answers with a kind of content that nobody knows yet",
+            "Returns a content kind that no revision defines",
             HARMLESS,
             json!({}),
         ),
@@ -189,7 +188,7 @@ fn acting() -> Vec<Value> {
     let mut errand = tool(
         "errand",
         "Errand",
-        "Runs as a task: tells how far it is, may ask, and can be cancelled",
+        "Runs as a task: reports its progress, may ask, and can be cancelled",
         HARMLESS,
         errand,
     );
@@ -200,7 +199,7 @@ fn acting() -> Vec<Value> {
         tool(
             "slow",
             "Slow",
-            "Takes its time, reports progress, and can be cancelled",
+            "Runs for a while, reports progress, and can be cancelled",
             HARMLESS,
             slow,
         ),
@@ -221,22 +220,22 @@ fn acting() -> Vec<Value> {
         ),
         tool(
             "stopped",
-            "Stopped",
-            "Says how many calls were stopped before they were answered",
+            "Cancellation",
+            "Reports how many calls were cancelled before they were answered",
             HARMLESS,
             json!({}),
         ),
         tool(
             "count_up",
             "Count up",
-            "Lets demo://counter count",
+            "Increments demo://counter",
             CHANGING,
             json!({}),
         ),
         tool(
             "toggle_tool",
             "Toggle tool",
-            "Lets the tool surprise come or go",
+            "Adds or removes the tool surprise",
             CHANGING,
             json!({}),
         ),
@@ -271,7 +270,7 @@ fn asking() -> Vec<Value> {
         tool(
             "ask_twice",
             "Ask twice",
-            "Asks for a name, then whether it was meant",
+            "Asks for a name, then for a confirmation",
             HARMLESS,
             json!({}),
         ),
@@ -285,14 +284,14 @@ fn asking() -> Vec<Value> {
         tool(
             "ask_model",
             "Ask the model",
-            "Asks the peer's own model, and repeats what it said",
+            "Asks the client's own model, and repeats its answer",
             HARMLESS,
             prompt,
         ),
         tool(
             "ask_roots",
             "Ask for roots",
-            "Asks which folders the peer works in",
+            "Asks for the client's roots",
             HARMLESS,
             json!({}),
         ),

@@ -8,27 +8,27 @@ use crate::era::Level;
 use crate::exchange::Call;
 use crate::rpc::Body;
 
-/// Lets the tool `surprise` come or go, and says that the list changed.
+/// Adds or removes the tool `surprise`, and notifies that the list changed.
 pub(crate) fn toggle_tool(call: &Call<'_>) -> Body {
     let demo = &call.peer.demo;
     let is_there = demo.tools.toggle();
     demo.announce(Change::Tools);
-    Body::from_words(if is_there {
+    Body::from_message(if is_there {
         "the tool surprise is there now"
     } else {
         "the tool surprise is gone"
     })
 }
 
-/// Lets the counter count.
+/// Increments the counter.
 pub(super) fn count_up(call: &Call<'_>) -> Body {
-    Body::from_words(format!(
+    Body::from_message(format!(
         "the counter stands at {}",
         call.peer.demo.count_up()
     ))
 }
 
-/// Says one thing at each level, from `debug` up, or at the one given.
+/// Logs one message at each level, from `debug` up, or at the given level.
 pub(super) fn log(call: &Call<'_>) -> Body {
     #[derive(Deserialize)]
     #[serde(default)]
@@ -61,5 +61,5 @@ pub(super) fn log(call: &Call<'_>) -> Body {
         .iter()
         .filter(|level| call.log(**level, &json!({"message": arguments.message})))
         .count();
-    Body::from_words(format!("{sent} of {} messages were sent", levels.len()))
+    Body::from_message(format!("{sent} of {} messages were sent", levels.len()))
 }

@@ -8,7 +8,7 @@ use serde_json::{Number, Value, json};
 use crate::exchange::Call;
 use crate::rpc::Body;
 
-/// More than this is no answer but an attack on ourselves.
+/// The largest answer, to bound our own memory.
 const BIG_LIMIT_BYTES: usize = 64 << 20;
 
 /// Returns its argument. The text passes unchanged, escapes included: benchmarks call this one.
@@ -70,7 +70,7 @@ pub(super) fn big(call: &Call<'_>) -> Body {
     Body::from_text(text)
 }
 
-/// Says how the call reached it.
+/// Reports era, version, client and capabilities of the call.
 pub(super) fn whoami(call: &Call<'_>) -> Body {
     structured(json!({
         "era": if call.terms.is_modern() { "modern" } else { "legacy" },
@@ -81,7 +81,7 @@ pub(super) fn whoami(call: &Call<'_>) -> Body {
     }))
 }
 
-/// Says where it would go.
+/// Repeats its arguments as a route.
 pub(super) fn route(call: &Call<'_>) -> Body {
     #[derive(Deserialize)]
     struct Arguments {
@@ -102,13 +102,13 @@ pub(super) fn route(call: &Call<'_>) -> Body {
             };
             let priority =
                 priority.map_or(String::new(), |priority| format!(", priority {priority}"));
-            Body::from_words(format!("routed to {region}{priority}{express}"))
+            Body::from_message(format!("routed to {region}{priority}{express}"))
         }
         Err(failure) => failure,
     }
 }
 
-/// Fails, in the words given.
+/// Fails with the given reason.
 pub(super) fn fail(call: &Call<'_>) -> Body {
     #[derive(Deserialize)]
     struct Arguments {
@@ -127,7 +127,7 @@ pub(super) fn fail(call: &Call<'_>) -> Body {
 /// A generated tool returns its name and its arguments.
 pub(super) fn generated(call: &Call<'_>) -> Body {
     let arguments = call.params.arguments.map_or("{}", RawValue::get);
-    Body::from_words(format!("{} was called with {arguments}", call.params.name))
+    Body::from_message(format!("{} was called with {arguments}", call.params.name))
 }
 
 fn structured(value: Value) -> Body {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::exchange::{Call, Exchange, Outcome, Stopped};
+use crate::exchange::{Call, Cancellation, Exchange, Outcome};
 use crate::rpc::Body;
 
-/// Longer than anybody waits, shorter than for ever.
+/// The longest call.
 const LIMIT_SECONDS: f64 = 3600.0;
 
 #[derive(Debug, Deserialize)]
@@ -81,14 +81,14 @@ pub(crate) fn hang_up(call: &Call<'_>) -> Outcome {
             biased;
             stopped = exchange.stopped() => exchange.abandon(&stopped),
             () = tokio::time::sleep(Duration::from_secs_f64(seconds)) => {
-                exchange.finish(&Body::from_words("answered after hanging up"));
+                exchange.finish(&Body::from_message("answered after hanging up"));
             }
         }
     });
     Outcome::Later
 }
 
-async fn work(exchange: &mut Exchange, arguments: &Arguments) -> Result<Body, Stopped> {
+async fn work(exchange: &mut Exchange, arguments: &Arguments) -> Result<Body, Cancellation> {
     let Arguments { seconds, steps } = *arguments;
     let begin = Instant::now();
     for step in 1..=steps {
@@ -105,7 +105,7 @@ async fn work(exchange: &mut Exchange, arguments: &Arguments) -> Result<Body, St
             &format!("step {step} of {steps}"),
         );
     }
-    Ok(Body::from_words(format!(
+    Ok(Body::from_message(format!(
         "worked for {seconds} s in {steps} steps"
     )))
 }

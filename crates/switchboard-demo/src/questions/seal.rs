@@ -13,7 +13,7 @@ use super::Answer;
 /// Longer than a person takes to answer.
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
 
-/// Makes states, and recognises its own.
+/// Seals states with a key of this process, and opens its own.
 pub(crate) struct Seal {
     key: [u8; 32],
 }
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Seal {
     }
 }
 
-/// What a state belongs to.
+/// The call that a state belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Binding {
     tool: String,
@@ -33,7 +33,7 @@ pub(super) struct Binding {
 
 impl Binding {
     pub(super) fn new(tool: &str, arguments: &Map<String, Value>) -> Self {
-        // Of the value and not of its text: who forwards a call may write it down differently.
+        // The hash is of the value, because a gateway may forward it with other formatting.
         let text = Value::from(arguments.clone()).to_string();
         Self {
             tool: tool.to_owned(),
@@ -124,7 +124,7 @@ fn seconds_since_1970() -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::asks::Action;
+    use crate::questions::Action;
 
     fn binding(tool: &str, argument: &str) -> Binding {
         Binding::new(
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_opens_only_as_it_was_closed() {
+    fn a_sealed_state_opens_only_unchanged() {
         let seal = Seal::new();
         let answers = vec![Answer {
             action: Action::Accept,

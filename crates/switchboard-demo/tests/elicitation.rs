@@ -66,7 +66,7 @@ fn both() -> [Process; 2] {
 }
 
 #[test]
-fn accept_decline_and_cancel_are_told_apart_in_both_eras() {
+fn accept_decline_and_cancel_are_distinguished_in_both_eras() {
     for mut server in both() {
         for (answer, expected) in [
             (
@@ -125,7 +125,7 @@ fn the_form_holds_every_kind_of_field_and_the_answer_comes_back_whole() {
 }
 
 #[test]
-fn the_first_revision_with_forms_is_asked_for_nothing_it_does_not_know() {
+fn the_first_revision_with_forms_gets_no_newer_field_kinds() {
     let mut server = Process::legacy("2025-06-18", json!({"elicitation": {}}), &[]);
     let (questions, result) = converse(
         &mut server,
@@ -224,7 +224,7 @@ fn a_call_may_ask_more_than_once() {
 }
 
 #[test]
-fn whoever_cannot_be_asked_is_not_asked() {
+fn a_peer_without_the_capability_is_not_asked() {
     for (capabilities, tool, required) in [
         (json!({}), "confirm", json!({"elicitation": {"form": {}}})),
         (
@@ -341,7 +341,7 @@ fn a_legacy_peer_that_refuses_the_question_gets_a_failure() {
 }
 
 #[test]
-fn cancelling_a_call_takes_its_question_back() {
+fn cancelling_a_call_cancels_its_question() {
     let mut server = Process::legacy("2025-11-25", capable(), &[]);
     let id = server.begin_call("confirm", json!({}));
     let question = server.next();

@@ -83,7 +83,7 @@ fn ask_url(_: &Map<String, Value>, answers: &[Answer]) -> Step {
     }
 }
 
-/// What a server should never ask in a form; a good peer warns.
+/// Asks for a password in a form, which a server must never do; a good client warns.
 fn ask_secret(_: &Map<String, Value>, answers: &[Answer]) -> Step {
     let schema = json!({
         "type": "object",
@@ -96,7 +96,7 @@ fn ask_secret(_: &Map<String, Value>, answers: &[Answer]) -> Step {
             schema,
         }),
         // The secret itself is not repeated.
-        [answer, ..] => Step::Done(Body::from_words(format!(
+        [answer, ..] => Step::Done(Body::from_message(format!(
             "the person chose to {}",
             verb(answer.action)
         ))),
@@ -127,11 +127,14 @@ fn ask_twice(_: &Map<String, Value>, answers: &[Answer]) -> Step {
             name(first)
         ))),
         [first] => Step::Done(report(first)),
-        [first, second, ..] if is_yes(second) => Step::Done(Body::from_words(format!(
+        [first, second, ..] if is_yes(second) => Step::Done(Body::from_message(format!(
             "pleased to meet you, {}",
             name(first)
         ))),
-        [first, ..] => Step::Done(Body::from_words(format!("so you are not {}", name(first)))),
+        [first, ..] => Step::Done(Body::from_message(format!(
+            "so you are not {}",
+            name(first)
+        ))),
     }
 }
 
@@ -142,7 +145,7 @@ fn confirm(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
         .unwrap_or("everything");
     match answers {
         [] => Step::Ask(yes_or_no(&format!("Really erase {subject}?"))),
-        [answer, ..] => Step::Done(Body::from_words(match answer.action {
+        [answer, ..] => Step::Done(Body::from_message(match answer.action {
             Action::Accept if is_yes(answer) => format!("accepted: {subject} would be erased now"),
             Action::Accept => format!("accepted, with no: {subject} stays"),
             Action::Decline => format!("declined: {subject} stays"),
@@ -165,8 +168,8 @@ fn ask_model(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
     let result = Value::from(answer.content.clone().unwrap_or_default());
     let (model, text) = (&result["model"], &result["content"]["text"]);
     Step::Done(match (model.as_str(), text.as_str()) {
-        (Some(model), Some(text)) => Body::from_words(format!("{model} said: {text}")),
-        _ => Body::from_failure(format!("the model's answer is no text: {result}")),
+        (Some(model), Some(text)) => Body::from_message(format!("{model} said: {text}")),
+        _ => Body::from_failure(format!("the model's answer is not text: {result}")),
     })
 }
 
@@ -187,7 +190,7 @@ fn ask_roots(_: &Map<String, Value>, answers: &[Answer]) -> Step {
         .iter()
         .filter_map(|root| root["uri"].as_str())
         .collect();
-    Step::Done(Body::from_words(format!(
+    Step::Done(Body::from_message(format!(
         "{} roots: {}",
         uris.len(),
         uris.join(" ")
@@ -214,7 +217,7 @@ fn is_yes(answer: &Answer) -> bool {
     answer.action == Action::Accept && yes == Some(&Value::Bool(true))
 }
 
-/// Says what the person did, and repeats what was given.
+/// Reports the person's action, and repeats the content.
 fn report(answer: &Answer) -> Body {
     let text = match &answer.content {
         Some(content) => format!(

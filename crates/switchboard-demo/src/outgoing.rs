@@ -10,20 +10,20 @@ use tokio::sync::Notify;
 
 use crate::rpc::Fault;
 
-/// Above this many waiting bytes the wire stops reading, so that a peer which does not read cannot
+/// Above this many waiting bytes the transport stops reading, so that a peer that does not read cannot
 /// fill our memory.
 pub const FULL_BYTES: usize = 8 << 20;
 
 /// A handle to one buffer of outgoing messages, each ended by a newline.
 #[derive(Clone, Default)]
-pub struct Outlet(Arc<Buffer>);
+pub struct OutgoingBuffer(Arc<Buffer>);
 
 #[derive(Default)]
 struct Buffer {
     waiting: Mutex<Vec<u8>>,
     /// Whether nothing more will come.
     has_ended: AtomicBool,
-    /// Whether the wire shall drop its connection once, as a bad network would.
+    /// Whether the transport shall drop its connection once, as a bad network would.
     hangs_up: AtomicBool,
     /// Notified when the buffer turns from empty to filled; the transport waits on it.
     filled: Notify,
@@ -32,28 +32,28 @@ struct Buffer {
     emptied: Notify,
 }
 
-/// What a wire found when it came for messages.
+/// What the transport takes from the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum OutgoingItem {
     /// Messages.
     Messages,
-    /// The order to drop the connection; more may come afterwards.
+    /// Drop the connection; more messages may follow on the next one.
     HangUp,
     /// Nothing, and nothing more will come.
     End,
 }
 
-impl std::fmt::Debug for Outlet {
+impl std::fmt::Debug for OutgoingBuffer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("Outlet")
+            .debug_struct("OutgoingBuffer")
             .field("waiting_bytes", &self.waiting().len())
             .finish()
     }
 }
 
-impl Outlet {
-    /// An empty one.
+impl OutgoingBuffer {
+    /// An empty buffer.
     pub fn new() -> Self {
         Self::default()
     }
@@ -70,7 +70,7 @@ impl Outlet {
         }
     }
 
-    /// Whether so much waits that nothing more should be caused.
+    /// Whether so much waits that no more requests should be read.
     pub fn is_full(&self) -> bool {
         self.waiting().len() >= FULL_BYTES
     }
@@ -82,7 +82,7 @@ impl Outlet {
         }
     }
 
-    /// Says that nothing more will come: the wire writes what is there, and is done.
+    /// Marks the end: the transport writes what waits, and ends.
     pub fn end(&self) {
         self.0.has_ended.store(true, Ordering::Release);
         self.0.filled.notify_one();
@@ -111,20 +111,19 @@ impl Outlet {
     pub async fn take(&self, taken: &mut Vec<u8>) -> bool {
         loop {
             match self.take_next(taken).await {
-                Taken::Messages => return true,
-                Taken::End => return false,
-                // This wire is as long as the connection itself.
-                Taken::HangUp => {}
+                OutgoingItem::Messages => return true,
+                OutgoingItem::End => return false,
+                // This transport ends with its connection.
+                OutgoingItem::HangUp => {}
             }
         }
     }
 
-    /// The same for a wire that can drop its connection. Nothing is lost when the future is
-    /// dropped.
-    pub(crate) async fn take_next(&self, taken: &mut Vec<u8>) -> Taken {
+    /// The same for a transport that can drop its connection. Cancel-safe.
+    pub(crate) async fn take_next(&self, taken: &mut Vec<u8>) -> OutgoingItem {
         debug_assert!(
             taken.is_empty(),
-            "the wire writes everything before it takes more"
+            "the transport writes everything before it takes more"
         );
         loop {
             let has_ended = self.has_ended();
@@ -132,21 +131,21 @@ impl Outlet {
             std::mem::swap(&mut *self.waiting(), taken);
             if !taken.is_empty() {
                 self.0.emptied.notify_one();
-                return Taken::Messages;
+                return OutgoingItem::Messages;
             }
             if hangs_up && self.0.hangs_up.swap(false, Ordering::AcqRel) {
-                return Taken::HangUp;
+                return OutgoingItem::HangUp;
             }
             if has_ended {
-                return Taken::End;
+                return OutgoingItem::End;
             }
             self.0.filled.notified().await;
         }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<u8>> {
-        // A panic while a message was being appended leaves at worst one broken line, which the
-        // peer skips.
+        // A panic while a message was appended leaves one broken line at worst, which the peer
+        // skips.
         self.0
             .waiting
             .lock()
@@ -157,9 +156,9 @@ impl Outlet {
 /// Where the reply to one request goes: straight out, or into the one array that answers its batch.
 #[derive(Debug, Clone)]
 pub(crate) struct Replies {
-    pub(crate) outlet: Outlet,
+    pub(crate) outlet: OutgoingBuffer,
     batch: Option<Arc<Mutex<Batch>>>,
-    /// Whether the outlet is for these replies only, and ends with the last of them.
+    /// Whether the buffer is for these replies only, and ends with the last of them.
     ends_outlet: bool,
 }
 
@@ -172,7 +171,7 @@ struct Batch {
 
 impl Replies {
     /// Each reply on its own.
-    pub(crate) fn single(outlet: &Outlet) -> Self {
+    pub(crate) fn single(outlet: &OutgoingBuffer) -> Self {
         Self {
             outlet: outlet.clone(),
             batch: None,
@@ -180,9 +179,9 @@ impl Replies {
         }
     }
 
-    /// `open` requests whose replies leave together, as JSON-RPC wants it, when the last of them is
-    /// settled.
-    pub(crate) fn batch(outlet: &Outlet, open: usize) -> Self {
+    /// `open` requests whose replies are sent together, as JSON-RPC requires, when the last of them
+    /// is settled.
+    pub(crate) fn batch(outlet: &OutgoingBuffer, open: usize) -> Self {
         let batch = Some(Arc::new(Mutex::new(Batch {
             open,
             replies: Vec::new(),
@@ -194,7 +193,7 @@ impl Replies {
         }
     }
 
-    /// The same, and the outlet ends with the last reply.
+    /// The same, and the buffer ends with the last reply.
     pub(crate) fn ending(self) -> Self {
         Self {
             ends_outlet: true,
@@ -231,7 +230,7 @@ impl Replies {
         }
     }
 
-    /// There was nothing to reply to.
+    /// Settles a message that gets no reply.
     pub(crate) fn settle_nothing(&self) {
         self.end_outlet();
     }

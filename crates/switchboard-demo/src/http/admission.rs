@@ -8,13 +8,12 @@ use axum::response::Response;
 use super::{HttpOptions, refuse};
 use crate::rpc::Fault;
 
-/// What is checked before anything else.
+/// The checks before a request is handled.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Admission {
     token: Option<Token>,
     origins: Vec<String>,
-    /// Whether only this machine can reach us, so that any other name for us is a trick of a web
-    /// page.
+    /// Whether only this machine can connect, so that a foreign host name means DNS rebinding.
     is_local: bool,
 }
 
@@ -23,7 +22,7 @@ pub(super) struct Door {
 #[derive(Debug)]
 struct Token(blake3::Hash);
 
-impl Door {
+impl Admission {
     pub(super) fn new(options: &HttpOptions, address: SocketAddr) -> Self {
         Self {
             token: options
@@ -46,7 +45,7 @@ impl Door {
         if is_foreign || is_misnamed {
             return Err(refuse(
                 StatusCode::FORBIDDEN,
-                &Fault::edge(-32000, "this origin or host may not come in"),
+                &Fault::edge(-32000, "this origin or host is not allowed"),
             ));
         }
         let Some(Token(expected)) = &self.token else {
@@ -65,7 +64,7 @@ impl Door {
         };
         let mut refusal = refuse(
             StatusCode::UNAUTHORIZED,
-            &Fault::edge(-32000, "a token is needed"),
+            &Fault::edge(-32000, "a bearer token is required"),
         );
         refusal.headers_mut().insert(
             header::WWW_AUTHENTICATE,
@@ -85,7 +84,7 @@ impl Door {
     }
 }
 
-/// Whether `host` or `host:port` can mean nothing but this machine.
+/// Whether `host` or `host:port` names this machine.
 fn names_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine_name_it() {
+    fn only_local_host_names_are_accepted() {
         for (host, expected) in [
             ("localhost", true),
             ("LOCALHOST:80", true),

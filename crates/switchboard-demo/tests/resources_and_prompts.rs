@@ -137,7 +137,7 @@ fn names(server: &mut Process) -> Vec<String> {
 }
 
 #[test]
-fn a_legacy_peer_hears_when_the_list_of_tools_changes() {
+fn a_legacy_peer_is_notified_when_the_tool_list_changes() {
     let mut server = Process::legacy("2025-11-25", json!({}), &[]);
     let before = names(&mut server);
     for (expected, there) in [
@@ -158,7 +158,7 @@ fn a_legacy_peer_hears_when_the_list_of_tools_changes() {
 }
 
 #[test]
-fn a_legacy_peer_hears_of_a_resource_while_it_is_subscribed() {
+fn a_legacy_peer_is_notified_of_a_resource_while_it_is_subscribed() {
     let mut server = Process::legacy("2025-06-18", json!({}), &[]);
     let counter = json!({"uri": "demo://counter"});
     assert_eq!(
@@ -206,7 +206,7 @@ fn told(method: &str, id: u64, more: Value) -> Value {
 }
 
 #[test]
-fn a_modern_peer_hears_on_each_stream_what_it_asked_for_there_and_nothing_else() {
+fn each_listen_stream_carries_only_the_notifications_it_asked_for() {
     let mut server = Process::modern(json!({}), &[]);
     // Nobody listens yet, so nothing is said.
     assert_eq!(
@@ -265,7 +265,7 @@ fn a_modern_peer_hears_on_each_stream_what_it_asked_for_there_and_nothing_else()
 }
 
 #[test]
-fn listening_needs_to_say_for_what() {
+fn a_listen_request_must_name_its_notifications() {
     let mut server = Process::modern(json!({}), &[]);
     assert_eq!(
         server.error("subscriptions/listen", json!({})),
@@ -281,7 +281,7 @@ fn listening_needs_to_say_for_what() {
 }
 
 #[test]
-fn the_counter_counts_by_itself_when_told_to() {
+fn the_counter_counts_by_itself_if_configured() {
     let mut server = Process::modern(json!({}), &["--tick", "5"]);
     let wanted = json!({"resourceSubscriptions": ["demo://counter"]});
     let id = server.begin("subscriptions/listen", json!({"notifications": wanted}));

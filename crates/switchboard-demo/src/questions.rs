@@ -1,8 +1,8 @@
-//! Questions to the caller of a tool, asked in the way of the call's era.
+//! Questions to the caller of a tool: elicitation, sampling and roots, in both eras.
 //!
-//! A tool that asks is a [`Script`]: from its arguments and the answers so far it says what comes
-//! next. A legacy peer is asked by a request while the call waits; a modern one gets the question
-//! as a result, and calls again with the answer and a sealed state.
+//! A tool that asks is a [`Script`], which returns the next step for its arguments and the answers so
+//! far. A legacy peer is asked by a request while the call waits; a modern one gets the question as a
+//! result, and calls again with the answer and a sealed state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::era::{AskMode, Terms};
-use crate::exchange::{Call, Exchange, Outcome, Stopped};
+use crate::era::{AskMode, RequestTerms};
+use crate::exchange::{Call, Cancellation, Exchange, Outcome};
 use crate::rpc::{Body, Fault};
 
 /// Whether an answer fits its form.
@@ -20,16 +20,16 @@ mod check;
 /// The tools that ask.
 mod scripts;
 
-/// State that passes through the peer and must come back as it left.
+/// State that passes through the peer and must come back unchanged.
 mod seal;
 
 pub(crate) use scripts::script;
 pub(crate) use seal::Seal;
 
-/// The next step of a tool that asks.
+/// Returns the next step of a tool that asks.
 pub(crate) type Script = fn(arguments: &Map<String, Value>, answers: &[Answer]) -> Step;
 
-/// What a tool that asks wants to do next.
+/// The next step of a tool that asks.
 #[derive(Debug)]
 pub(crate) enum Step {
     Ask(Question),
@@ -47,16 +47,16 @@ pub(crate) enum Question {
         message: String,
         url: String,
     },
-    /// What the peer's model says to this.
+    /// Sampling: the answer of the peer's model.
     Sample {
         prompt: String,
     },
-    /// Which folders the peer works in.
+    /// Roots: the folders that the peer works in.
     Roots,
 }
 
-/// What became of a question: what a person did with it, or what the peer's model or the peer
-/// itself said (accepted, with the whole result as content).
+/// The answer to a question: of a person, or of the peer's model or the peer itself (accepted, with
+/// the whole result as content).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) action: Action,
@@ -64,7 +64,7 @@ pub(crate) struct Answer {
     pub(crate) content: Option<Map<String, Value>>,
 }
 
-/// Yes, no, or neither.
+/// The action of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Action {
@@ -82,12 +82,12 @@ pub(crate) fn run(call: &Call<'_>, script: Script) -> Result<Outcome, Fault> {
         Err(failure) => return Ok(Outcome::Done(failure)),
     };
     match call.terms {
-        Terms::Legacy(_) => Ok(run_legacy(call, script, arguments)),
-        Terms::Modern(_) => run_modern(call, script, &arguments),
+        RequestTerms::Legacy(_) => Ok(run_legacy(call, script, arguments)),
+        RequestTerms::Modern(_) => run_modern(call, script, &arguments),
     }
 }
 
-/// A state that says only how many rounds are over.
+/// Seals a state that has only the number of past rounds.
 pub(crate) fn close_round(call: &Call<'_>, round: usize) -> String {
     let nothing = Answer {
         action: Action::Cancel,
@@ -97,7 +97,7 @@ pub(crate) fn close_round(call: &Call<'_>, round: usize) -> String {
     call.peer.demo.seal.close(&vec![nothing; round], &binding)
 }
 
-/// The number of rounds that such a state says.
+/// Opens such a state.
 pub(crate) fn open_round(call: &Call<'_>, state: &str) -> Result<usize, Fault> {
     let binding = seal::Binding::new(&call.params.name, &Map::new());
     let opened = call.peer.demo.seal.open(state, &binding);
@@ -117,7 +117,7 @@ fn run_modern(
         "" => Vec::new(),
         state => seal.open(state, &binding).map_err(Fault::invalid_params)?,
     };
-    // Answers without a state belong to no question of ours; the question is then put again.
+    // Answers without a state belong to no question of ours, so the question is asked again.
     if !call.params.request_state.is_empty()
         && let Step::Ask(question) = script(arguments, &answers)
         && let Some(answer) =
@@ -143,8 +143,7 @@ fn run_modern(
     }
 }
 
-/// The name of a question within its call; every round has its own, so that an answer cannot be
-/// taken for another's.
+/// The key of a question in its call; each round has another, so that answers cannot be confused.
 fn key(round: usize) -> String {
     format!("question_{}", round + 1)
 }
@@ -176,8 +175,7 @@ fn run_legacy(call: &Call<'_>, script: Script, arguments: Map<String, Value>) ->
         return Outcome::Done(Body::from_failure(words));
     }
     let mut exchange = call.detach();
-    // It ends with the last answer, by cancellation, or with its connection, which stops what it
-    // started.
+    // The task ends with the last answer, by cancellation, or with the connection.
     tokio::spawn(async move {
         match converse(&mut exchange, script, &arguments).await {
             Ok(body) => exchange.finish(&body),
@@ -191,7 +189,7 @@ async fn converse(
     exchange: &mut Exchange,
     script: Script,
     arguments: &Map<String, Value>,
-) -> Result<Body, Stopped> {
+) -> Result<Body, Cancellation> {
     let mut answers = Vec::new();
     loop {
         let question = match script(arguments, &answers) {
@@ -199,7 +197,7 @@ async fn converse(
             Step::Ask(question) => question,
         };
         let mut params = question.params(exchange.version());
-        // Other peers of this process may be asked at the same time, so one number for all.
+        // One counter for all peers of this process, because ids must be unique.
         let elicitation_id = format!(
             "demo-{}",
             LAST_ELICITATION.fetch_add(1, Ordering::Relaxed) + 1
@@ -219,12 +217,12 @@ async fn converse(
             Ok(answer) => answer,
             Err(error) => {
                 return Ok(Body::from_failure(format!(
-                    "the peer's answer is no answer: {error}"
+                    "the peer's answer is invalid: {error}"
                 )));
             }
         };
         if question.mode() == AskMode::Url && answer.action == Action::Accept {
-            // Nothing happens behind the address, so it is finished as soon as it was opened.
+            // Nothing happens at the address, so the elicitation completes as soon as it is opened.
             exchange.notify(
                 "notifications/elicitation/complete",
                 &json!({"elicitationId": elicitation_id}),
@@ -237,7 +235,7 @@ async fn converse(
     }
 }
 
-/// The failure to report when an accepted answer does not fit the form it answers.
+/// The failure of an accepted answer that does not match its form.
 fn misfit(
     script: Script,
     arguments: &Map<String, Value>,
@@ -287,7 +285,7 @@ impl Question {
         }
     }
 
-    /// As the question has it in this revision.
+    /// The params of the question in this revision.
     fn params(&self, version: &str) -> Value {
         match self {
             Self::Roots => json!({}),
@@ -302,7 +300,7 @@ impl Question {
             Self::Form { message, schema } => {
                 let mut schema = schema.clone();
                 if let Some(properties) = schema["properties"].as_object_mut() {
-                    // Choices with titles and choices of several came later.
+                    // Titled choices and multiple choices came with a later revision.
                     properties.retain(|_, property| {
                         property.get("oneOf").is_none() && property["type"] != "array"
                     });

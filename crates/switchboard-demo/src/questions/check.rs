@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// What is wrong with each field, in words; empty when all is well.
+/// One message for each invalid field.
 pub(super) fn faults(schema: &Value, content: &Map<String, Value>) -> Vec<String> {
     let required = schema["required"]
         .as_array()
@@ -13,7 +13,7 @@ pub(super) fn faults(schema: &Value, content: &Map<String, Value>) -> Vec<String
         .filter(|name| !content.contains_key(*name))
         .map(|name| format!("{name} is missing"));
     let wrong = content.iter().filter_map(|(name, value)| {
-        // A field that nobody asked for is ignored, as the specification wants it.
+        // Fields that the form does not have are ignored, as the specification requires.
         let property = schema["properties"].get(name)?;
         fault(property, value).map(|fault| format!("{name} {fault}"))
     });
@@ -72,7 +72,7 @@ fn out_of(value: f64, least: Option<f64>, most: Option<f64>, unit: &str) -> Opti
     Some(words.trim_end().to_owned())
 }
 
-/// Choices are written as a list of values, or of values with titles.
+/// Checks a choice: the schema lists values, or values with titles.
 fn not_chosen_from(schema: &Value, text: &str) -> Option<String> {
     let plain = schema["enum"].as_array();
     let titled = schema["oneOf"]

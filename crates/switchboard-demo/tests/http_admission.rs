@@ -9,7 +9,7 @@ use switchboard_demo::http::HttpOptions;
 use web::{Events, Reply, Web, initialize, request};
 
 #[tokio::test]
-async fn web_pages_of_elsewhere_and_other_names_for_us_are_refused() {
+async fn foreign_origins_and_foreign_host_names_are_refused() {
     let options = HttpOptions {
         origins: vec!["https://friend.example".to_owned()],
         ..HttpOptions::default()
@@ -36,7 +36,7 @@ async fn web_pages_of_elsewhere_and_other_names_for_us_are_refused() {
 }
 
 #[tokio::test]
-async fn without_the_token_nobody_comes_in() {
+async fn requests_without_the_token_are_refused() {
     let web = Web::start(HttpOptions {
         token: Some("open sesame".to_owned()),
         ..HttpOptions::default()
@@ -67,7 +67,7 @@ async fn without_the_token_nobody_comes_in() {
 }
 
 #[tokio::test]
-async fn only_what_is_there_is_found() {
+async fn unknown_paths_are_not_found() {
     let web = Web::start(HttpOptions::default()).await;
     let base = format!("http://{}", web.edge.address());
     for (method, path, status) in [
@@ -86,7 +86,7 @@ async fn only_what_is_there_is_found() {
 }
 
 #[tokio::test]
-async fn over_sse_everything_is_answered_on_the_one_stream_and_ends_with_it() {
+async fn http_sse_answers_everything_on_one_stream_and_ends_with_it() {
     let web = Web::start(HttpOptions::default()).await;
     let mut events = Events::of(web.send(Method::GET, &web.edge.sse_url(), &[], None).await);
     let endpoint = events.next().await.unwrap();
