@@ -1,7 +1,7 @@
-//! `bench chat`: how long `switchboard chat` takes from its start to its prompt with ten servers that
-//! start on first use, and how much memory it uses while nothing happens. The program runs in a pty.
+//! `bench chat`: the time from the start of `switchboard chat` to its prompt, with ten lazy servers,
+//! and its memory while it is idle. The program runs in a pty.
 //!
-//! It is `SWITCHBOARD_PROGRAM`, or the one beside this program.
+//! The program is `SWITCHBOARD_PROGRAM`, or `switchboard` in the folder of this program.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -20,10 +20,10 @@ use crate::report::{Row, Unit};
 
 const SERVERS: usize = 10;
 
-/// How long a prompt is waited for.
-const LIMIT: Duration = Duration::from_secs(30);
+/// How long the prompt may take.
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Nothing on the screen changes for so long: the conversation is idle.
+/// Without output for this long, the conversation is idle.
 const IDLE: Duration = Duration::from_millis(500);
 
 /// All rows of the table.
@@ -83,7 +83,7 @@ struct Chat {
     child: Child,
     terminal: File,
     started: Instant,
-    /// What was written to the screen so far, without escape sequences.
+    /// The output so far, without escape sequences.
     screen: Screen,
 }
 
@@ -118,8 +118,10 @@ impl Chat {
     /// The seconds from the start to the prompt.
     fn wait_for_prompt(&mut self) -> Result<f64, Fault> {
         while !self.screen.has_prompt() {
-            if !self.read(LIMIT)? {
-                return Err(format!("no prompt within {LIMIT:?}: {}", self.screen.text).into());
+            if !self.read(PROMPT_TIMEOUT)? {
+                return Err(
+                    format!("no prompt within {PROMPT_TIMEOUT:?}: {}", self.screen.text).into(),
+                );
             }
         }
         Ok(self.started.elapsed().as_secs_f64())
@@ -130,7 +132,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Reads what the program writes. `false` where it writes nothing for that long.
+    /// Reads the program's output; `false` if there is none within the limit.
     fn read(&mut self, limit: Duration) -> Result<bool, Fault> {
         let mut ready = [PollFd::new(self.terminal.as_fd(), PollFlags::POLLIN)];
         if poll(&mut ready, PollTimeout::try_from(limit)?)? == 0 {
@@ -139,7 +141,7 @@ impl Chat {
         let mut bytes = [0; 4096];
         let count = self.terminal.read(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes[..count]);
-        // The line editor asks where the cursor is, and waits for the answer.
+        // The line editor queries the cursor position, and waits for the answer.
         if text.contains("\x1b[6n") {
             self.terminal.write_all(b"\x1b[5;1R")?;
         }
@@ -152,12 +154,12 @@ impl Chat {
         self.terminal.write_all(b"\x04")?;
         let asked = Instant::now();
         while self.child.try_wait()?.is_none() {
-            if asked.elapsed() > LIMIT {
+            if asked.elapsed() > PROMPT_TIMEOUT {
                 self.child.kill()?;
                 self.child.wait()?;
                 return Err("the conversation did not end".into());
             }
-            // What it still writes must not fill the pty. A read fails once the program is gone.
+            // The rest of the output must not fill the pty. A read fails once the program has ended.
             let _ = self.read(Duration::from_millis(10));
         }
         Ok(())
@@ -176,7 +178,7 @@ impl Screen {
         for character in text.chars() {
             match (self.is_in_sequence, character) {
                 (false, '\x1b') => self.is_in_sequence = true,
-                // A sequence ends with a letter; what stands before it is numbers and signs.
+                // A sequence ends with a letter, after numbers and signs.
                 (true, last) => {
                     self.is_in_sequence = !(last.is_ascii_alphabetic() || last == '\x07')
                 }

@@ -1,19 +1,18 @@
 //! Pins caller and server to chosen cores.
 //!
-//! Left alone, the scheduler at times puts caller and server on one core and at times on two, and a
-//! round trip differs fourfold between the two: more than any contestant differs from another. So
-//! `stdio` chooses, and says so.
+//! Otherwise the scheduler puts caller and server sometimes on one core and sometimes on two, and
+//! round trips differ fourfold between the two: more than contestants differ from each other.
 
 use crate::measure::Fault;
 
 /// Where the caller and the server run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pin {
-    /// On two cores: what a machine with room does.
+    /// On two cores, as on an idle machine.
     Apart,
-    /// On one core: every instruction of either side shows.
+    /// On one core, where every instruction of either side counts.
     Together,
-    /// Wherever the scheduler likes.
+    /// Not pinned.
     Nowhere,
 }
 
@@ -26,9 +25,8 @@ impl Pin {
         }
     }
 
-    /// Pins this process, the caller's side, and gives back what the server is to be told. The
-    /// server pins itself, because the contestants start it in their own ways and it would
-    /// inherit our core.
+    /// Pins this process, the caller's side, and returns the server's flags. The server pins itself,
+    /// because it would inherit our core otherwise.
     pub(crate) fn apply(self) -> Result<Vec<String>, Fault> {
         let allowed = allowed_cores()?;
         let (Some(&first), Some(&last)) = (allowed.first(), allowed.last()) else {
@@ -68,7 +66,7 @@ fn allowed_cores() -> Result<Vec<usize>, Fault> {
         .collect())
 }
 
-/// Elsewhere there is no such call, and the scheduler does as it likes.
+/// Other systems have no such call.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn to_core(_: usize) -> Result<(), Fault> {
     Ok(())

@@ -1,5 +1,5 @@
-//! `bench faults`: the slowest calls of a healthy server through our gateway, beside a dead, a
-//! hanging, a flooding, a crash-looping server, and beside all of them.
+//! `bench faults`: the slowest calls of a healthy server through our gateway, next to a dead, a
+//! hanging, a flooding, a crash-looping server, and next to all of them.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use crate::measure::{Contestant, Fault, Tool};
 use crate::options::Options;
 use crate::report::{Row, Unit};
 
-/// The columns: which servers stand beside the healthy one.
-const BESIDE: [(&str, &[&str]); 6] = [
+/// The columns: the faulty servers next to the healthy one.
+const NEIGHBOURS: [(&str, &[&str]); 6] = [
     ("none", &[]),
     ("dead", &["dead"]),
     ("hanging", &["hanging"]),
@@ -24,7 +24,7 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     let setting = Setting::new(options)?;
     let (mut medians, mut p99s) = (vec![Vec::new(); 6], vec![Vec::new(); 6]);
     for _ in 0..options.rounds {
-        for (column, (_, kinds)) in BESIDE.iter().enumerate() {
+        for (column, (_, kinds)) in NEIGHBOURS.iter().enumerate() {
             let mut times = measure(&setting, kinds, options.size(2000, 500)).await?;
             times.sort_unstable();
             let at = |percent: usize| times[times.len() * percent / 100].as_secs_f64();
@@ -37,12 +37,14 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
             format!("healthy {what} beside a faulty server"),
             Unit::Seconds,
         );
-        let cells = BESIDE.iter().zip(rounds);
+        let cells = NEIGHBOURS.iter().zip(rounds);
         cells.fold(row, |row, ((name, _), rounds)| row.cell(name, rounds))
     };
-    let p99 = BESIDE[1..].iter().fold(row("p99", p99s), |row, (name, _)| {
-        row.at_most(name, 2.0, "none")
-    });
+    let p99 = NEIGHBOURS[1..]
+        .iter()
+        .fold(row("p99", p99s), |row, (name, _)| {
+            row.at_most(name, 2.0, "none")
+        });
     Ok(vec![row("p50", medians), p99])
 }
 
@@ -63,7 +65,7 @@ async fn measure(setting: &Setting, kinds: &[&str], calls: usize) -> Result<Vec<
     Ok(times)
 }
 
-/// The entry of a server that is faulty in this way.
+/// The configuration entry of a faulty server.
 pub(crate) fn faulty_entry(program: &str, kind: &str) -> String {
     let marker = faulty::MARKER;
     format!(

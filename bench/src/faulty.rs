@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::measure::Fault;
 
-/// The hidden subcommand. The word after it says what is wrong with the server.
+/// The hidden subcommand. The next argument is the kind of fault.
 pub(crate) const MARKER: &str = "__faulty";
 
-/// What is wrong with a server.
+/// The kinds of faults.
 pub(crate) const KINDS: [&str; 4] = ["dead", "hanging", "flooding", "crashing"];
 
-/// Behaves as its word says, until its input ends.
+/// Runs a faulty server until its input ends.
 pub(crate) fn run(mut words: impl Iterator<Item = String>) -> Result<(), Fault> {
     match words.next().unwrap_or_default().as_str() {
         "dead" => Err("this server never starts".into()),
@@ -25,11 +25,11 @@ pub(crate) fn run(mut words: impl Iterator<Item = String>) -> Result<(), Fault> 
             std::thread::sleep(Duration::from_millis(50));
             Err("this server ends as soon as it has started".into())
         }
-        kind => Err(format!("no faulty server is {kind:?}").into()),
+        kind => Err(format!("unknown kind of fault {kind:?}").into()),
     }
 }
 
-/// Log messages without pause, from the handshake on.
+/// Sends log messages without pause, from the handshake on.
 fn flood() -> Result<(), Fault> {
     answer_handshake()?;
     let line = br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"and another line"}}"#;

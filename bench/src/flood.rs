@@ -1,5 +1,5 @@
-//! `bench flood`: calls of a healthy server next to none, one and two flooding servers, and when
-//! calls of those end.
+//! `bench flood`: calls of a healthy server next to none, one and two flooding servers, and how late
+//! calls of the flooding servers time out.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -17,26 +17,26 @@ use crate::options::Options;
 use crate::report::{Row, Unit};
 use crate::us::Us;
 
-/// Who calls the healthy server, at the same time.
+/// How many tasks call the healthy server.
 const CALLERS: usize = 4;
 
-/// What a call of a server that floods is given, and how much later it may end.
-const LIMIT: Duration = Duration::from_secs(1);
+/// The timeout of a call of a flooding server, and how much later it may end.
+const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 const ALLOWANCE: Duration = Duration::from_secs(1);
 
-/// How long a server may take to say where it listens.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server may take to print its address.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The columns of the table.
-const BESIDE: [&str; 3] = ["none", "one", "two"];
+const NEIGHBOURS: [&str; 3] = ["none", "one", "two"];
 
-/// What one measurement came to.
+/// The results of one measurement.
 #[derive(Default)]
 struct Figures {
     calls_per_second: Vec<f64>,
     p99: Vec<f64>,
     slowest: Vec<f64>,
-    /// The longest that a call of a server that floods took.
+    /// The longest call of a flooding server.
     flooded: Vec<f64>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::new();
     for flood in Flood::ALL {
         let mut figures: [Figures; 3] = Default::default();
-        // The round that does not count comes first, as everywhere.
+        // The first round warms up, and does not count.
         for round in 0..=options.rounds {
             for (count, figures) in figures.iter_mut().enumerate() {
                 let mut unused = Figures::default();
@@ -69,12 +69,12 @@ fn table(flood: Flood, figures: [Figures; 3]) -> [Row; 4] {
         let row = Row::new(format!("{what} beside {name} floods"), unit);
         figures
             .iter()
-            .zip(BESIDE)
+            .zip(NEIGHBOURS)
             .fold(row, |row, (figures, beside)| {
                 row.cell(beside, of(figures).clone())
             })
     };
-    let latest = (LIMIT + ALLOWANCE).as_secs_f64();
+    let latest = (CALL_TIMEOUT + ALLOWANCE).as_secs_f64();
     [
         row("healthy calls", Unit::CallsPerSecond, |figures| {
             &figures.calls_per_second
@@ -93,7 +93,7 @@ fn table(flood: Flood, figures: [Figures; 3]) -> [Row; 4] {
     ]
 }
 
-/// A host with a healthy server and so many that flood.
+/// Measures a host with a healthy server and this many flooding ones.
 async fn measure(
     options: &Options,
     flood: Flood,
@@ -150,7 +150,7 @@ async fn measure(
     Ok(())
 }
 
-/// Calls one after the other until then, and how long each took.
+/// Makes calls one after the other until `until`; returns their times.
 async fn healthy_calls(us: Us, until: Instant) -> Result<Vec<Duration>, Fault> {
     let mut times = Vec::new();
     while Instant::now() < until {
@@ -161,10 +161,10 @@ async fn healthy_calls(us: Us, until: Instant) -> Result<Vec<Duration>, Fault> {
     Ok(times)
 }
 
-/// How long a call takes that is never answered.
+/// The time until a call that is never answered ends.
 async fn flooded_call(us: Us, tool: String) -> Result<f64, Fault> {
     let start = Instant::now();
-    match us.call_within(&tool, LIMIT).await {
+    match us.call_within(&tool, CALL_TIMEOUT).await {
         Err(_) => Ok(start.elapsed().as_secs_f64()),
         Ok(()) => Err(format!("{tool} was answered").into()),
     }
@@ -200,9 +200,9 @@ async fn flooder(flood: Flood) -> Result<(Endpoint, Option<Child>), Fault> {
         .kill_on_drop(true);
     let mut child = command.spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("the child has no stdout")?).lines();
-    let address = timeout(PATIENCE, lines.next_line())
+    let address = timeout(START_TIMEOUT, lines.next_line())
         .await
-        .map_err(|_| "the flooder does not say where it listens")??;
+        .map_err(|_| "the flooder printed no address")??;
     let url = format!("http://{}/mcp", address.ok_or("the flooder ended")?);
     Ok((Endpoint::Http(HttpEndpoint::new(&url)), Some(child)))
 }

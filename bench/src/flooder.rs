@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::measure::Fault;
 
-/// The hidden subcommand. The word after it says where the server floods.
+/// The hidden subcommand. The next argument is where the server floods.
 pub(crate) const MARKER: &str = "__flooder";
 
 /// Where a server floods.
@@ -36,7 +36,7 @@ pub(crate) fn run(mut words: impl Iterator<Item = String>) -> Result<(), Fault> 
     let flood = Flood::ALL
         .into_iter()
         .find(|flood| flood.name() == word)
-        .ok_or("a flooder needs to know where to flood")?;
+        .ok_or("the flooder needs stdio, response or get")?;
     if flood == Flood::Stdio {
         return over_stdio();
     }
@@ -56,8 +56,8 @@ fn over_stdio() -> Result<(), Fault> {
         let message: serde_json::Value = serde_json::from_str(&line)?;
         line.clear();
         if message["method"] == "tools/call" {
-            // What else is asked stays unanswered; reading on would only cost the machine.
-            return pour(&mut output, false);
+            // Further requests stay unanswered: reading them would only cost time.
+            return send_flood(&mut output, false);
         }
         if let Some(answer) = answer(&message) {
             writeln!(output, "{answer}")?;
@@ -76,7 +76,7 @@ fn over_http(stream: &TcpStream, flood: Flood) -> Option<()> {
         let is_call = message["method"] == "tools/call";
         if (is_get && flood == Flood::Get) || (is_call && flood == Flood::Response) {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n").ok()?;
-            return pour(&mut stream, true).ok();
+            return send_flood(&mut stream, true).ok();
         } else if is_get {
             stream
                 .write_all(b"HTTP/1.1 405 X\r\nContent-Length: 0\r\n\r\n")
@@ -117,7 +117,7 @@ fn request(reader: &mut BufReader<&TcpStream>) -> Option<(bool, serde_json::Valu
     Some((is_get, serde_json::from_slice(&body).unwrap_or_default()))
 }
 
-/// The answer to a request, but for calls, which get none.
+/// The answer to a request; calls get none.
 fn answer(message: &serde_json::Value) -> Option<String> {
     let id = message.get("id")?;
     let result = match message["method"].as_str()? {
@@ -133,8 +133,8 @@ fn answer(message: &serde_json::Value) -> Option<String> {
     ))
 }
 
-/// Log messages, and in event streams comments, in turn and without end.
-fn pour(to: &mut impl Write, as_events: bool) -> Result<(), Fault> {
+/// Sends log messages, and comments in event streams, without end.
+fn send_flood(to: &mut impl Write, as_events: bool) -> Result<(), Fault> {
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"one line of a log"}}"#;
     let messages = if as_events {
         format!("data: {log}\n\n")

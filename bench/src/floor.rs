@@ -1,5 +1,5 @@
-//! The floor: one thread that writes a request and blocks for the response. No correct client is
-//! faster with one call in flight.
+//! The floor, a lower bound: one thread that writes a request and blocks for the response. No correct
+//! client is faster with one call in flight.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -19,7 +19,7 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// Starts a server and shakes hands with it.
+    /// Starts a server and initialises the session.
     pub(crate) fn start(mut command: Command, era: Era) -> Result<Self, Fault> {
         let mut child = command
             .stdin(Stdio::piped())

@@ -18,11 +18,11 @@ use crate::report::{Row, Unit};
 use crate::rounds::{Rounds, Sizes, WIDTH, stop};
 use crate::us::Us;
 
-/// The hidden subcommand that is the demo server, so that nothing has to be found.
+/// The hidden subcommand of the embedded demo server.
 pub(crate) const DEMO_MARKER: &str = "__demo";
 
-/// How long the server may take to say where it listens.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the server may take to print its address.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How the server answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ struct Sessions {
 /// All rows of the table.
 pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::new();
-    // Once: whoever is pinned already sees one core only, and would put the next server there, too.
+    // Only once: a pinned process sees one core, and would put the next server there as well.
     let flags = options.pin.apply()?;
     for answers in [Answers::Json, Answers::Events] {
         if options.answers.is_none_or(|wanted| wanted == answers) {
@@ -63,7 +63,7 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     Ok(rows)
 }
 
-/// Lines for the report on SDKs that are not there.
+/// Lines for the report on SDKs that are not installed.
 pub(crate) fn missing(options: &Options) -> Vec<String> {
     let missing = |sdk: &Sdk| options.with(sdk.name()) && folder(options, *sdk).is_none();
     let line = |sdk: Sdk| {
@@ -161,10 +161,10 @@ impl Sessions {
         })
     }
 
-    /// Each kind of work by each contestant in turn, so that a busy moment of the machine hits all
-    /// of them. The two that the bars compare stand side by side and change places every second
-    /// time: whoever comes after a slow one finds the machine tired. The SDKs of other
-    /// languages make fewer calls: they would take most of the time.
+    /// Each kind of work by each contestant in turn, so that other load on the machine affects all of
+    /// them. The two that are compared follow each other, in alternating order, because a slow
+    /// contestant affects the next one. SDKs of other languages make fewer calls, because they would
+    /// take most of the time.
     async fn round(
         &mut self,
         sizes: &Sizes,
@@ -219,12 +219,12 @@ pub(crate) async fn serve(flags: &[String], answers: Answers) -> Result<(Child, 
         .kill_on_drop(true)
         .spawn()?;
     let mut lines = BufReader::new(server.stdout.take().ok_or("the child has no stdout")?).lines();
-    match timeout(PATIENCE, lines.next_line()).await {
+    match timeout(START_TIMEOUT, lines.next_line()).await {
         Ok(line) => Ok((
             server,
             format!("http://{}/mcp", line?.ok_or("the demo server ended")?),
         )),
-        Err(_) => Err("the demo server does not say where it listens".into()),
+        Err(_) => Err("the demo server printed no address".into()),
     }
 }
 

@@ -22,11 +22,10 @@ const CATALOGS: [(usize, &str); 3] = [
     (10_000, "10,000 tools"),
 ];
 const LARGEST: usize = 10_000;
-/// As a server with that many would do.
+/// As a server with so many tools would page.
 const TOOLS_PER_PAGE: usize = 1_000;
 const MEMORY_BYTES: f64 = 40.0 * 1024.0 * 1024.0;
-/// Look-ups in a table that no longer fits the processor's caches may cost a little more; a scan
-/// would cost a thousand times as much.
+/// How much slower a call may be in a large catalog: cache misses are allowed, a scan is not.
 const GROWTH: f64 = 1.5;
 
 /// All rows of the table.
@@ -41,9 +40,9 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
                 lists[index][0].extend(counts.then_some(seconds));
             }
             if options.with("us") {
-                let (seconds, walk) = list_with_us(tools, options).await?;
+                let (seconds, local_steps) = list_with_us(tools, options).await?;
                 lists[index][1].extend(counts.then_some(seconds));
-                walks[index].extend(counts.then_some(walk));
+                walks[index].extend(counts.then_some(local_steps));
             }
         }
     }
@@ -100,14 +99,14 @@ async fn list_with_us(tools: usize, options: &Options) -> Result<(f64, f64), Fau
     let host = us::start(config.clone(), Arc::new(MemoryStore::default())).await?;
     let listed = us::listed(&host, 1, tools).await;
     let seconds = start.elapsed().as_secs_f64();
-    let walk =
-        listed.and_then(|()| us::walk(&config, &host.catalog(), options.size(200_000, 20_000)));
+    let local_steps = listed
+        .and_then(|()| us::local_steps(&config, &host.catalog(), options.size(200_000, 20_000)));
     host.stop().await;
-    Ok((seconds, walk?))
+    Ok((seconds, local_steps?))
 }
 
-/// Memory is measured in processes of their own: here the allocator still holds what the rounds
-/// before left behind.
+/// Measures memory in separate processes, because the allocator of this one still holds memory of
+/// earlier rounds.
 fn memory_rows(options: &Options) -> Result<Vec<Row>, Fault> {
     let mut now = Row::new("memory with 10,000 tools, above the start", Unit::Bytes);
     let mut peak = Row::new("the same at its highest", Unit::Bytes);
@@ -138,8 +137,7 @@ fn memory_rows(options: &Options) -> Result<Vec<Row>, Fault> {
     ])
 }
 
-/// The other process: lists the largest catalog, then prints how much it grew, now and at its
-/// highest.
+/// The separate process: lists the largest catalog, then prints its growth, current and peak.
 pub(crate) async fn memory(who: &str, era: Era) -> Result<(), Fault> {
     let before = status_bytes("VmRSS:")?;
     match who {

@@ -74,7 +74,7 @@ fn run() -> Result<ExitCode, Fault> {
         measure_memory(words)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // A run without us starts no host, and so no launcher.
+    // Without Switchboard among the contestants no host is started, and no launcher.
     let options = Options::parse(std::env::args().skip(1));
     if !options.as_ref().is_ok_and(|options| !options.with("us")) {
         switchboard::launcher_main();
@@ -130,7 +130,7 @@ async fn measure(options: &Options) -> Result<Report, Fault> {
     })
 }
 
-/// The demo server, pinned where we were told.
+/// Runs the demo server, pinned to the core of `--core`.
 fn demo(words: impl Iterator<Item = String>) -> Result<ExitCode, Fault> {
     let mut words = words.peekable();
     if words.next_if(|word| word == "--core").is_some() {

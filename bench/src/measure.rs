@@ -5,13 +5,13 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What stops a run: one line for the person who started it.
+/// An error that ends the run.
 pub(crate) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the echo tool is called with.
+/// The arguments of the echo tool.
 pub(crate) const ECHO_ARGUMENTS: &str = r#"{"text":"thirty-two characters of a text.","count":3}"#;
 
-/// What the demo server's echo tool is called with.
+/// The arguments of the demo server's echo tool.
 pub(crate) const DEMO_ARGUMENTS: &str = r#"{"message":"thirty-two characters of a text."}"#;
 
 /// The text that the big tool returns, in bytes of the unescaped text.
@@ -20,7 +20,7 @@ pub(crate) const BIG_BYTES: usize = 1024 * 1024;
 /// A tool of the floor server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tool {
-    /// Gives its text back.
+    /// Returns its text.
     Echo,
     /// Returns 1 MiB of text.
     Big,
@@ -34,8 +34,8 @@ impl Tool {
         }
     }
 
-    /// The least that a whole answer has.
-    fn least_bytes(self) -> usize {
+    /// The minimal size of a complete answer.
+    fn min_bytes(self) -> usize {
         match self {
             Self::Echo => 32,
             Self::Big => BIG_BYTES,
@@ -85,7 +85,7 @@ impl Era {
         }
     }
 
-    /// What a modern request adds to its params.
+    /// The `_meta` of a modern request.
     pub(crate) fn meta(self) -> &'static str {
         match self {
             Self::Legacy => "",
@@ -110,9 +110,9 @@ impl Era {
     }
 }
 
-/// Whoever makes calls through an open session. A clone calls through the same session.
+/// A client with an open session, which clones share.
 pub(crate) trait Contestant: Clone + Send + Sync + 'static {
-    /// Makes one call; gives back the size of what came, so that nobody can skip the answer.
+    /// Makes one call; returns the size of the answer, so that the answer must be read.
     fn call(&self, tool: Tool) -> impl Future<Output = Result<usize, Fault>> + Send;
 }
 
@@ -174,13 +174,13 @@ pub(crate) fn median_time(times: &mut [Duration]) -> f64 {
 }
 
 fn check(tool: Tool, bytes: usize) -> Result<(), Fault> {
-    if bytes >= tool.least_bytes() {
+    if bytes >= tool.min_bytes() {
         return Ok(());
     }
     Err(format!(
         "tool {}: {bytes} bytes came, at least {} were expected",
         tool.name(),
-        tool.least_bytes()
+        tool.min_bytes()
     )
     .into())
 }

@@ -6,7 +6,7 @@ use crate::cores::Pin;
 use crate::http::Answers;
 use crate::measure::{Era, Fault};
 
-/// Shown when the words make no sense.
+/// The usage text.
 pub(crate) const USAGE: &str = "usage: bench stdio|calls|http|startup|list|flood|turn|chat|gateway|faults|soak [--json] [--rounds N] [--quick] [--runtime current|multi] \
 [--era legacy|modern] [--pin apart|together|none] [--answers json|sse] [--sdks DIR] [--peers DIR] [--minutes N] [--without floor|raw|rmcp|us|ts|python|attach|peers]…";
 
@@ -23,7 +23,7 @@ pub(crate) enum Work {
     Startup,
     /// Large catalogs.
     List,
-    /// A healthy server beside some that send without pause.
+    /// A healthy server next to flooding ones.
     Flood,
     /// Turns of the agent with a model.
     Turn,
@@ -31,13 +31,13 @@ pub(crate) enum Work {
     Chat,
     /// Clients through a gateway.
     Gateway,
-    /// A healthy server beside faulty ones, through a gateway.
+    /// A healthy server next to faulty ones, through a gateway.
     Faults,
     /// A gateway for minutes, with faults of all kinds.
     Soak,
 }
 
-/// One run, as asked for.
+/// The options of one run.
 pub(crate) struct Options {
     pub(crate) work: Work,
     pub(crate) json: bool,
@@ -49,11 +49,11 @@ pub(crate) struct Options {
     pub(crate) era: Era,
     /// Which cores the two sides run on, in `stdio` and `http`.
     pub(crate) pin: Pin,
-    /// How the server answers in `http`; both ways, one after the other, where absent.
+    /// How the server answers in `http`; `None` for both ways in turn.
     pub(crate) answers: Option<Answers>,
-    /// Where `baseline/sdks` put the SDKs of other languages.
+    /// The folder that `baseline/sdks` installed into.
     pub(crate) sdks: Option<PathBuf>,
-    /// Where `baseline/gateways` put the other gateways.
+    /// The folder that `baseline/gateways` installed into.
     pub(crate) peers: Option<PathBuf>,
     /// How long `soak` runs.
     pub(crate) minutes: f64,
@@ -61,7 +61,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words after the program's name.
+    /// Parses the arguments.
     pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Self, Fault> {
         let mut words = words.peekable();
         let work = match words.next().as_deref() {
@@ -134,10 +134,10 @@ impl Options {
                     })?;
                     without.push(who);
                 }
-                _ => return Err(format!("unknown word {word:?}\n{USAGE}").into()),
+                _ => return Err(format!("unknown argument {word:?}\n{USAGE}").into()),
             }
         }
-        // Threads that may not leave a core would only stand in each other's way.
+        // Several threads on one pinned core would only block each other.
         let is_pinned = !multi_thread && !matches!(work, Work::Faults | Work::Soak);
         let pin = pin.unwrap_or(if !is_pinned { Pin::Nowhere } else { Pin::Apart });
         let rounds = rounds.unwrap_or(if quick { 4 } else { 10 });
@@ -162,15 +162,15 @@ impl Options {
         !self.without.iter().any(|left_out| left_out == who)
     }
 
-    /// Lines for the report on who was left out.
+    /// Lines for the report on contestants that were left out.
     pub(crate) fn left_out(&self) -> Vec<String> {
         self.without
             .iter()
-            .map(|who| format!("{who}: skipped, as told by --without {who}"))
+            .map(|who| format!("{who}: skipped by --without {who}"))
             .collect()
     }
 
-    /// A size of the work, smaller when in a hurry.
+    /// The size of the work, smaller with `--quick`.
     pub(crate) fn size(&self, full: usize, quick: usize) -> usize {
         if self.quick { quick } else { full }
     }
@@ -189,5 +189,5 @@ fn pick<const N: usize>(text: &str, choices: [&str; N]) -> Option<usize> {
 }
 
 fn one_of<T>(word: &str, text: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, String> {
-    read(text).ok_or_else(|| format!("{word} cannot be {text:?}\n{USAGE}"))
+    read(text).ok_or_else(|| format!("{word}: invalid value {text:?}\n{USAGE}"))
 }

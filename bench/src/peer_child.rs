@@ -1,9 +1,9 @@
 //! A client in another language: a child program that makes the calls itself and reports their
 //! times.
 //!
-//! Each line we write is an order, `one N` or `many WIDTH N`; each line it answers is a number: the
-//! median of N calls made one after the other in seconds, or calls per second. Its first line is
-//! `ready`. What crosses the pipe is not part of what is measured.
+//! Each line to it is a command, `one N` or `many WIDTH N`; each line from it is a number: the median
+//! time of N sequential calls in seconds, or calls per second. Its first line is `ready`. The traffic
+//! on the pipe is not measured.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::measure::{Era, Fault};
 
-/// Which SDK.
+/// An SDK of another language.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sdk {
     TypeScript,
@@ -36,7 +36,7 @@ impl Sdk {
         }
     }
 
-    /// Whether the folder holds it.
+    /// Whether it is installed in the folder.
     pub(crate) fn is_in(self, folder: &Path) -> bool {
         self.program(folder).1.exists()
     }

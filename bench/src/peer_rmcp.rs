@@ -1,5 +1,4 @@
-//! The official SDK doing the same work: `rmcp` with its own child-process transport, its typed
-//! results, and nothing around it.
+//! The official SDK, `rmcp`, with its own transports and typed results, and nothing around it.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub(crate) struct Rmcp {
 }
 
 impl Rmcp {
-    /// Starts a server and shakes hands with it.
+    /// Starts a server and initialises the session.
     pub(crate) async fn start(command: Command, era: Era) -> Result<Self, Fault> {
         let transport = TokioChildProcess::new(tokio::process::Command::from(command))?;
         let service = ().serve_with_lifecycle(transport, lifecycle(era)).await?;
@@ -34,8 +33,8 @@ impl Rmcp {
         })
     }
 
-    /// Shakes hands with the demo server at this URL. The SDK would allow 16 requests at once; it
-    /// is given as many as it is asked for.
+    /// Opens a session with the demo server at this URL. The SDK's default of 16 requests at once is
+    /// raised to `width`.
     pub(crate) async fn connect(url: &str, era: Era, width: usize) -> Result<Self, Fault> {
         let config =
             StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(width);
@@ -53,7 +52,7 @@ impl Rmcp {
         Ok(self.service.list_all_tools().await?)
     }
 
-    /// Ends the session and its process. Waits until both are gone.
+    /// Ends the session and its process, and waits for both.
     pub(crate) async fn stop(self) -> Result<(), Fault> {
         if let Ok(service) = Arc::try_unwrap(self.service) {
             service.cancel().await?;

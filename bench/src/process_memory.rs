@@ -13,8 +13,8 @@ pub(crate) struct Memory {
     pub(crate) anonymous: f64,
 }
 
-/// Of the process and its descendants, without those that have one of these words on their command
-/// line (and without what they started).
+/// The memory of a process and its descendants, except for those with one of these words on their
+/// command line, and their descendants.
 pub(crate) fn of_process(process: u32, without: &[&str]) -> Result<Memory, Fault> {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}"));
     let (status, rollup) = (read("status")?, read("smaps_rollup")?);
@@ -28,7 +28,7 @@ pub(crate) fn of_process(process: u32, without: &[&str]) -> Result<Memory, Fault
         if without.iter().any(|word| line.contains(word)) {
             continue;
         }
-        // It may have ended by now.
+        // The process may have ended.
         if let Ok(more) = of_process(child, without) {
             memory.resident += more.resident;
             memory.proportional += more.proportional;

@@ -1,6 +1,6 @@
 //! The floor of a gateway: a process between client and server that moves bytes and reads nothing.
 //!
-//! `__pump COMMAND…` stands between its standard streams and those of a server; `__pump --tcp
+//! `__pump COMMAND…` copies between its standard streams and those of a server; `__pump --tcp
 //! ADDRESS` prints the address that it listens on and connects each client to the server there.
 
 use std::fs::File;
@@ -66,7 +66,7 @@ fn over_tcp(address: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Ends with either side.
+/// Copies until either side ends.
 fn copy(mut from: impl Read, mut to: impl Write) {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Ok(count @ 1..) = from.read(&mut buffer) {

@@ -1,5 +1,4 @@
-//! The raw reference client: the least that a correct asynchronous client over stdio must do, and
-//! so the reference for Switchboard.
+//! The raw reference client: the minimal correct asynchronous client over stdio.
 //!
 //! Non-blocking pipes, an envelope with the id only, a slab of pending calls, coalesced writes. No
 //! gate, no validation, no deadlines.
@@ -19,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::measure::{Contestant, EchoTool, Era, Fault, Tool};
 
-/// The least room for one read: what a pipe holds.
+/// The minimal room for one read: the capacity of a pipe.
 const READ_BYTES: usize = 64 * 1024;
 
 /// One running server, and the two tasks that serve its pipes.
@@ -32,7 +31,7 @@ pub(crate) struct Raw {
     process: Arc<Process>,
 }
 
-/// A child that is killed when its last holder lets go.
+/// A child that is killed when this is dropped.
 pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
@@ -46,9 +45,9 @@ struct Shared(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Whole lines. The writer takes them all at once: that makes one write of many calls.
+    /// Complete lines. The writer takes all of them at once: many calls are one write.
     outgoing: Vec<u8>,
-    /// Set while the writer sleeps.
+    /// Set while the writer waits.
     writer: Option<Waker>,
     /// The key is the request's id; the caller holds the other end.
     pending: Slab<oneshot::Sender<Bytes>>,
@@ -57,7 +56,7 @@ struct State {
 }
 
 impl Raw {
-    /// Starts a server and shakes hands with it.
+    /// Starts a server and initialises the session.
     pub(crate) async fn start(command: Command, era: Era) -> Result<Self, Fault> {
         Self::open(Self::spawn(command)?, era, EchoTool::of_floor()).await
     }
@@ -67,7 +66,7 @@ impl Raw {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
     }
 
-    /// Shakes hands with a server whose echo tool is this one.
+    /// Opens a session with a server that has this echo tool.
     pub(crate) async fn open(mut child: Child, era: Era, echo: EchoTool) -> Result<Self, Fault> {
         let pipes = child.stdin.take().zip(child.stdout.take());
         let process = Arc::new(Process(child));
@@ -111,8 +110,8 @@ impl Raw {
             .len())
     }
 
-    /// Queues one request; the answer is the whole line. `params` are the pieces of one JSON
-    /// object.
+    /// Queues one request; the receiver gets the whole response line. `params` are the parts of one
+    /// JSON object.
     fn request(&self, method: &str, params: &[&str]) -> Result<oneshot::Receiver<Bytes>, Fault> {
         let (answer, answered) = oneshot::channel();
         let mut state = self.shared.lock();
@@ -216,7 +215,7 @@ async fn read(mut pipe: pipe::Receiver, shared: Arc<Shared>) {
     writer.inspect(Waker::wake_by_ref);
 }
 
-/// The raw value of one key of a JSON object. What stands behind it is not looked at.
+/// The raw value of one key of a JSON object. Text after it is not read.
 pub(crate) fn field<'a>(object: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let next = |at: usize| {
         Some(

@@ -1,7 +1,6 @@
-//! The raw reference client over HTTP: the least that a correct asynchronous caller of Streamable
-//! HTTP must do.
+//! The raw reference client over HTTP: the minimal correct asynchronous client of Streamable HTTP.
 //!
-//! Kept-alive connections from a small pool, a hand-written HTTP/1.1 request with fixed headers,
+//! Keep-alive connections from a small pool, a hand-written HTTP/1.1 request with fixed headers,
 //! bodies by length or in chunks, answers as JSON or as events, an envelope with the id only. No
 //! gate, no validation, no deadlines, no redirects, no TLS.
 
@@ -16,7 +15,7 @@ use tokio::net::TcpStream;
 use crate::measure::{Contestant, EchoTool, Era, Fault, Tool};
 use crate::raw::field;
 
-/// The least room for one read.
+/// The minimal room for one read.
 const READ_BYTES: usize = 16 * 1024;
 
 /// One session with a server. Clones share its connections.
@@ -32,7 +31,7 @@ struct Shared {
     /// The end of each request's params: the modern era's `_meta`, or nothing.
     meta: &'static str,
     next_id: AtomicU64,
-    /// Connections that nobody waits on. The last one used is the first one taken.
+    /// Idle connections; the last one used is taken first.
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -40,11 +39,11 @@ struct Connection {
     socket: TcpStream,
     /// One request, written at once.
     out: Vec<u8>,
-    /// What was read and not used yet.
+    /// Bytes that were read and not used yet.
     buffer: BytesMut,
 }
 
-/// What a response says before its body.
+/// The head of a response.
 #[derive(Default)]
 struct Head {
     status: u16,
@@ -55,13 +54,13 @@ struct Head {
 }
 
 impl RawHttp {
-    /// Shakes hands with the demo server at this URL.
+    /// Opens a session with the demo server at this URL.
     pub(crate) async fn open(url: &str, era: Era) -> Result<Self, Fault> {
         let echo = EchoTool::of_demo(Tool::Echo.name());
         Self::open_with(url, era, echo, None).await
     }
 
-    /// Shakes hands with the server at this URL, as the holder of this token.
+    /// Opens a session with the server at this URL, with this bearer token.
     pub(crate) async fn open_with(
         url: &str,
         era: Era,

@@ -1,4 +1,4 @@
-//! The results against their bars: medians, spread, ratios; as a table or as one JSON document.
+//! The results compared with their limits (bars): medians, spread, ratios; as a table or as JSON.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub(crate) struct Row {
     bars: Vec<Bar>,
 }
 
-/// What the numbers of a row are. They are kept in seconds, calls per second and bytes.
+/// The unit of a row; values are in seconds, calls per second or bytes.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Unit {
@@ -33,8 +33,8 @@ pub(crate) enum Unit {
     Bytes,
 }
 
-/// One contestant's figures. `rounds` stand in the order they were measured, so that those of one
-/// round can be compared.
+/// The results of one contestant, in the order of the rounds, so that results of the same round can be
+/// compared.
 #[derive(Serialize)]
 struct Cell {
     who: &'static str,
@@ -44,7 +44,7 @@ struct Cell {
     rounds: Vec<f64>,
 }
 
-/// What a figure is held to.
+/// A limit for a result.
 #[derive(Serialize)]
 struct Bar {
     text: String,
@@ -70,7 +70,7 @@ impl Row {
         }
     }
 
-    /// Adds a contestant; none of its rounds, no cell.
+    /// Adds a contestant, unless it has no rounds.
     pub(crate) fn cell(mut self, who: &'static str, rounds: Vec<f64>) -> Self {
         let mut sorted = rounds.clone();
         sorted.sort_by(f64::total_cmp);
@@ -135,7 +135,8 @@ impl Row {
         self.cells.iter().find(|cell| cell.who == who)
     }
 
-    /// The ratio is taken within each round, where both met the same load of the machine.
+    /// The median of the ratios within each round, because both contestants of a round have the same
+    /// load of the machine.
     fn ratio(&self, who: &str, against: &str) -> Option<f64> {
         let (this, that) = (self.find(who)?, self.find(against)?);
         let mut ratios: Vec<f64> = this
@@ -162,7 +163,7 @@ impl Unit {
 }
 
 impl Report {
-    /// For a person.
+    /// The table for a person.
     pub(crate) fn table(&self) -> String {
         let Self {
             command,
@@ -173,7 +174,7 @@ impl Report {
         } = self;
         let mut text =
             format!("{command}: {rounds} interleaved rounds, {runtime} runtime, {era} era\n\n");
-        // What the least is that anybody in the table must do.
+        // The contestant that does the minimum.
         let least = match *command {
             "gateway" => "pump",
             _ => "raw",
@@ -221,7 +222,7 @@ impl Report {
         text
     }
 
-    /// For a program.
+    /// The JSON document for a program.
     pub(crate) fn json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
     }
@@ -257,8 +258,8 @@ mod tests {
 
     #[test]
     fn a_bar_compares_rounds_that_met_the_same_load() {
-        // The machine was three times slower in the second and fifth round: for both contestants,
-        // so the ratio stays 1.2.
+        // The machine was three times slower in the second and fifth round for both contestants, so
+        // the ratio stays 1.2.
         let row = Row::new("work", Unit::Seconds)
             .cell("raw", vec![10.0, 30.0, 10.0, 10.0, 30.0])
             .cell("us", vec![12.0, 36.0, 12.0, 12.0, 36.0])

@@ -5,7 +5,7 @@ use crate::measure::{Contestant, Fault, Tool, many_in_flight, one_in_flight};
 use crate::peer_rmcp::Rmcp;
 use crate::us::Us;
 
-/// How many calls are in flight where it is many.
+/// How many calls are in flight in the measurements of many.
 pub(crate) const WIDTH: usize = 64;
 
 /// How many calls one round makes, by kind of work.
@@ -16,8 +16,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Those of the round that does not count: buffers grow, connections are opened, schemas are
-    /// compiled, processors wake up.
+    /// The sizes of the warm-up round: buffers grow, connections are opened, schemas are compiled.
     pub(crate) fn warming_up(&self) -> Self {
         Self {
             one: self.one / 4,
@@ -76,7 +75,7 @@ impl Rounds {
     }
 }
 
-/// Ends the two that have their own way to stop; the others end when they are dropped.
+/// Stops the two contestants that need it; the others end when they are dropped.
 pub(crate) async fn stop(us: Option<Us>, rmcp: Option<Rmcp>) -> Result<(), Fault> {
     if let Some(us) = us {
         us.host.stop().await;

@@ -1,9 +1,8 @@
-//! The benchmark server: the fastest MCP server over stdio that we can write, so that the client
-//! side is measured.
+//! The benchmark server (floor server): a minimal MCP server over stdio, so that the client side is
+//! measured.
 //!
 //! One thread, blocking reads and writes with large buffers. Requests are not parsed beyond the
-//! fields that are needed; all answers to what one read brought leave in one write. It ends when
-//! its input does.
+//! fields that are needed; all answers to one read are sent in one write. It ends with its input.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -24,23 +23,23 @@ struct Flags {
     tools: usize,
     /// Tools per page; 0 puts all into one.
     page: usize,
-    /// Waited once, before the first answer.
+    /// A delay before the first answer.
     delay: Duration,
     modern: bool,
     legacy: bool,
-    /// Reads, and never answers.
+    /// Whether it reads and never answers.
     never: bool,
 }
 
 struct Server {
     flags: Flags,
-    /// The inside of each `tools/list` result, made at the first one asked for.
+    /// The members of each `tools/list` result, made at the first request.
     pages: Vec<Vec<u8>>,
-    /// The inside of the big tool's result, made at the first call.
+    /// The members of the big tool's result, made at the first call.
     big: Vec<u8>,
-    /// What each result starts with: the modern era's `resultType`, or nothing.
+    /// The first member of each result: the modern era's `resultType`, or nothing.
     result_start: &'static [u8],
-    /// Answers to what was read last.
+    /// Answers that wait to be written.
     out: Vec<u8>,
 }
 
@@ -191,7 +190,7 @@ impl Server {
     }
 }
 
-/// Lines of text, as a file would have, with their escaped ends.
+/// Lines of text as a file has them, with escaped newlines.
 fn big() -> Vec<u8> {
     const LINE: &str = "a line of sixty-four characters, such as a source file may hold\\n";
     let lines = BIG_BYTES.div_ceil(LINE.len() - 1);
@@ -264,7 +263,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Flags, Fault> {
             "--modern" => flags.modern = true,
             "--legacy" => flags.legacy = true,
             "--never" => flags.never = true,
-            // Makes two launches of the same server differ, nothing else.
+            // Only makes two launches of the same server differ.
             "--number" => drop(number()?),
             _ => return Err(format!("the floor server has no flag {flag:?}").into()),
         }

@@ -1,6 +1,6 @@
 //! `bench soak`: our gateway for some minutes, with server crashes, faulty servers, client drops,
-//! reloads and approvals at random. Afterwards nothing may be left: no process, no task, no memory,
-//! no call without an end.
+//! reloads and approvals at random. Afterwards no process and no task may be left, memory may
+//! not have grown, and every call must have ended.
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
@@ -25,7 +25,7 @@ use crate::raw_http::RawHttp;
 /// The longest that a call may take: one that waits for approval is held for 50 s.
 const CALL_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long everything may take to come to rest.
+/// How long all work may take to end after the load.
 const REST: Duration = Duration::from_secs(60);
 
 /// How long the gateway may take to stop.
@@ -35,7 +35,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const MEMORY_GROWTH: f64 = 1.2;
 const TASK_ALLOWANCE: usize = 16;
 
-/// Memory is compared with that after this part of the time: buffers have grown by then.
+/// The fraction of the time after which memory is measured for the comparison.
 const WARM_UP: f64 = 0.1;
 
 struct Soak {
@@ -44,7 +44,7 @@ struct Soak {
     address: String,
     token: String,
     gateway: u32,
-    /// A link to this program in the run's folder, by which its processes are known.
+    /// A link to this program in the run's folder, which identifies its processes.
     server: String,
     until: Instant,
     counts: Counts,
@@ -55,14 +55,14 @@ struct Counts {
     answered: AtomicU64,
     errors: AtomicU64,
     dropped: AtomicU64,
-    /// Calls that had no end in time.
+    /// Calls that did not end in time.
     unanswered: AtomicU64,
     crashes: AtomicU64,
     reloads: AtomicU64,
     approvals: AtomicU64,
 }
 
-/// Runs, and says what was left behind.
+/// Runs the soak, and reports what was left.
 pub(crate) async fn run(options: &Options) -> Result<ExitCode, Fault> {
     let span = Duration::from_secs_f64(options.minutes * 60.0);
     let (soak, process) = Soak::start(options, span).await?;
@@ -167,7 +167,7 @@ impl Soak {
         timeout(REST, first)
             .await
             .map_err(|_| "the gateway does not answer")?;
-        // The faulty servers have failed for the first time by then.
+        // By then the faulty servers have failed once.
         sleep(Duration::from_secs(3)).await;
         Ok((soak, process))
     }
@@ -181,7 +181,7 @@ impl Soak {
         Instant::now() >= self.until
     }
 
-    /// One call that must have an end.
+    /// Makes one call, which must end in time.
     async fn call(&self, client: &impl Contestant) {
         let counts = &self.counts;
         match timeout(CALL_TIMEOUT, client.call(Tool::Echo)).await {
@@ -191,7 +191,7 @@ impl Soak {
         };
     }
 
-    /// One call whose client goes away.
+    /// Makes one call, and disconnects before its answer.
     async fn drop_call(&self, client: &impl Contestant) {
         let patience = Duration::from_micros(fastrand::u64(0..5000));
         let _ = timeout(patience, client.call(Tool::Echo)).await;
@@ -218,7 +218,7 @@ impl Soak {
             .parse()?)
     }
 
-    /// Waits until tasks have ended; what is there then.
+    /// Waits until at most `most` tasks are left; returns tasks and memory.
     async fn rest(&self, most: usize) -> Result<(usize, Memory), Fault> {
         let deadline = Instant::now() + REST;
         loop {
@@ -238,7 +238,7 @@ impl Soak {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// All processes of this run that live, by their command lines.
+    /// All live processes of this run, by their command lines.
     fn processes(&self) -> Vec<u32> {
         let folder = self.setting.folder.path().to_string_lossy().into_owned();
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -332,9 +332,9 @@ async fn reloads(soak: Arc<Soak>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// An operator who decides by chance.
+/// An operator who decides at random.
 async fn approvals(soak: Arc<Soak>) -> Result<(), Fault> {
-    // Longer than the others: the last calls wait for an answer, too.
+    // Longer than the clients, because their last calls still wait for an answer.
     let until = soak.until + Duration::from_secs(5);
     while Instant::now() < until {
         sleep(Duration::from_millis(500)).await;
@@ -367,7 +367,7 @@ impl Counts {
     }
 }
 
-/// Written aside and moved, so that the gateway never reads half of it.
+/// Writes to another file and renames it, so that the gateway never reads a part of it.
 fn write_config(path: &std::path::Path, server: &str, has_extra: bool) -> Result<(), Fault> {
     let demo = |name: &str, era: &str| {
         format!(
@@ -391,7 +391,7 @@ fn write_config(path: &std::path::Path, server: &str, has_extra: bool) -> Result
     Ok(())
 }
 
-/// SIGTERM, and how long it took.
+/// Sends SIGTERM; returns how long the process took to end.
 async fn stop(mut process: Process) -> Result<Duration, Fault> {
     let start = Instant::now();
     kill(

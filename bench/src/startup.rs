@@ -19,8 +19,7 @@ const TOOLS_EACH: usize = 10;
 
 /// All rows of the table.
 pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
-    // The store outlives the rounds: the round that does not count teaches it the eras, as the run
-    // before would.
+    // The store outlives the rounds: in the warm-up round it learns the eras, as in an earlier run.
     let store = Arc::new(MemoryStore::default());
     let (mut raw, mut rmcp, mut ours, mut ours_beside_silent) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -52,8 +51,7 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     ])
 }
 
-/// The flags of each server. Its number makes each launch its own, as fifty different servers would
-/// be.
+/// The flags of each server, with its number, so that all launches differ.
 fn flags(options: &Options) -> Vec<Vec<String>> {
     let era = format!("--{}", options.era.name());
     let flags = |number: usize| {
@@ -70,7 +68,7 @@ fn flags(options: &Options) -> Vec<Vec<String>> {
     (0..SERVERS).map(flags).collect()
 }
 
-/// The cost of starting that many processes, with the least talk.
+/// The cost of starting so many processes, with a minimal client.
 async fn with_raw(options: &Options) -> Result<f64, Fault> {
     let era = options.era;
     let start = Instant::now();
@@ -121,7 +119,7 @@ async fn with_rmcp(options: &Options) -> Result<f64, Fault> {
     Ok(seconds)
 }
 
-/// From nothing (the launcher is started too) until the fifty are Ready and in the catalog.
+/// From the start, launcher included, until the fifty servers are ready and in the catalog.
 async fn with_us(
     options: &Options,
     store: &Arc<MemoryStore>,

@@ -40,7 +40,7 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     Ok(rows(rounds))
 }
 
-/// The second row alone: what a profiler or a counter of instructions should see.
+/// Only the second row, for profilers and instruction counts.
 pub(crate) async fn run_many(options: &Options) -> Result<Vec<Row>, Fault> {
     let sizes = Sizes {
         one: 0,
@@ -122,8 +122,8 @@ impl Sessions {
         })
     }
 
-    /// Each kind of work by each contestant in turn, so that a busy moment of the machine hits all
-    /// of them.
+    /// Each kind of work by each contestant in turn, so that other load on the machine affects all of
+    /// them.
     async fn round(
         &mut self,
         sizes: &Sizes,

@@ -23,23 +23,23 @@ use switchboard::{Host, HostBuilder};
 
 use crate::measure::{Contestant, DEMO_ARGUMENTS, ECHO_ARGUMENTS, Era, Fault, Tool};
 
-/// How long servers may take to come up before the run is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long servers may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A host and whoever calls through it.
+/// A host with its caller.
 #[derive(Clone)]
 pub(crate) struct Us {
     pub(crate) host: Host,
     caller: Arc<dyn Caller>,
-    /// The names under which the two tools of the first server are on offer.
+    /// The exposed names of the two tools of the first server.
     echo: Arc<str>,
     big: Arc<str>,
     echo_arguments: RawJson,
     no_arguments: RawJson,
 }
 
-/// The configuration of floor servers, one for each list of flags; each is allowed by a rule of its
-/// own, the mode is `ask`.
+/// The configuration of floor servers, one for each list of flags; the mode is `ask`, and a rule
+/// allows each server.
 pub(crate) fn config(servers: &[Vec<String>], protocol: Protocol) -> Result<Config, Fault> {
     let program = std::env::current_exe()?
         .to_str()
@@ -96,7 +96,7 @@ pub(crate) async fn start(config: Config, store: Arc<dyn Store>) -> Result<Host,
 /// `tools` tools.
 pub(crate) async fn listed(host: &Host, servers: usize, tools: usize) -> Result<(), Fault> {
     let mut events = host.events();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_TIMEOUT;
     loop {
         let snapshots: Vec<_> = host
             .servers()
@@ -118,12 +118,12 @@ pub(crate) async fn listed(host: &Host, servers: usize, tools: usize) -> Result<
             return Err(format!("a floor server did not start: {error}").into());
         }
         if Instant::now() > deadline {
-            return Err(
-                format!("after {PATIENCE:?} only {ready} of {servers} servers are ready").into(),
-            );
+            return Err(format!(
+                "after {START_TIMEOUT:?} only {ready} of {servers} servers are ready"
+            )
+            .into());
         }
-        // Events wake us when something changed; the short wait covers a change that comes without
-        // one.
+        // Waits for an event, but not long: some changes send none.
         let _ = tokio::time::timeout(Duration::from_millis(5), events.next()).await;
     }
 }
@@ -153,8 +153,8 @@ impl Us {
         .await
     }
 
-    /// Starts a host with a healthy server, the first, beside others with one tool each, and waits
-    /// until all are listed.
+    /// Starts a host with a healthy server, the first, and others with one tool each, and waits until
+    /// all are listed.
     pub(crate) async fn beside_others(
         endpoints: Vec<Endpoint>,
         is_demo: bool,
@@ -219,12 +219,12 @@ impl Contestant for Us {
     }
 }
 
-/// The stations of a call that need no server: resolve, validate, decide. Gives back the seconds
-/// that one walk takes.
+/// The steps of a call that need no server: resolve, validate, decide. Returns the seconds of one
+/// call.
 ///
-/// The walks go through tools spread over the whole catalog; as many in a small one as in a large
-/// one, so that what the tools themselves cost is the same.
-pub(crate) fn walk(config: &Config, catalog: &Catalog, walks: usize) -> Result<f64, Fault> {
+/// The calls are spread over the whole catalog; over as many tools in a small one as in a large one,
+/// so that the cost of the tools themselves is the same.
+pub(crate) fn local_steps(config: &Config, catalog: &Catalog, calls: usize) -> Result<f64, Fault> {
     const SPREAD: usize = 8;
     let (gate, grants, validators) = (
         Gate::compile(config)?,
@@ -261,11 +261,11 @@ pub(crate) fn walk(config: &Config, catalog: &Catalog, walks: usize) -> Result<f
             other => Err(format!("{name} should be allowed by its rule, but: {other:?}").into()),
         }
     };
-    // The first walk compiles each schema.
+    // The first local_steps compiles each schema.
     names.iter().try_for_each(|name| walk_one(name))?;
     let start = Instant::now();
-    for name in names.iter().cycle().take(walks) {
+    for name in names.iter().cycle().take(calls) {
         walk_one(name)?;
     }
-    Ok(start.elapsed().as_secs_f64() / walks as f64)
+    Ok(start.elapsed().as_secs_f64() / calls as f64)
 }

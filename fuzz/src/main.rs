@@ -17,10 +17,10 @@ const USAGE: &str = "switchboard-fuzz TARGET [--seconds N] [--seed N] [--round N
                      switchboard-fuzz TARGET --replay FILE\n\
                      switchboard-fuzz --list";
 
-/// No input may take longer.
-const LONGEST_ROUND: Duration = Duration::from_secs(20);
+/// The time limit of one input.
+const MAX_ROUND_TIME: Duration = Duration::from_secs(20);
 
-/// The number of the round that runs, for the thread that watches its time.
+/// The number of the current round, for the thread that enforces the time limit.
 static ROUND: AtomicU64 = AtomicU64::new(0);
 
 struct Arguments {
@@ -125,7 +125,7 @@ fn run(arguments: &Arguments) -> ExitCode {
         rounds += 1;
     }
     println!("{name}: {rounds} inputs passed");
-    // A target that checked nothing has not run.
+    // A run without a single input is a failure.
     if rounds == 0 {
         ExitCode::FAILURE
     } else {
@@ -133,7 +133,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Says how to repeat the round in which a target panicked.
+/// Prints how to repeat the round in which a target panicked.
 struct Reporter {
     target: &'static Target,
     seed: u64,
@@ -171,8 +171,8 @@ fn watch_time(name: &str, seed: u64) {
         let round = ROUND.load(Ordering::Relaxed);
         if round != seen {
             (seen, since) = (round, Instant::now());
-        } else if since.elapsed() > LONGEST_ROUND {
-            eprintln!("{name}: one input took longer than {LONGEST_ROUND:?}");
+        } else if since.elapsed() > MAX_ROUND_TIME {
+            eprintln!("{name}: one input took longer than {MAX_ROUND_TIME:?}");
             eprintln!("repeat it: switchboard-fuzz {name} --seed {seed} --round {round}");
             std::process::exit(1);
         }

@@ -5,7 +5,7 @@ use fastrand::Rng;
 
 use crate::targets::Target;
 
-/// No input is longer.
+/// The longest input.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// Bytes that mean something in most formats.
@@ -13,7 +13,7 @@ const NOTABLE: &[u8] = b"\0\n\r\t \"'\\/{}[]<>()$%&*?!#:;,.=-_|~^0179aAzZ\x1b\x7
 
 /// The input of one round.
 pub(crate) fn input(target: &Target, seed: u64, round: u64) -> Vec<u8> {
-    // Neighbouring numbers would make neighbouring generators.
+    // Consecutive seeds would give similar sequences.
     let mut rng = Rng::with_seed(Rng::with_seed(seed).u64(..) ^ Rng::with_seed(round).u64(..));
     let mut input = pick(&mut rng, target.seeds).as_bytes().to_vec();
     for _ in 0..rng.usize(..8) {
@@ -47,7 +47,7 @@ fn change(input: &mut Vec<u8>, target: &Target, rng: &mut Rng) {
             insert(input, at, &moved);
         }
         7 => {
-            // Deep and long inputs come of repetition.
+            // Repetition makes deep and long inputs.
             let range = piece(input, rng);
             let short = range.start..range.end.min(range.start + 16);
             let most = rng.u32(1..14);
@@ -63,7 +63,7 @@ fn insert(input: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     input.splice(at..at, bytes.iter().copied());
 }
 
-/// Any part, short ones more often.
+/// A random part; short ones are more likely.
 fn piece(bytes: &[u8], rng: &mut Rng) -> std::ops::Range<usize> {
     let start = rng.usize(..=bytes.len());
     let most = (bytes.len() - start).min(1 << rng.u32(..12));

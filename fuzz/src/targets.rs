@@ -1,5 +1,5 @@
-//! The fuzz targets: each has seeds, words of its format, and a check that panics if a promise is
-//! broken.
+//! The fuzz targets: each has seeds, tokens of its format, and a check that panics if a property does
+//! not hold.
 
 mod config;
 mod events;
@@ -12,14 +12,14 @@ mod oauth;
 mod rules;
 mod schemas;
 
-/// One thing that reads what a stranger wrote.
+/// A parser or check of foreign input.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
-    /// Small inputs that reach deep.
+    /// Small valid inputs.
     pub(crate) seeds: &'static [&'static str],
     /// Pieces that a mutation inserts.
     pub(crate) words: &'static [&'static str],
-    /// Panics where a promise is broken.
+    /// Panics if a property does not hold.
     pub(crate) check: fn(&[u8]),
 }
 
@@ -40,7 +40,7 @@ pub(crate) const TARGETS: &[Target] = &[
     schemas::TARGET,
 ];
 
-/// Where to cut an input: its own bytes say it, so that a cut is part of the input.
+/// Splits an input into chunks; its own bytes determine where, so that a failure can be repeated.
 fn cuts(input: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     let mut rest = input;

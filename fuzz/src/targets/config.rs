@@ -1,5 +1,5 @@
 //! Configuration files, each format in each dialect: no panic; findings that are short, without
-//! hidden characters, and inside the file; edits that hold.
+//! hidden characters, and inside the file; edited files load again.
 
 use std::path::PathBuf;
 
@@ -183,14 +183,14 @@ fn check(input: &[u8], extension: &str) {
             );
         }
         let Ok(config) = loaded else { continue };
-        // Whatever its rules are, they compile or are refused in words.
+        // Its rules compile, or are rejected with a message.
         if let Err(errors) = Gate::compile(&config) {
             assert!(
                 !errors.0.is_empty()
                     && errors.0.iter().all(|error| error.to_string().len() < 4_000)
             );
         }
-        // In one of the dialects: an edit reads the file three times more.
+        // In one dialect only: an edit reads the file three more times.
         if input.len() % DIALECTS.len() == index
             && let Some(edited) = add_server(&file, text, "added")
         {
@@ -220,7 +220,7 @@ fn check(input: &[u8], extension: &str) {
         }
     }
     if let ("json", Ok(tree)) = (extension, serde_json::from_str::<serde_json::Value>(text)) {
-        // Written again, each key stands there once; `serde_json` does not mind two. A
+        // Serialised again, each key is unique: `serde_json` accepts repeated keys. A
         // configuration is an object.
         assert!(
             !tree.is_object() || depth(&tree) > 32 || is_json_text(&tree.to_string()),

@@ -22,12 +22,12 @@ pub(super) const TARGET: Target = Target {
 
 const MAX_BYTES: usize = 48;
 
-/// Name, data (`None` past the bound), own id.
+/// Name, data (`None` over the limit), own id.
 type Event = (String, Option<Vec<u8>>, Option<String>);
 
 fn check(input: &[u8]) {
     let whole = read(&[input]);
-    assert_eq!(whole, read(&cuts(input)), "the cuts make a difference");
+    assert_eq!(whole, read(&cuts(input)), "chunking changes the result");
     assert_eq!(whole.0, reference(input));
 }
 
@@ -39,7 +39,7 @@ fn read(pieces: &[&[u8]]) -> (Vec<Event>, Option<String>) {
             ServerEvent::Event { name, data, id } => {
                 assert!(
                     data.as_ref().len() <= MAX_BYTES,
-                    "more than the bound is kept"
+                    "more than the limit is buffered"
                 );
                 events.push((
                     name.to_owned(),
@@ -59,7 +59,7 @@ fn read(pieces: &[&[u8]]) -> (Vec<Event>, Option<String>) {
     (events, last_id)
 }
 
-/// The specification's own words, without thought for cost.
+/// A literal implementation of the specification.
 fn reference(input: &[u8]) -> Vec<Event> {
     let input = input.strip_prefix(b"\xef\xbb\xbf").unwrap_or(input);
     let mut events = Vec::new();

@@ -51,6 +51,6 @@ fn check(input: &[u8]) {
                 "{fault:?}"
             );
         }
-        (Ok(_), Err(fault)) => panic!("{pattern:?} is read, and is no glob: {fault}"),
+        (Ok(_), Err(fault)) => panic!("{pattern:?} was accepted, but globset rejects it: {fault}"),
     }
 }

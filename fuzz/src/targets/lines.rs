@@ -27,7 +27,7 @@ pub(super) const TARGET: Target = Target {
     check,
 };
 
-/// Small, so that many lines are past it.
+/// Small, so that many lines exceed it.
 const MAX_BYTES: usize = 64;
 
 fn check(input: &[u8]) {
@@ -44,10 +44,10 @@ fn check(input: &[u8]) {
         expected.pop();
     }
     assert_eq!(lines(&whole), expected);
-    assert_eq!(whole, frames(&cuts(input)), "the cuts make a difference");
+    assert_eq!(whole, frames(&cuts(input)), "chunking changes the result");
 }
 
-/// A line, or `None` for one past the bound, with the id that was found in it.
+/// A line, or `None` for one over the limit, with the id that was found in it.
 #[derive(Debug, PartialEq)]
 struct Found(Option<Vec<u8>>, Option<String>);
 
@@ -67,7 +67,7 @@ fn frames(pieces: &[&[u8]]) -> Vec<Found> {
         lines.drain(&mut each);
         assert!(
             lines.buffer(0).len() <= MAX_BYTES,
-            "more than the bound is kept"
+            "more than the limit is buffered"
         );
     }
     lines.finish(&mut each);

@@ -21,7 +21,7 @@ pub(super) const TARGET: Target = Target {
     check,
 };
 
-/// Each style with its longest name and what may stand in it beside letters and digits.
+/// Each style with its maximal length and its characters besides letters and digits.
 const STYLES: [(Style, usize, &[u8]); 5] = [
     (Style::Mcp, 256, b"_-./:@"),
     (Style::ServerTool, 64, b"_"),
@@ -41,7 +41,7 @@ fn check(input: &[u8]) {
             assert_eq!(
                 Ok(&native),
                 ServerName::lenient(server).as_ref(),
-                "a native name is a name everywhere"
+                "a native name is valid everywhere"
             );
         }
         let Ok(server) = ServerName::lenient(server) else {
@@ -58,7 +58,7 @@ fn check(input: &[u8]) {
     for (style, longest, signs) in STYLES {
         let names = style.expose(&pairs);
         assert_eq!(names.len(), pairs.len());
-        assert_eq!(names, style.expose(&pairs), "not the same again");
+        assert_eq!(names, style.expose(&pairs), "not deterministic");
         let mut seen = HashSet::new();
         for (name, pair) in names.iter().zip(&pairs) {
             let Ok(name) = name else { continue };

@@ -71,7 +71,7 @@ fn check(input: &[u8]) {
             !code.is_empty() && text.starts_with("GET /callback?"),
             "{code:?}"
         );
-        assert_eq!(answer("other"), None, "it counts for two logins");
+        assert_eq!(answer("other"), None, "a callback is valid for two logins");
     }
     if let Ok(page) = parse_page_url(text) {
         assert!(

@@ -38,8 +38,7 @@ fn check(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
     };
-    // Short ones, and long ones that are refused: those between cost a build without optimisation
-    // too much.
+    // Short patterns, and long ones that are rejected: those between are too slow in a debug build.
     let mut rules: Vec<&str> = text
         .lines()
         .filter(|line| !(60..1000).contains(&line.len()))
