@@ -1,4 +1,5 @@
-//! The loop: a message of the person becomes an answer, with the model's calls made in between.
+//! The agent's loop: sends a message of the person to the model, makes the model's calls, and returns
+//! its answer.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -60,11 +61,11 @@ pub struct Agent {
     caller: Arc<dyn Caller>,
     system: String,
     limits: AgentLimits,
-    /// What each request begins with. It is fixed with the first one, since vendors cache it.
+    /// The beginning of each request. Fixed with the first request, because vendors cache it.
     prefix: Option<RequestPrefix>,
     tools: OfferedTools,
     conversation: Conversation,
-    /// The turn whose calls are under way. It is kept here so that a run that is dropped leaves a
+    /// The turn whose calls are in flight. Stored here, so that a run that is dropped leaves a
     /// conversation that can be continued.
     awaiting: Option<AwaitingResults>,
     recorder: SessionRecorder,
@@ -135,8 +136,8 @@ impl Agent {
         &*self.model
     }
 
-    /// Asks another model from now on. It gets the conversation so far; what requests begin with is
-    /// made anew.
+    /// Uses another model from now on. It gets the conversation so far, with a new beginning of
+    /// requests.
     pub fn set_model(&mut self, model: Box<dyn Model>) {
         self.close_turn();
         self.model = model;
@@ -170,13 +171,13 @@ impl Agent {
     ///
     /// # Cancellation
     ///
-    /// Dropping the future cancels the request or the calls that are under way. The conversation
+    /// Dropping the future cancels the request or the calls in flight. The conversation
     /// can be continued: calls without a result are cancelled in it.
     ///
     /// # Errors
     ///
-    /// [`ModelFault`] where the model did not answer. What was said and called before stays in the
-    /// conversation. A call that fails is not an error: the model reads why.
+    /// [`ModelFault`] if the model did not answer. Earlier messages and calls stay in the
+    /// conversation. A failed call is not an error: the model reads why it failed.
     pub async fn run(
         &mut self,
         message: UserMessage,
@@ -213,8 +214,8 @@ impl Agent {
         }
     }
 
-    /// Asks the model for one turn, with the tools that the host offers now. A conversation that
-    /// is too long is made short first.
+    /// Asks the model for one turn, with the tools that the host offers now. A conversation that is
+    /// too long is summarised first.
     async fn next_turn(
         &mut self,
         summary: &mut RunSummary,
@@ -234,7 +235,7 @@ impl Agent {
         Ok(turn)
     }
 
-    /// Brings the beginning of the next request up to date, and records it.
+    /// Updates the beginning of the next request, and records it.
     fn begin_request(&mut self) {
         let update = self.tools.update(&self.host);
         self.record_model();
@@ -257,8 +258,7 @@ impl Agent {
         }
     }
 
-    /// The person's system prompt, what servers say about their use, and the names of deferred
-    /// tools.
+    /// The person's system prompt, the servers' instructions, and the names of deferred tools.
     fn system_prompt(&self) -> String {
         let instructions = instructions::of_servers(&self.host);
         let deferred = self.tools.deferred_prompt();
@@ -292,13 +292,13 @@ impl Agent {
         }
     }
 
-    /// Ends a run that was dropped: its calls without a result are cancelled, and the session says
-    /// so. Without it the next run does this, or the session counts them as lost.
+    /// Ends a run that was dropped: its calls without a result are recorded as cancelled. Otherwise the
+    /// next run does this, or the session marks them as lost.
     pub fn cancel_open_calls(&mut self) {
         self.close_turn();
     }
 
-    /// Ends the turn whose calls were under way. Calls without a result are cancelled.
+    /// Ends the turn whose calls were in flight. Calls without a result are cancelled.
     fn close_turn(&mut self) {
         if let Some(awaiting) = self.awaiting.take() {
             for (call, _) in awaiting.open_calls() {

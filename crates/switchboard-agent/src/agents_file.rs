@@ -1,4 +1,4 @@
-//! `AGENTS.md`: what the person and the project tell every agent, for the system prompt.
+//! `AGENTS.md`: instructions of the person and the project for every agent, for the system prompt.
 //!
 //! The user's own file comes first, then those from the root of the project down to the current
 //! folder, so that the nearest one has the last word. A file that is a symbolic link is not read:
@@ -13,15 +13,15 @@ use switchboard::Untrusted;
 /// The name of the files.
 pub const AGENTS_FILE: &str = "AGENTS.md";
 
-/// How much of one file a model reads.
+/// The longest part of one file for the model.
 const MAX_BYTES: u64 = 32 << 10;
 
 /// One file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentsFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it says, without characters that a person would not see.
+    /// Its text, without characters that a person would not see.
     pub text: String,
     /// Whether it is longer than what was read.
     pub is_cut: bool,

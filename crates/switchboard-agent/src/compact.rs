@@ -1,24 +1,23 @@
-//! Making a long conversation short: when, and which entries a summary replaces. Pure; whoever runs
-//! the conversation asks the model for the summary.
+//! Decides when a conversation is summarised, and which entries the summary replaces. Pure: the agent
+//! asks the model for the summary.
 
 use crate::conversation::{ContentPart, Conversation, HistoryEntry, UserMessage};
 use crate::usage::TokenEstimate;
 
-/// What the model is asked for.
+/// The request for a summary.
 const SUMMARY_REQUEST: &str = "Summarise this conversation so that it can be continued from the \
     summary alone. Keep: what the person wants and decided, what was done and found out, names of \
     files, servers and tools with exact values that are still needed, what failed and why, and \
     what is to be done next. Call no tool. Write nothing but the summary.";
 
-/// Whether the conversation fills so much of the context that it should be made short: `used`
-/// tokens of `context` are beyond four fifths.
+/// Whether the conversation fills more than four fifths of the context, and should be summarised.
 pub fn is_due(used: u64, context: u64) -> bool {
     used.saturating_mul(5) > context.saturating_mul(4)
 }
 
-/// How many of the oldest entries a summary should replace so that what stays has at most
-/// `keep_tokens`. The last message of the person stays, with what follows, if it fits. `None`
-/// where there is nothing to gain.
+/// How many of the oldest entries a summary should replace, so that the rest has at most
+/// `keep_tokens`. The last message of the person and what follows it stay, if they fit. `None` if a
+/// summary would not help.
 pub fn choose(
     conversation: &Conversation,
     keep_tokens: u64,

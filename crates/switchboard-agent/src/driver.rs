@@ -1,4 +1,4 @@
-//! Models over HTTP: sends a wire's request, reads the answer, and tries again where that helps.
+//! Models over HTTP: sends a wire's request, reads the answer, and retries transient faults.
 //!
 //! Dropping the future of a turn closes its connection. Every wait has a limit: for the connection,
 //! between two pieces of an answer, and between two attempts. So has every buffer.
@@ -35,7 +35,7 @@ pub struct DriverLimits {
     pub max_retries: u32,
     /// The pause before the first retry where the vendor names none. It doubles each time.
     pub first_pause: Duration,
-    /// A vendor that wants a longer pause is not waited for: the fault says how long.
+    /// The longest pause that the driver waits for; a longer one is part of the fault.
     pub max_pause: Duration,
     /// The largest event, or answer without events.
     pub max_event_bytes: usize,
@@ -78,9 +78,9 @@ pub struct HttpModel {
     limits: DriverLimits,
     wire: &'static dyn ModelWire,
     http: reqwest::Client,
-    /// Which tools this vendor refused; shared by all turns.
+    /// Tools that this vendor refused; shared by all turns.
     refusals: Mutex<RefusalMemory>,
-    /// Where refusals are kept for the next run.
+    /// Stores refusals for the next run.
     store: Option<Arc<dyn Store>>,
 }
 
@@ -90,7 +90,7 @@ impl HttpModel {
         Self::with_limits(settings, DriverLimits::default())
     }
 
-    /// A model with limits of one's own.
+    /// A model with other limits.
     pub fn with_limits(
         settings: ModelSettings,
         limits: DriverLimits,
@@ -99,7 +99,7 @@ impl HttpModel {
         let wire = wire_of(settings.vendor).ok_or(ModelSetupError::Demo)?;
         let mut http = switchboard::transport::http::reqwest_builder()
             .connect_timeout(limits.connect_timeout)
-            // A key must not travel to another address.
+            // A key must not be sent to another address.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("switchboard/", env!("CARGO_PKG_VERSION")));
         if settings.is_on_this_machine() {
@@ -119,7 +119,7 @@ impl HttpModel {
         })
     }
 
-    /// With a store that keeps which tools the vendor refused, for the next run.
+    /// With a store for refused tools, for the next run.
     pub fn remember_in(mut self, store: Arc<dyn Store>) -> Self {
         self.refusals = Mutex::new(RefusalMemory::load(&*store));
         self.store = Some(store);
@@ -136,7 +136,7 @@ impl HttpModel {
         guard.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Sends the request until it is answered or a retry does not help.
+    /// Sends the request until it is answered, or a retry would not help.
     async fn turn_with_retries(
         &self,
         context: TurnContext<'_>,

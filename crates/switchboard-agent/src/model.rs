@@ -32,20 +32,19 @@ pub trait Model: Send + Sync {
         sink: &'a mut (dyn FnMut(TurnEvent) + Send),
     ) -> TurnFuture<'a>;
 
-    /// What is done about a tool that the vendor refused before.
+    /// The treatment of a tool that the vendor refused before.
     fn treatment(&self, _tool: &ToolSpec) -> Option<ToolTreatment> {
         None
     }
 }
 
-/// What is shown while a turn is under way.
+/// An event during a turn.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum TurnEvent {
     /// A piece of the answer.
     Delta(TurnDelta),
-    /// The request failed and is sent again after `wait`. What was shown of the answer so far is
-    /// void.
+    /// The request failed and is sent again after `wait`. Deltas of the failed answer are void.
     Retrying {
         /// How long until then.
         wait: std::time::Duration,

@@ -1,4 +1,4 @@
-//! A vendor refuses a request because of one tool: finding that tool and going on without it.
+//! Finds the tool because of which a vendor refuses a request, and continues without it.
 //!
 //! One definition that a vendor does not accept makes it refuse every request. [`ToolRefusal`]
 //! reads which tool the vendor names; [`RefusalRepair`] decides what to send next, and finds the
@@ -11,7 +11,7 @@ pub use repair::{RefusalRepair, RepairStep};
 mod memory;
 mod repair;
 
-/// What a vendor's message says about tools.
+/// A vendor's message about a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRefusal {
     /// Which tool.

@@ -28,14 +28,14 @@ mod tests;
 /// The version of the format.
 const VERSION: u32 = 1;
 
-/// No session is larger: what is loaded is held in memory.
+/// The largest session, because a loaded session is held in memory.
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// Why a session cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The file system said no.
+    /// The file system returned an error.
     #[error("session file {path}: {error}")]
     File {
         /// The file.
@@ -132,7 +132,7 @@ impl SessionFile {
     pub(crate) fn copy_of(path: &Path, folder: &Path) -> Result<PathBuf, SessionError> {
         let bytes = load::read_file(path)?;
         let header = load::read_header(path, load::read_lines(path, &bytes).next())?;
-        // Of a line that is just being written the beginning may be there.
+        // The last line may be incomplete if it is being written.
         let complete = load::complete_bytes(&bytes);
         let fork = Self::create_fork(&header, &bytes[..complete], folder)?;
         Ok(fork.path)

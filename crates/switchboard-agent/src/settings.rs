@@ -7,7 +7,7 @@ use url::{Host, Url};
 use crate::price::ModelPrice;
 use crate::usage::TokenUsage;
 
-/// Whose API a model is reached by.
+/// The API of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -27,7 +27,7 @@ pub enum ModelVendor {
 }
 
 impl ModelVendor {
-    /// Every one of them.
+    /// All vendors.
     pub const ALL: [Self; 5] = [
         Self::Anthropic,
         Self::OpenAi,
@@ -47,7 +47,7 @@ impl ModelVendor {
         }
     }
 
-    /// Where the vendor itself answers.
+    /// The vendor's own base URL.
     pub fn default_base_url(self) -> &'static str {
         match self {
             Self::Anthropic => "https://api.anthropic.com",
@@ -88,8 +88,8 @@ const KEY_VARIABLES: &[(&str, &[&str])] = &[
     ("z.ai", &["ZAI_API_KEY"]),
 ];
 
-/// How much vendors' own models read, by the beginning of their names. Other models have it in the
-/// settings.
+/// The context sizes of vendors' own models, by the prefix of their names. Other models need the
+/// setting.
 const CONTEXT_TOKENS: &[(&str, u64)] = &[
     ("claude-", 200_000),
     ("gpt-4o", 128_000),
@@ -98,7 +98,7 @@ const CONTEXT_TOKENS: &[(&str, u64)] = &[
     ("gemini-2.5", 1_048_576),
 ];
 
-/// How a model is reached and asked. A session file records it, without the key.
+/// The settings of a model. A session file records them, without the key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelSettings {
     /// Whose API it is.
@@ -150,7 +150,7 @@ impl ModelSettings {
         }
     }
 
-    /// Finds what would only fail at the first request.
+    /// Finds errors that would only show at the first request.
     pub fn check(&self) -> Result<(), SettingsError> {
         if self.name.trim().is_empty() && self.vendor != ModelVendor::Demo {
             return Err(SettingsError::NoName(self.vendor.name()));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_its_end_is_no_event_and_one_past_the_bound_is_an_error() {
+    fn an_incomplete_event_is_dropped_and_one_over_the_limit_is_an_error() {
         let mut frames = SseFrames::new(16);
         let mut count = 0;
         frames.read(b"data: 12", |_, _| count += 1).expect("short");

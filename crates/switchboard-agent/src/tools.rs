@@ -1,6 +1,6 @@
 //! The tools that a model is offered: a list that only grows at its end.
 //!
-//! A vendor caches a request by its beginning, and the tools stand there. So a tool keeps its place
+//! A vendor caches a request by its beginning, which has the tools. So a tool keeps its place
 //! for the whole conversation: new ones are appended, removed ones stay listed and answer that
 //! they are gone. Tools beyond a limit ([`budget`]) are deferred: the model sees their names and
 //! loads them by the tool `search_tools` ([`search_tool`], [`search`]) or by calling them.
@@ -164,7 +164,7 @@ pub(crate) fn projection(settings: &ModelSettings) -> Vendor {
     match settings.vendor {
         ModelVendor::Gemini => Vendor::Gemini,
         ModelVendor::Demo => Vendor::Anthropic,
-        // llama.cpp and its kin speak three of the wires.
+        // llama.cpp and similar servers speak three of the wires.
         _ if settings.is_on_this_machine() => Vendor::Local,
         ModelVendor::OpenAi => Vendor::OpenAi,
         ModelVendor::OpenAiChat => Vendor::OpenAiChat,
@@ -191,7 +191,7 @@ impl ToolList {
         }
     }
 
-    /// Brings the list up to date with what is offered now. `deferred` decides for each new tool
+    /// Updates the list with the tools that are offered now. `deferred` decides for each new tool
     /// whether only its name is listed; past the limit every new tool is deferred.
     pub fn update(
         &mut self,
@@ -234,8 +234,8 @@ impl ToolList {
         change
     }
 
-    /// Marks the beginning of the conversation: what is loaded from now on comes late. To be
-    /// called before the first request.
+    /// Marks the beginning of the conversation: tools loaded after it are late tools. Must be called
+    /// before the first request.
     pub fn start(&mut self) {
         if !std::mem::replace(&mut self.has_started, true) {
             self.initial = self.loaded.len();

@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens of one turn or of several. What the vendor does not tell is `None`, never zero.
+/// Tokens of one or several turns. Counts that the vendor does not report are `None`, never zero.
 ///
 /// Vendors count differently: Anthropic leaves cached tokens out of its input, the others count
 /// them in; Gemini leaves thoughts out of its output. Here input is without the cache, and output
@@ -86,7 +86,7 @@ impl TokenEstimate {
     pub fn calibrate(&mut self, request_bytes: usize, usage: &TokenUsage) {
         if let Some(tokens) = usage.total_input().filter(|tokens| *tokens >= 100) {
             let measured = request_bytes as f64 / tokens as f64;
-            // Images and system prompts of the vendor's own would lead far off.
+            // Limits outliers, caused by images and by system prompts of the vendor.
             self.bytes_per_token = measured.clamp(1.5, 8.0);
         }
     }

@@ -1,5 +1,5 @@
-//! The vendors' wires, each as pure functions: a conversation becomes a request, and the events of
-//! an answer become deltas and, at the end, one complete turn or a fault.
+//! The APIs (wires) of the vendors as pure functions: a conversation becomes a request, and the events
+//! of an answer become deltas and, at the end, one complete turn or a fault.
 //!
 //! Nothing here does I/O: `driver` sends the requests and feeds the readers. A reader never
 //! returns a part of a turn: a call that was cut off has [invalid
@@ -34,7 +34,7 @@ pub trait ModelWire: Send + Sync {
     fn read_document(&self, origin: TurnOrigin, body: &str) -> Result<ModelTurn, ModelFault>;
 }
 
-/// What a turn is asked for with.
+/// The input of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnContext<'a> {
     /// The conversation so far.
@@ -149,7 +149,7 @@ fn call_ids(answered: &AnsweredTurn, entry: usize, is_replayed: bool) -> Vec<Str
     ids.collect()
 }
 
-/// What a note or summary says to the model, as text of the user.
+/// A note or summary as user text.
 fn note_text(entry: &HistoryEntry) -> Option<String> {
     match entry {
         HistoryEntry::Note(note) => Some(note.clone()),

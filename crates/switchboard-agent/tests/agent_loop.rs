@@ -160,7 +160,7 @@ async fn calls_of_one_turn_run_in_parallel_and_keep_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_call_has_one_result_whatever_becomes_of_it() {
+async fn every_call_gets_one_result_whatever_its_outcome() {
     let mut world = World::new(ALLOW_ALL, |_| {
         let good = Chaos::new()
             .tool("fine", Step::text("a\u{200b}b"))

@@ -140,7 +140,7 @@ fn server(name: &str, tools: &[&str], description: &str) -> Entry {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_requests_begin_with_stays_while_tools_come_change_and_go() {
+async fn the_cached_prefix_of_requests_stays_while_tools_change() {
     for (vendor, name) in VENDORS {
         let scratch = Scratch::new();
         let first = || server("a", &["one"], "First.");

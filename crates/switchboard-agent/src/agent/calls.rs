@@ -12,10 +12,10 @@ use crate::conversation::{CallOutcome, ToolCall};
 use crate::json::JsonText;
 use crate::session::SessionRecord;
 
-/// The most calls of a turn that are under way at once; the others wait.
+/// The most calls of a turn in flight at once; the others wait.
 const MAX_PARALLEL_CALLS: usize = 16;
 
-/// The calls of one turn and what is known of them.
+/// The calls of one turn with their records.
 struct TurnCalls<'a> {
     records: Vec<CallRecord>,
     sink: EventSink<'a>,
@@ -65,7 +65,7 @@ impl Agent {
         summary.calls.append(&mut turn.records);
     }
 
-    /// Gives the calls of the last turn a result without making them.
+    /// Answers the calls of the last turn without making them.
     pub(super) fn deny_calls(
         &mut self,
         stop: StopReason,

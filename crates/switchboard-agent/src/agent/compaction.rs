@@ -1,5 +1,5 @@
-//! Making the conversation of an agent short: on demand, when the context is nearly full, and when
-//! the vendor says that it is too long.
+//! Replaces old entries of the conversation by a summary: on demand, when the context is nearly full,
+//! and when the vendor says that it is too long.
 
 use super::{Agent, AgentEvent, EventSink, RunSummary};
 use crate::compact;
@@ -8,7 +8,7 @@ use crate::fault::{FaultKind, ModelFault};
 use crate::model::TurnEvent;
 use crate::session::SessionRecord;
 
-/// A summary took the place of the oldest entries.
+/// A summary that replaced the oldest entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compaction {
@@ -16,7 +16,7 @@ pub struct Compaction {
     pub replaced: usize,
     /// About how many tokens filled the context before.
     pub tokens_before: u64,
-    /// About how many do now.
+    /// About how many tokens fill it now.
     pub tokens_after: u64,
     /// The summary.
     pub summary: String,
@@ -28,7 +28,7 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// [`ModelFault`] where the model wrote no summary: then the conversation is as it was.
+    /// [`ModelFault`] if the model wrote no summary: then the conversation is unchanged.
     pub async fn compact(&mut self, sink: EventSink<'_>) -> Result<Option<Compaction>, ModelFault> {
         self.close_turn();
         if self.conversation.entries().is_empty() {
@@ -38,7 +38,7 @@ impl Agent {
         self.summarise(0, &mut RunSummary::default(), sink).await
     }
 
-    /// Makes the conversation short when it fills the context.
+    /// Summarises the conversation if it fills the context.
     pub(super) async fn compact_if_due(
         &mut self,
         summary: &mut RunSummary,
@@ -51,8 +51,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Makes it short after the vendor said that it is too long. `false` where that is not the
-    /// fault, or there is nothing to gain.
+    /// Summarises it after the vendor said that it is too long. `false` if the fault is another one,
+    /// or a summary would not help.
     pub(super) async fn compact_after(
         &mut self,
         fault: &ModelFault,
@@ -114,8 +114,8 @@ impl Agent {
         Ok(Some(compaction))
     }
 
-    /// Asks for a summary of the first `count` entries, or of fewer where these are too long to be
-    /// read at once. Returns how many it was.
+    /// Asks for a summary of the first `count` entries, or of fewer if these are too long for one
+    /// request. Returns their number.
     async fn ask_for_summary(
         &self,
         mut count: usize,

@@ -13,17 +13,17 @@ use crate::tools::{ToolList, ToolState};
 pub struct ContextBreakdown {
     /// How many tokens the model can read, where that is known.
     pub limit: Option<u64>,
-    /// The system prompt, without what servers say in it.
+    /// The system prompt, without the servers' instructions.
     pub system: u64,
-    /// What the person wrote, notes of the program and summaries.
+    /// Messages of the person, notes of the program and summaries.
     pub messages: u64,
-    /// What the model wrote.
+    /// Answers of the model.
     pub answers: u64,
-    /// What belongs to each server. The first one, with an empty name, is the program itself.
+    /// The share of each server. The first one, with an empty name, is the program itself.
     pub servers: Vec<ServerContext>,
 }
 
-/// What one server has in the context.
+/// The share of one server in the context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerContext {
@@ -35,7 +35,7 @@ pub struct ServerContext {
     pub deferred_tools: usize,
     /// The definitions of its tools.
     pub definitions: u64,
-    /// What it says about its use.
+    /// Its instructions.
     pub instructions: u64,
     /// Results of its calls.
     pub results: u64,
@@ -92,7 +92,7 @@ impl Agent {
         let system = self.turn_context(&self.conversation).system;
         let mut system_bytes = system.len();
         for (server, words) in instructions::by_server(&self.host) {
-            // A session that is continued has those of its first day.
+            // A continued session has the instructions from its beginning.
             if system.contains(&words) {
                 system_bytes -= words.len();
                 found.server(&server).instructions = tokens(words.len());

@@ -1,10 +1,10 @@
-//! What a run of the agent reports while it goes on.
+//! Events of a run of the agent.
 
 use super::{CallRecord, Compaction};
 use crate::conversation::CallOutcome;
 use crate::model::TurnEvent;
 
-/// What happens during a run.
+/// An event during a run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum AgentEvent {
@@ -14,7 +14,7 @@ pub enum AgentEvent {
     CallStarted {
         /// The index of the call in its turn.
         index: usize,
-        /// The server; empty where the tool is the program's own.
+        /// The server; empty for a tool of the program.
         server: String,
         /// The tool, by the server's name for it.
         tool: String,
@@ -27,19 +27,19 @@ pub enum AgentEvent {
         index: usize,
         /// Which tool it was, and what was decided.
         record: CallRecord,
-        /// What the model reads.
+        /// The result that the model reads.
         outcome: CallOutcome,
     },
     /// The conversation fills the context: the model is asked for a summary of it.
     CompactionStarted,
-    /// A summary took the place of the oldest entries.
+    /// A summary replaced the oldest entries.
     Compacted(Compaction),
-    /// The session file cannot be written; the conversation goes on without it.
+    /// The session file cannot be written; the conversation continues without it.
     NotSaved {
         /// Why.
         message: String,
     },
 }
 
-/// Gets the events of a run.
+/// Receives the events of a run.
 pub type EventSink<'a> = &'a mut (dyn FnMut(AgentEvent) + Send);

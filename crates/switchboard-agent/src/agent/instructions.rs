@@ -1,8 +1,8 @@
-//! What servers say about how they want to be used, for the system prompt: quoted, as their words.
+//! The instructions of servers, quoted in the system prompt as their words.
 
 use switchboard::Host;
 
-/// How much of one server's instructions a model reads.
+/// The longest instructions of one server that a model gets.
 const MAX_BYTES: usize = 2048;
 
 const INTRODUCTION: &str = "MCP servers describe how to use their tools. Quoted lines are the \
@@ -32,7 +32,7 @@ pub(super) fn by_server(host: &Host) -> Vec<(String, String)> {
     sections
 }
 
-/// Each line has a mark, so that no line can pass for one of ours.
+/// Marks each line as a quotation, so that no line can imitate ours.
 fn quote(server: &str, words: &str) -> String {
     let cut = &words[..words.floor_char_boundary(MAX_BYTES)];
     let mut lines: Vec<String> = cut.lines().map(|line| format!("> {line}")).collect();

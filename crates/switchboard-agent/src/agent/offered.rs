@@ -1,4 +1,4 @@
-//! The tools of a host as its model is offered them, and a model's call as one of the host.
+//! The tools of a host as the model gets them, and the model's calls as calls of the host.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::tools::search_tool::{self, SEARCH_TOOL};
 use crate::tools::{ToolList, ToolListRecord, ToolSpec, ToolState, projection, vendor_tool_limit};
 use crate::usage::TokenEstimate;
 
-/// What the model is told where tools are deferred. Their names follow.
+/// Explains deferred tools to the model. Their names follow.
 const DEFERRED_INTRODUCTION: &str = "More tools are listed here by name only. Load them with \
      search_tools before you call them. By server:";
 
-/// How much of a changed description or schema the model is told.
+/// The longest text of a changed description or schema for the model.
 const MAX_NOTE_BYTES: usize = 4096;
 
 /// The tools of a conversation.
@@ -29,7 +29,7 @@ pub(super) struct OfferedTools {
     max_tokens: Option<u64>,
     /// The tools that the host offered last.
     adapted: Option<AdaptedCatalog>,
-    /// Whether the list has what `adapted` has.
+    /// Whether the list is up to date with `adapted`.
     is_current: bool,
     list: ToolList,
     /// Whether tools that come late are deferred: this vendor keeps its cache only if a definition
@@ -37,9 +37,9 @@ pub(super) struct OfferedTools {
     defers_late: bool,
     /// Whether tools are or may be deferred, so that the model has `search_tools`.
     has_search: bool,
-    /// Whether the list was made: what comes from now on comes late.
+    /// Whether the first list was made: later tools are late tools.
     has_started: bool,
-    /// Names of tools that calls of the present turn loaded.
+    /// Names of tools that calls of the current turn loaded.
     loaded_by_calls: Vec<String>,
 }
 
@@ -70,14 +70,14 @@ impl AdaptedCatalog {
     }
 }
 
-/// What an update brought.
+/// The result of an update.
 #[derive(Debug, Default)]
 pub(super) struct ToolsUpdate {
     /// What changed, for the session file.
     pub(super) record: Option<ToolListRecord>,
     /// Names of tools whose definitions were added after the conversation began.
     pub(super) loaded: Vec<String>,
-    /// What the model is told about other changes.
+    /// Notes to the model about other changes.
     pub(super) note: Option<String>,
 }
 
@@ -117,7 +117,7 @@ impl OfferedTools {
         }
     }
 
-    /// Begins the list of a new conversation. What is known of the host's tools stays.
+    /// Starts the list of a new conversation, with the tools of the host that are known.
     pub(super) fn restart(&mut self, settings: &ModelSettings) {
         let known = self.adapted.take();
         let new = Self::new(settings);
@@ -131,7 +131,7 @@ impl OfferedTools {
         &self.list
     }
 
-    /// What the system prompt says about deferred tools. Empty where there are none.
+    /// The section of the system prompt about deferred tools. Empty without any.
     pub(super) fn deferred_prompt(&self) -> String {
         match self.list.deferred_names() {
             names if names.is_empty() => names,
@@ -139,7 +139,7 @@ impl OfferedTools {
         }
     }
 
-    /// Brings the list up to date. The first time it marks the beginning of the conversation.
+    /// Updates the list. The first update marks the beginning of the conversation.
     pub(super) fn update(&mut self, host: &Host) -> ToolsUpdate {
         let catalog = host.catalog();
         let known = self.adapted.take();
@@ -200,8 +200,8 @@ impl OfferedTools {
         }
     }
 
-    /// What the model is told of a definition that changed after it was sent: it stays in its
-    /// place, so that requests begin with the same bytes.
+    /// A note to the model about a definition that changed after it was sent. The sent definition
+    /// stays, so that requests begin with the same bytes.
     fn change_note(&self, name: &str) -> Option<String> {
         let newer = self.list.get(name)?.newer.as_ref()?;
         let cut = |text: &str| text[..text.floor_char_boundary(MAX_NOTE_BYTES)].to_owned();
@@ -221,7 +221,7 @@ impl OfferedTools {
         is_beyond_limit || is_beyond_budget
     }
 
-    /// The call of the host that a model's call means, or the result that it has at once.
+    /// The host's call for a model's call, or its result if it needs no call.
     pub(super) fn prepare(&mut self, call: &ToolCall) -> Result<HostCall, CallOutcome> {
         let Some(arguments) = call.arguments.object() else {
             return Err(CallOutcome::failed("the arguments are not a JSON object"));

@@ -1,5 +1,5 @@
-//! A result of the host as what the model reads of it. A long text is cut, and all of it is in a
-//! file.
+//! Converts a result of the host into the result that the model reads. Long text is cut, and stored in
+//! a file as a whole.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use super::summary::CallDecision;
 use crate::conversation::{CallOutcome, ContentPart, ImageData, ToolOutput};
 use crate::json::JsonText;
 
-/// How much text of one result the model reads.
+/// The longest text of one result for the model.
 const MAX_RESULT_BYTES: usize = 48 << 10;
 
-/// What became of a call of the host: whether it was allowed, and what the model reads.
+/// The outcome of a call of the host: whether it was allowed, and the result for the model.
 pub(super) fn outcome_of(
     result: Result<CallResult, CallError>,
     results_folder: Option<&Path>,
@@ -69,7 +69,7 @@ fn output_of(result: &CallResult, results_folder: Option<&Path>) -> ToolOutput {
     }
 }
 
-/// The same parts, with one shorter text first where there is too much text.
+/// The same parts; if their text is too long, one shortened text comes first.
 fn shortened(parts: Vec<ContentPart>, results_folder: Option<&Path>) -> Vec<ContentPart> {
     let (texts, others): (Vec<_>, Vec<_>) = parts
         .iter()

@@ -1,4 +1,4 @@
-//! The session of an agent: what is recorded, and how one is continued, forked or left.
+//! The session of an agent: records it, continues it, forks it, starts another.
 
 use std::path::Path;
 
@@ -31,8 +31,8 @@ impl Agent {
         self.recorder.path()
     }
 
-    /// Continues a stored session in its file, in place of the present conversation. Returns what
-    /// a crash had left and was repaired.
+    /// Continues a stored session in its file, instead of the current conversation. Returns the
+    /// repairs after a crash.
     ///
     /// With the model that the session had, requests begin with the same bytes as before; tools
     /// that came since are appended.
@@ -53,7 +53,7 @@ impl Agent {
         session.repairs
     }
 
-    /// Begins a new conversation. The old one stays in its file.
+    /// Starts a new conversation. The old one stays in its file.
     pub fn clear(&mut self) {
         self.close_turn();
         self.recorder = self.recorder.restarted();
@@ -64,12 +64,12 @@ impl Agent {
         self.forget_prefix();
     }
 
-    /// Goes on in a copy of the session; the session so far stays as it is. Returns the id of the
-    /// copy, or `None` where nothing was recorded.
+    /// Continues in a copy of the session; the session itself stays unchanged. Returns the id of the
+    /// copy, or `None` if nothing was recorded.
     ///
     /// # Errors
     ///
-    /// [`SessionError`] where the copy cannot be written: then the session goes on as it was.
+    /// [`SessionError`] if the copy cannot be written: then the session continues in its file.
     pub fn fork(&mut self) -> Result<Option<String>, SessionError> {
         self.close_turn();
         let fork = self.recorder.fork()?;

@@ -1,4 +1,4 @@
-//! What a run may use, and what came of it.
+//! The limits of a run, and its summary.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::conversation::{FinishReason, ModelTurn};
 use crate::price::CostSum;
 use crate::usage::TokenUsage;
 
-/// How much one message of the person may use.
+/// Limits of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AgentLimits {
     /// The most turns of the model.
@@ -48,7 +48,7 @@ pub enum StopReason {
     MaxTurns,
     /// The limit on cost is reached.
     MaxCost,
-    /// There is a limit on cost, and nobody knows what a turn cost.
+    /// There is a limit on cost, and the cost of a turn is unknown.
     UnknownCost,
 }
 
@@ -66,7 +66,7 @@ impl StopReason {
     }
 }
 
-/// What came of a message of the person.
+/// The summary of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RunSummary {
@@ -76,9 +76,9 @@ pub struct RunSummary {
     pub turns: u32,
     /// Every call, in the order of their turns and of the calls in a turn.
     pub calls: Vec<CallRecord>,
-    /// What all turns used.
+    /// The tokens of all turns.
     pub usage: TokenUsage,
-    /// What all turns cost.
+    /// The cost of all turns.
     pub cost: CostSum,
     /// Why the run ended.
     pub stop: StopReason,
@@ -103,13 +103,13 @@ impl RunSummary {
 /// One call of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CallRecord {
-    /// The server; empty where the tool is the program's own or unknown.
+    /// The server; empty for a tool of the program or an unknown tool.
     pub server: String,
-    /// The tool by the server's name for it, or what the model wrote where there is no such tool.
+    /// The server's name of the tool, or the name that the model wrote if there is no such tool.
     pub tool: String,
     /// Whether it was allowed.
     pub decision: CallDecision,
-    /// Whether the model was told that it went wrong.
+    /// Whether the result for the model is an error.
     pub is_error: bool,
 }
 

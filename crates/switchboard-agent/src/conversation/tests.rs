@@ -57,7 +57,7 @@ fn each_call_gets_exactly_one_result() {
 }
 
 #[test]
-fn calls_of_a_crash_are_lost() {
+fn calls_that_a_crash_interrupted_are_marked_lost() {
     let mut waiting = Conversation::new().reply(turn(&["{}", "{}"]));
     waiting
         .answer(0, CallOutcome::answered("done"))
@@ -67,7 +67,7 @@ fn calls_of_a_crash_are_lost() {
 }
 
 #[test]
-fn arguments_that_are_no_object_never_run() {
+fn a_call_whose_arguments_are_not_an_object_never_runs() {
     let broken = ["{\"a\":", "[1]", "\"text\"", "{} {}", "tru"];
     let waiting = Conversation::new().reply(turn(&broken));
     assert_eq!(waiting.open_calls().count(), 0);

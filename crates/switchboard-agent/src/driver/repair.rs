@@ -1,4 +1,4 @@
-//! A turn that goes on although the vendor refuses some of its tools.
+//! Repeats a turn without the tools that the vendor refuses.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ impl HttpModel {
         Ok(turn)
     }
 
-    /// Sends what the repair says until the request is accepted with all tools that remain.
+    /// Sends the requests of the repair until one is accepted with all remaining tools.
     async fn repair(
         &self,
         repair: &mut RefusalRepair,

@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 use super::DriverLimits;
 use crate::fault::{FaultKind, ModelFault};
 
-/// The pause before the next attempt, or `None` where another one does not help.
+/// The pause before the next attempt, or `None` if a retry would not help.
 ///
-/// Before a call was begun an answer can be asked for anew. Afterwards it is not: what was shown
-/// of a call must not be followed by another one in its place without the person's knowledge.
+/// An answer is requested again only before the model began a call: a call that was shown must not be
+/// replaced by another one without the person's knowledge.
 pub(super) fn pause_before_retry(
     fault: &ModelFault,
     attempt: u32,
@@ -31,7 +31,7 @@ pub(super) fn pause_before_retry(
         Some(pause) => Some(pause),
         None => {
             let doubled = limits.first_pause * 2_u32.saturating_pow(attempt - 1);
-            // Jitter keeps clients that failed together from returning together.
+            // Jitter, so that clients that failed together do not retry together.
             let jitter = 0.75 + fastrand::f64() * 0.5;
             Some(doubled.mul_f64(jitter).min(limits.max_pause))
         }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_work_later_is_tried_five_times_with_growing_pauses() {
+    fn transient_faults_are_retried_five_times_with_backoff() {
         let fault = ModelFault::new(FaultKind::Overloaded, "");
         let mut before = Duration::ZERO;
         for attempt in 1..=5 {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vendors_pause_is_kept_and_a_long_one_is_not_waited_for() {
+    fn retry_after_is_honoured_unless_it_is_too_long() {
         let mut fault = ModelFault::new(FaultKind::RateLimited, "");
         fault.details.retry_after = Some(Duration::from_secs(7));
         assert_eq!(pause(&fault, 1), Some(Duration::from_secs(7)));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_help_is_not_tried() {
+    fn permanent_faults_are_not_retried() {
         for kind in [
             FaultKind::QuotaExceeded,
             FaultKind::Authentication,
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_each_of_its_forms() {
+    fn retry_after_is_parsed_in_each_form() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_770);
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         for (milliseconds, seconds, expected) in [

@@ -8,8 +8,7 @@ use switchboard::store::{Store, StoreTable};
 use crate::settings::ModelSettings;
 use crate::tools::{ToolSpec, ToolTreatment};
 
-/// Treatments by vendor, model and definition. A changed definition is not remembered, so it is
-/// tried again.
+/// Treatments by vendor, model and definition. A changed definition is tried again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalMemory {
     treatments: BTreeMap<String, ToolTreatment>,
@@ -21,7 +20,7 @@ impl RefusalMemory {
         self.treatments.insert(key(model, tool), treatment);
     }
 
-    /// Everything that a store has of it. What cannot be read is found out again.
+    /// Reads all treatments of a store. Unreadable ones are determined again.
     pub fn load(store: &dyn Store) -> Self {
         let stored = store.all(StoreTable::Refusals).unwrap_or_default();
         let stored = stored.into_iter();
@@ -36,14 +35,14 @@ impl RefusalMemory {
         let key = key(model, tool);
         if let Some(treatment) = self.treatments.get(&key) {
             let text = serde_json::to_string(treatment).expect("a treatment serialises");
-            // Without it the next run finds out again.
+            // If this fails, the next run determines the treatment again.
             let _ = store.put(StoreTable::Refusals, &key, &text);
         }
     }
 
     /// What is known about this definition.
     pub fn get(&self, model: &ModelSettings, tool: &ToolSpec) -> Option<&ToolTreatment> {
-        // Usually nothing was refused: then no definition needs to be hashed.
+        // Usually nothing was refused, and no definition needs to be hashed.
         if self.treatments.is_empty() {
             return None;
         }
@@ -65,7 +64,7 @@ fn key(model: &ModelSettings, tool: &ToolSpec) -> String {
     let mut hasher = blake3::Hasher::new();
     let endpoint = model.endpoint();
     let schema = tool.schema.as_str();
-    // Lengths keep the fields apart.
+    // Lengths separate the fields.
     for field in [endpoint, &model.name, &tool.name, &tool.description, schema] {
         hasher.update(&(field.len() as u64).to_le_bytes());
         hasher.update(field.as_bytes());

@@ -1,4 +1,4 @@
-//! Reading a session file, with the repair of what a crash left.
+//! Reads a session file, and repairs it after a crash.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -21,11 +21,11 @@ use crate::usage::TokenUsage;
 pub struct LoadedSession {
     /// The conversation, with a result for each call.
     pub conversation: Conversation,
-    /// What had to be repaired, for the person.
+    /// Repairs after a crash, for the person.
     pub repairs: Vec<SessionRepair>,
     /// The model that was asked last.
     pub model: Option<ModelSettings>,
-    /// What requests began with.
+    /// The beginning of requests.
     pub prefix: Option<RequestPrefix>,
     /// The tools that the model was offered.
     pub tools: ToolList,
@@ -39,7 +39,7 @@ pub struct LoadedSession {
     pub file: SessionFile,
 }
 
-/// Something that a crash left and that was repaired.
+/// A repair after a crash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionRepair {

@@ -1,4 +1,4 @@
-//! A session as far as its records were read: the conversation, what requests begin with, the tools.
+//! The state of a session while its records are read: conversation, beginning of requests, tools.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::usage::TokenUsage;
 use crate::wire::TurnContext;
 use crate::wire::{WireRequest, recorded_wire};
 
-/// What records add up to.
+/// The state after the records so far.
 #[derive(Debug, Default)]
 pub(crate) struct SessionReading {
     conversation: Conversation,
@@ -29,7 +29,7 @@ pub(crate) struct SessionReading {
 }
 
 impl SessionReading {
-    /// Reads the next record. What is wrong with it is said in words.
+    /// Reads the next record. The error is a sentence.
     pub(crate) fn read(
         &mut self,
         record: SessionRecord,
@@ -71,7 +71,7 @@ impl SessionReading {
             }
             SessionRecord::ToolsLoaded { names } => {
                 for name in &names {
-                    // A tool that is gone by now is not loaded.
+                    // A tool that is no longer offered is not loaded.
                     let _ = self.tools.load(name);
                 }
                 self.conversation.add_loaded_tools(names);
@@ -90,7 +90,7 @@ impl SessionReading {
         Ok(())
     }
 
-    /// The request that the conversation leads to now. `None` before a model is known.
+    /// The next request of the conversation. `None` before a model is known.
     pub(crate) fn request(&self) -> Option<WireRequest> {
         let (model, prefix) = (self.model.as_ref()?, self.prefix.as_ref()?);
         let treatment = |name: &str| self.treatments.get(name).cloned();

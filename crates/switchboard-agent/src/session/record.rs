@@ -1,4 +1,4 @@
-//! What the lines of a session file hold.
+//! The records of a session file, one per line.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,7 +22,7 @@ pub enum SessionRecord {
     Session(SessionHeader),
     /// The model that is asked from here on.
     Model(Box<ModelSettings>),
-    /// What requests begin with from here on. The list of tools begins anew.
+    /// The beginning of requests from here on. The list of tools starts empty.
     Prefix(RequestPrefix),
     /// A change of the list of tools.
     Tools(ToolListRecord),
@@ -56,7 +56,7 @@ pub enum SessionRecord {
         /// What it says.
         text: String,
     },
-    /// A summary took the place of the first entries.
+    /// A summary replaced the first entries.
     Summary {
         /// How many entries of the conversation it replaced.
         replaced: usize,
@@ -68,7 +68,7 @@ pub enum SessionRecord {
     },
 }
 
-/// What a session file begins with.
+/// The header of a session file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionHeader {
     /// The version of the format.
@@ -103,7 +103,7 @@ impl SessionHeader {
     }
 }
 
-/// What every request of a conversation begins with, beside the tools.
+/// The beginning of every request of a conversation, without the tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestPrefix {
     /// The whole system prompt.
@@ -122,7 +122,7 @@ pub struct RecordedRequest {
     pub same_start: usize,
     /// How many bytes at its end are.
     pub same_end: usize,
-    /// What stands between.
+    /// The bytes between.
     pub text: String,
 }
 
@@ -145,7 +145,7 @@ impl RecordedRequest {
         }
     }
 
-    /// The body. `None` where it does not fit to the one before.
+    /// The body. `None` if it does not match the one before.
     pub fn body(&self, before: &str) -> Option<String> {
         let start = before.get(..self.same_start)?;
         let end = before.get(before.len().checked_sub(self.same_end)?..)?;

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::wire::WireRequest;
 
-/// The session of an agent. The file is created with the first record, so that an agent which was
-/// never asked anything leaves none.
+/// The session of an agent. The file is created with the first record, so that an unused agent leaves
+/// none.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRecorder {
     store: Option<SessionStore>,
@@ -37,7 +37,7 @@ impl SessionRecorder {
         }
     }
 
-    /// Goes on in a file that was loaded.
+    /// Continues in a file that was loaded.
     pub(crate) fn resume(&mut self, file: SessionFile, last_body: String) {
         self.file = Some(file);
         self.last_body = last_body;
@@ -81,7 +81,7 @@ impl SessionRecorder {
         self.error.take()
     }
 
-    /// Goes on in a copy. `None` where nothing was recorded.
+    /// Continues in a copy. `None` if nothing was recorded.
     pub(crate) fn fork(&mut self) -> Result<Option<&SessionHeader>, SessionError> {
         let Some(file) = &mut self.file else {
             return Ok(None);

@@ -9,7 +9,7 @@ use super::{SessionError, SessionRecord};
 /// How many bytes before and after the first difference are shown.
 const CONTEXT_BYTES: usize = 60;
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplayReport {

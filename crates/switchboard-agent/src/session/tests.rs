@@ -110,7 +110,7 @@ fn a_session_comes_back_byte_for_byte_and_private() {
 }
 
 #[test]
-fn what_a_crash_left_is_repaired_at_every_byte() {
+fn a_session_file_cut_at_any_byte_is_repaired() {
     let folder = tempfile::tempdir().expect("a folder");
     let turn = SessionRecord::Turn(Box::new(turn(&["a", "b"])));
     let path = write(

@@ -25,7 +25,7 @@ pub fn spec() -> ToolSpec {
     }
 }
 
-/// Runs a call of it: loads what is found and says what it does.
+/// Runs a call of it: loads the tools that it finds and describes them.
 ///
 /// The caller adds the loaded names to the conversation
 /// ([`Conversation::add_loaded_tools`](crate::Conversation::add_loaded_tools)).
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_loaded_once_and_stays_loaded() {
+    fn found_tools_are_loaded_once_and_stay_loaded() {
         let mut list = ToolList::new(None);
         let mut tool = spec();
         tool.name = "read_file".to_owned();

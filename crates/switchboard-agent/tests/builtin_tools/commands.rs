@@ -9,12 +9,12 @@ use switchboard::launch::Launcher;
 use switchboard_agent::builtin_tools::Denylist;
 use switchboard_testkit::{descendants_with_env, wait_until};
 
-use crate::world::World;
+use crate::fixture::Fixture;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A world whose commands can be found wherever they went.
-async fn world() -> (World, String) {
+/// A fixture whose commands can be found wherever they went.
+async fn fixture() -> (Fixture, String) {
     let canary = format!("{:016x}", fastrand::u64(..));
     let path = std::env::var("PATH").unwrap_or_default();
     let variables = [("CANARY", &*canary), ("PATH", &*path)];
@@ -24,17 +24,17 @@ async fn world() -> (World, String) {
             .launcher(Launcher::process_groups())
             .environment(Environment::new(variables))
     };
-    let world = World::with(tools, |host| host).await;
-    (world, format!("CANARY={canary}"))
+    let fixture = Fixture::with(tools, |host| host).await;
+    (fixture, format!("CANARY={canary}"))
 }
 
 #[tokio::test]
 async fn a_command_runs_in_the_workspace_and_returns_output_and_status() {
-    let (world, _) = world().await;
-    let run = async |command: &str| world.call("Bash", json!({"command": command})).await;
+    let (fixture, _) = fixture().await;
+    let run = async |command: &str| fixture.call("Bash", json!({"command": command})).await;
     let here = format!(
         "{}\n",
-        world.path("").display().to_string().trim_end_matches('/')
+        fixture.path("").display().to_string().trim_end_matches('/')
     );
     assert_eq!(run("pwd").await.unwrap(), here);
     assert_eq!(
@@ -57,9 +57,11 @@ async fn a_command_runs_in_the_workspace_and_returns_output_and_status() {
         "none\n"
     );
     assert!(run("echo 'unfinished").await.is_err());
-    let nul = world.try_call("Bash", json!({"command": "echo \0"})).await;
+    let nul = fixture
+        .try_call("Bash", json!({"command": "echo \0"}))
+        .await;
     assert!(nul.is_err() || nul.is_ok_and(|result| result.is_error()));
-    let asked = world.caller.asked.lock().unwrap();
+    let asked = fixture.caller.asked.lock().unwrap();
     assert!(
         asked
             .iter()
@@ -69,12 +71,12 @@ async fn a_command_runs_in_the_workspace_and_returns_output_and_status() {
 
 #[tokio::test]
 async fn a_command_that_takes_too_long_or_writes_too_much_is_stopped() {
-    let (world, canary) = world().await;
+    let (fixture, canary) = fixture().await;
     let late = json!({"command": "echo start; sleep 600 & sleep 600", "timeout_seconds": 1});
-    let error = world.call("Bash", late).await.unwrap_err();
+    let error = fixture.call("Bash", late).await.unwrap_err();
     assert_eq!(error, "start\n[stopped: it ran longer than 1 s]");
     let much = json!({"command": "yes"});
-    let error = world.call("Bash", much).await.unwrap_err();
+    let error = fixture.call("Bash", much).await.unwrap_err();
     assert!(
         error.ends_with("[stopped: it wrote more than 8388608 bytes]"),
         "{}",
@@ -84,19 +86,19 @@ async fn a_command_that_takes_too_long_or_writes_too_much_is_stopped() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_is_ended_with_it() {
-    let (world, canary) = world().await;
+async fn descendants_of_a_command_end_with_it() {
+    let (fixture, canary) = fixture().await;
     let left = json!({"command": "sleep 600 & echo started"});
-    assert_eq!(world.call("Bash", left).await.unwrap(), "started\n");
+    assert_eq!(fixture.call("Bash", left).await.unwrap(), "started\n");
     assert!(wait_until(PATIENCE, || descendants_with_env(&canary).is_empty()));
 }
 
 #[tokio::test]
 async fn dropping_the_call_ends_the_command() {
-    let (world, canary) = world().await;
+    let (fixture, canary) = fixture().await;
     let command = json!({"command": "sleep 600 & sleep 600"});
     {
-        let call = world.call("Bash", command);
+        let call = fixture.call("Bash", command);
         tokio::pin!(call);
         let is_running = || descendants_with_env(&canary).len() >= 3;
         while !is_running() {
@@ -113,9 +115,9 @@ async fn dropping_the_call_ends_the_command() {
 /// T26: the model gets the beginning and the end; the file has everything, and Read reads it.
 #[tokio::test]
 async fn t26_long_output_goes_to_a_file_that_can_be_read() {
-    let (world, _) = world().await;
+    let (fixture, _) = fixture().await;
     let command = json!({"command": "seq 1 20000"});
-    let output = world.call("Bash", command).await.unwrap();
+    let output = fixture.call("Bash", command).await.unwrap();
     assert!(output.len() < 40_000, "{}", output.len());
     assert!(
         output.starts_with("1\n2\n") && output.ends_with("\n20000\n"),
@@ -125,10 +127,10 @@ async fn t26_long_output_goes_to_a_file_that_can_be_read() {
     let file = note.split("the whole is in ").nth(1).unwrap();
     let file = file.split(';').next().unwrap().trim_end_matches(']');
     let read = json!({"path": file, "offset": 15_000, "limit": 1});
-    let line = world.call("Read", read).await.unwrap();
+    let line = fixture.call("Read", read).await.unwrap();
     assert!(line.starts_with("15000\t15000\n"), "{line}");
     // Only read: the folder of results is no place to write to.
-    let write = world
+    let write = fixture
         .call(
             "Write",
             json!({"path": format!("{file}.sh"), "content": "x"}),
@@ -140,14 +142,14 @@ async fn t26_long_output_goes_to_a_file_that_can_be_read() {
 /// T11: what a person would not see, the model does not get.
 #[tokio::test]
 async fn t11_hidden_characters_of_output_and_files_do_not_reach_the_model() {
-    let (world, _) = world().await;
-    world.file("a.txt", "open\u{e0041}\u{200b}\u{202e}\u{1b}[2J\n");
+    let (fixture, _) = fixture().await;
+    fixture.file("a.txt", "open\u{e0041}\u{200b}\u{202e}\u{1b}[2J\n");
     for (tool, arguments) in [
         ("Read", json!({"path": "a.txt"})),
         ("Grep", json!({"pattern": "open"})),
         ("Bash", json!({"command": "cat a.txt"})),
     ] {
-        let text = world.call(tool, arguments).await.unwrap();
+        let text = fixture.call(tool, arguments).await.unwrap();
         let is_layout = |character: char| matches!(character, '\n' | '\t');
         let hidden = switchboard::untrusted::hidden_in(&text);
         let hidden = hidden
@@ -165,12 +167,12 @@ async fn s0_26_the_denylist_holds_in_yolo_and_after_a_yes() {
         tools.denylist(Denylist::new(["touch marked*"]).unwrap())
     };
     for mode in [Mode::Yolo, Mode::Ask] {
-        let world = World::with(tools, |mut host| {
+        let fixture = Fixture::with(tools, |mut host| {
             host.config_mut().permissions.mode = mode;
             host
         })
         .await;
-        let denied = world
+        let denied = fixture
             .call("Bash", json!({"command": "true && touch marked.txt"}))
             .await;
         let denied = denied.unwrap_err();
@@ -178,7 +180,7 @@ async fn s0_26_the_denylist_holds_in_yolo_and_after_a_yes() {
             denied.contains("the deny rule \"bash:touch marked*\" holds for it"),
             "{denied}"
         );
-        let denied = world
+        let denied = fixture
             .try_call("Bash", json!({"command": "rm -rf /"}))
             .await
             .unwrap_err();
@@ -186,33 +188,33 @@ async fn s0_26_the_denylist_holds_in_yolo_and_after_a_yes() {
             matches!(denied, switchboard::CallError::Denied { .. }),
             "{denied}"
         );
-        assert_eq!(world.previews().len(), 0, "nobody was asked");
-        assert!(!world.path("marked.txt").exists());
-        world
+        assert_eq!(fixture.previews().len(), 0, "nobody was asked");
+        assert!(!fixture.path("marked.txt").exists());
+        fixture
             .call("Bash", json!({"command": "/bin/echo fine > fine.txt"}))
             .await
             .unwrap();
-        assert_eq!(world.text("fine.txt"), "fine\n");
-        assert_eq!(world.previews().len(), usize::from(mode == Mode::Ask));
+        assert_eq!(fixture.text("fine.txt"), "fine\n");
+        assert_eq!(fixture.previews().len(), usize::from(mode == Mode::Ask));
     }
 }
 
 /// Nothing runs that was not allowed: no file appears.
 #[tokio::test]
 async fn a_refused_command_does_not_run_and_the_model_reads_why() {
-    let (mut world, _) = world().await;
-    world.caller = std::sync::Arc::new(crate::world::Person {
+    let (mut fixture, _) = fixture().await;
+    fixture.caller = std::sync::Arc::new(crate::fixture::Person {
         refuses: true,
         ..Default::default()
     });
-    let denied = world
+    let denied = fixture
         .call("Bash", json!({"command": "touch ran.txt"}))
         .await
         .unwrap_err();
     assert!(denied.contains("not today"), "{denied}");
-    let write = world
+    let write = fixture
         .call("Write", json!({"path": "ran.txt", "content": "x"}))
         .await;
     write.unwrap_err();
-    assert!(!world.path("ran.txt").exists());
+    assert!(!fixture.path("ran.txt").exists());
 }

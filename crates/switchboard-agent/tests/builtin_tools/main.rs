@@ -3,7 +3,7 @@
 
 mod commands;
 mod files;
+mod fixture;
 mod rules;
-mod searching;
+mod search;
 mod web;
-mod world;

@@ -4,11 +4,11 @@ use serde_json::json;
 use switchboard::{CallError, ToolEffect};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::world::World;
+use crate::fixture::Fixture;
 
 /// T8: what a server says of its own tool is no effect: no mode may approve by it.
 #[tokio::test]
-async fn t8_a_servers_hints_are_no_effect() {
+async fn t8_a_servers_annotations_do_not_set_a_tools_effect() {
     let scratch = Scratch::new();
     let hints = r#"{"readOnlyHint":true,"destructiveHint":false}"#;
     let server = Chaos::new().tool("Peek", Step::text("ran"));
@@ -17,7 +17,7 @@ async fn t8_a_servers_hints_are_no_effect() {
     let config = switchboard::HostBuilder::open(file).unwrap();
     let mut config = config;
     let servers = config.config_mut().servers.clone();
-    let world = World::with(
+    let fixture = Fixture::with(
         |tools| tools,
         |mut host| {
             host.config_mut().servers = servers;
@@ -25,11 +25,14 @@ async fn t8_a_servers_hints_are_no_effect() {
         },
     )
     .await;
-    world.host.settled(std::time::Duration::from_secs(60)).await;
-    let answer = world.call("s/Peek", json!({})).await.unwrap();
+    fixture
+        .host
+        .settled(std::time::Duration::from_secs(60))
+        .await;
+    let answer = fixture.call("s/Peek", json!({})).await.unwrap();
     assert_eq!(answer, "ran");
-    world.call("Glob", json!({"pattern": "*"})).await.unwrap();
-    let asked = world.caller.asked.lock().unwrap().clone();
+    fixture.call("Glob", json!({"pattern": "*"})).await.unwrap();
+    let asked = fixture.caller.asked.lock().unwrap().clone();
     let effects: Vec<_> = asked.into_iter().map(|asked| asked.0).collect();
     assert_eq!(effects, [None, Some(ToolEffect::Read)]);
 }
@@ -38,13 +41,13 @@ async fn t8_a_servers_hints_are_no_effect() {
 /// for another.
 #[tokio::test]
 async fn t33_rules_hold_for_built_in_tools_by_their_own_names() {
-    let world = World::with(
+    let fixture = Fixture::with(
         |tools| tools,
         |host| host.deny("Bash").allow("Read").ask("Grep"),
     )
     .await;
-    world.file("a.txt", "one\n");
-    let denied = world
+    fixture.file("a.txt", "one\n");
+    let denied = fixture
         .try_call("Bash", json!({"command": "touch ran"}))
         .await;
     assert!(
@@ -52,27 +55,33 @@ async fn t33_rules_hold_for_built_in_tools_by_their_own_names() {
         "{denied:?}"
     );
     let call = switchboard::Call::new("Bash", json!({"command": "touch ran"}));
-    let beforehand = world.host.call_with(call.pre_approved()).await;
+    let beforehand = fixture.host.call_with(call.pre_approved()).await;
     assert!(matches!(beforehand, Err(CallError::Denied { .. })));
-    assert!(!world.path("ran").exists());
-    world.call("Read", json!({"path": "a.txt"})).await.unwrap();
+    assert!(!fixture.path("ran").exists());
+    fixture
+        .call("Read", json!({"path": "a.txt"}))
+        .await
+        .unwrap();
     assert_eq!(
-        world.previews().len(),
+        fixture.previews().len(),
         0,
         "allowed and denied calls are not asked about"
     );
-    world.call("Grep", json!({"pattern": "one"})).await.unwrap();
-    world.call("Glob", json!({"pattern": "*"})).await.unwrap();
-    assert_eq!(world.previews().len(), 2);
+    fixture
+        .call("Grep", json!({"pattern": "one"}))
+        .await
+        .unwrap();
+    fixture.call("Glob", json!({"pattern": "*"})).await.unwrap();
+    assert_eq!(fixture.previews().len(), 2);
 }
 
 /// A tool that is trusted as a server's is not one of ours: rules for servers name none of them.
 #[tokio::test]
 async fn t33_rules_for_servers_tools_allow_no_built_in_tool() {
     for rule in ["mcp__*", "mcp__Read", "mcp:*", "read", "Rea?d", "bash:*"] {
-        let world = World::with(|tools| tools, |host| host.allow(rule)).await;
-        world.file("a.txt", "one\n");
-        let _ = world.call("Read", json!({"path": "a.txt"})).await;
-        assert_eq!(world.previews().len(), 1, "{rule}");
+        let fixture = Fixture::with(|tools| tools, |host| host.allow(rule)).await;
+        fixture.file("a.txt", "one\n");
+        let _ = fixture.call("Read", json!({"path": "a.txt"})).await;
+        assert_eq!(fixture.previews().len(), 1, "{rule}");
     }
 }

@@ -7,7 +7,7 @@ use switchboard::ToolEffect;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::world::World;
+use crate::fixture::Fixture;
 
 /// A server that answers each path with the scripted response.
 async fn serve(answers: Vec<(&'static str, String)>) -> u16 {
@@ -53,16 +53,16 @@ fn redirect(to: &str) -> String {
     )
 }
 
-async fn local_world() -> World {
-    World::with(|tools| tools.local_web_pages(), |host| host).await
+async fn local_world() -> Fixture {
+    Fixture::with(|tools| tools.local_web_pages(), |host| host).await
 }
 
 #[tokio::test]
-async fn a_page_is_fetched_as_text_and_redirects_stay_at_their_place() {
+async fn a_page_is_fetched_as_text_and_redirects_stay_on_its_origin() {
     let port = serve(vec![
         (
             "/page",
-            page("text/html", "<h1>Hello</h1><script>no()</script><p>world"),
+            page("text/html", "<h1>Hello</h1><script>no()</script><p>fixture"),
         ),
         (
             "/text",
@@ -76,10 +76,10 @@ async fn a_page_is_fetched_as_text_and_redirects_stay_at_their_place() {
         ("/file", redirect("file:///etc/passwd")),
     ])
     .await;
-    let world = local_world().await;
+    let fixture = local_world().await;
     let check = async |path: &str, expected: &str| {
         let url = format!("http://127.0.0.1:{port}{path}");
-        let fetched = world.call("WebFetch", json!({"url": url})).await;
+        let fetched = fixture.call("WebFetch", json!({"url": url})).await;
         let fetched = fetched.unwrap_or_else(|error| error);
         assert!(fetched.contains(expected), "{path}: {fetched}");
     };
@@ -100,7 +100,7 @@ async fn a_page_is_fetched_as_text_and_redirects_stay_at_their_place() {
     check("/loop", "it redirects too often").await;
     check("/file", "only http:// and https:// are fetched").await;
     check("/none", "it answered with status 404").await;
-    let asked = world.caller.asked.lock().unwrap();
+    let asked = fixture.caller.asked.lock().unwrap();
     assert!(
         asked
             .iter()
@@ -113,9 +113,9 @@ async fn a_page_is_fetched_as_text_and_redirects_stay_at_their_place() {
 async fn t26_a_page_is_read_up_to_its_limit() {
     let body = "a line of text\n".repeat(400_000);
     let port = serve(vec![("/long", page("text/plain", &body))]).await;
-    let world = local_world().await;
+    let fixture = local_world().await;
     let url = format!("http://127.0.0.1:{port}/long");
-    let fetched = world.call("WebFetch", json!({"url": url})).await.unwrap();
+    let fetched = fixture.call("WebFetch", json!({"url": url})).await.unwrap();
     assert!(fetched.len() < 40_000, "{}", fetched.len());
     assert!(
         fetched.ends_with("[cut: the page has more than 5242880 bytes]"),
@@ -129,7 +129,7 @@ async fn t26_a_page_is_read_up_to_its_limit() {
 async fn t17_private_addresses_are_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let world = World::new().await;
+    let fixture = Fixture::new().await;
     for host in [
         "127.0.0.1",
         "localhost",
@@ -145,7 +145,7 @@ async fn t17_private_addresses_are_refused() {
         "[fe80::1]",
     ] {
         let url = format!("http://{host}:{port}/");
-        let error = world
+        let error = fixture
             .call("WebFetch", json!({"url": url}))
             .await
             .unwrap_err();
@@ -165,7 +165,7 @@ async fn t17_private_addresses_are_refused() {
         ),
         ("example.com", "relative URL without a base"),
     ] {
-        let error = world
+        let error = fixture
             .call("WebFetch", json!({"url": url}))
             .await
             .unwrap_err();

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use switchboard_agent::conversation::{FinishReason, TurnPart};
 use switchboard_agent::{FaultKind, ModelVendor};
 
-use crate::independent::{read, reading_of};
-use crate::reading::read_stream;
+use crate::independent_reader::{read, reading_of};
+use crate::recorded_answers::read_stream;
 
 /// One stream for each wire: a thought, text, and two parallel calls, one without arguments.
 pub(crate) const STREAMS: &[(&str, ModelVendor, &str)] = &[

@@ -5,17 +5,17 @@
 //! are absent, each test that needs them says on stderr that it was skipped. The fixtures in
 //! `fixtures.rs` are always read.
 
-mod connecting;
-mod cutting;
-mod driving;
+mod connections;
+mod continuation;
+mod driver;
 mod fixtures;
-mod independent;
-mod limiting;
-mod mixing;
-mod projecting;
-mod reading;
-mod rebuilding;
+mod independent_reader;
+mod limits;
+mod mixed_vendors;
+mod projection;
+mod recorded_answers;
 mod recordings;
-mod refusing;
+mod refused_tools;
 mod rules;
 mod server;
+mod truncation;

@@ -7,7 +7,7 @@ fn check(status: u16, body: &str, kind: FaultKind) -> ModelFault {
 }
 
 #[test]
-fn errors_of_the_vendors_are_told_apart() {
+fn errors_of_each_vendor_are_classified() {
     let anthropic = |kind: &str, message: &str| {
         format!(
             r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}},"request_id":"req_1"}}"#

@@ -89,7 +89,7 @@ fn a_request_that_is_refused_without_tools_is_not_about_tools() {
 }
 
 #[test]
-fn a_name_that_is_not_ours_is_searched_for() {
+fn a_refusal_of_an_unknown_tool_name_starts_a_search() {
     let mut repair = RefusalRepair::new(names(4));
     let named = refusal(RefusedTool::Name("other".to_owned()));
     assert_eq!(repair.refused(&named, "no"), RepairStep::Probe);

@@ -10,7 +10,7 @@ use switchboard::{
 };
 use switchboard_agent::builtin_tools::{BuiltinTools, Workspace};
 
-pub(crate) struct World {
+pub(crate) struct Fixture {
     pub(crate) host: Host,
     pub(crate) caller: Arc<Person>,
     scratch: tempfile::TempDir,
@@ -42,7 +42,7 @@ impl Caller for Person {
     }
 }
 
-impl World {
+impl Fixture {
     pub(crate) async fn new() -> Self {
         Self::with(|tools| tools, |builder| builder).await
     }

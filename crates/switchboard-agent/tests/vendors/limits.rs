@@ -5,7 +5,7 @@ use std::time::Duration;
 use switchboard_agent::driver::DriverLimits;
 use switchboard_agent::{FaultKind, HttpModel, Model, ModelSettings, ModelTurn, ModelVendor};
 
-use crate::driving::{ask, question, retries, usual_tools};
+use crate::driver::{ask, question, retries, usual_tools};
 use crate::server::{KEY, Reply, VendorServer};
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn silence_ends_at_the_idle_timeout_and_dropping_a_turn_closes_its_connect
 }
 
 #[tokio::test]
-async fn documents_are_read_and_what_is_too_large_or_foreign_is_not() {
+async fn json_documents_are_read_and_oversized_or_foreign_bodies_are_refused() {
     let vendor = ModelVendor::OpenAiChat;
     let document =
         r#"{"choices":[{"index":0,"message":{"content":"Whole."},"finish_reason":"stop"}]}"#;

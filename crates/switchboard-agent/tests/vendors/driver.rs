@@ -8,8 +8,8 @@ use switchboard_agent::{
     ToolList, ToolSpec, TurnContext, TurnDelta, TurnEvent, UserMessage,
 };
 
+use crate::continuation::VENDORS;
 use crate::fixtures::STREAMS;
-use crate::rebuilding::VENDORS;
 use crate::server::{KEY, Reply, VendorServer, error_body, text_stream};
 
 pub(crate) const PLAIN: &str = r#"{"type":"object","properties":{}}"#;
@@ -108,7 +108,7 @@ async fn a_conversation_with_parallel_calls_runs_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_may_work_later_is_sent_again_after_the_vendors_pause() {
+async fn transient_errors_are_retried_after_the_vendors_delay() {
     for vendor in VENDORS {
         let error = |status, words| error_body(vendor, status, words).to_string();
         let replies = vec![
@@ -161,7 +161,7 @@ fn without_end(vendor: ModelVendor, stream: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_cut_answer_is_asked_for_again_only_before_a_call_was_begun() {
+async fn a_truncated_answer_is_retried_only_before_a_call_has_begun() {
     for vendor in VENDORS {
         let cut = without_end(vendor, &text_stream(vendor, "Sunny."));
         let replies = vec![
@@ -189,7 +189,7 @@ async fn a_cut_answer_is_asked_for_again_only_before_a_call_was_begun() {
 }
 
 #[tokio::test]
-async fn what_does_not_help_is_sent_once_and_said_in_a_sentence() {
+async fn permanent_errors_are_sent_once_and_explained() {
     for vendor in VENDORS {
         let echo = format!("Incorrect API key: {KEY}.");
         let quota = "You exceeded your current quota, please check your plan and billing details.";

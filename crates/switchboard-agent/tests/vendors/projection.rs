@@ -10,9 +10,9 @@ use switchboard_agent::{
     UserMessage,
 };
 
+use crate::continuation::{VENDORS, outcome, request_body};
 use crate::fixtures::STREAMS;
-use crate::reading::read_stream;
-use crate::rebuilding::{VENDORS, outcome, request_body};
+use crate::recorded_answers::read_stream;
 use crate::rules;
 
 fn image_outcome() -> CallOutcome {

@@ -7,8 +7,8 @@ use switchboard_agent::wire::wire_of;
 use switchboard_agent::{ModelFault, ModelTurn, ModelVendor};
 
 use crate::fixtures::STREAMS;
-use crate::independent::{Reading, read, reading_of};
-use crate::reading::{origin, read_stream};
+use crate::independent_reader::{Reading, read, reading_of};
+use crate::recorded_answers::{origin, read_stream};
 use crate::recordings::load;
 
 /// Checks what comes of a stream that was cut. Returns whether it is a complete turn.

@@ -8,7 +8,7 @@ use switchboard_agent::{HttpModel, ModelSettings, ModelVendor};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::driving::{ask, question, usual_tools};
+use crate::driver::{ask, question, usual_tools};
 use crate::server::{read_request, text_stream};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
@@ -62,6 +62,6 @@ async fn all_turns_use_one_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_is_a_turn_and_costs_its_connection() {
+async fn an_answer_without_an_end_marker_is_a_turn_and_closes_its_connection() {
     assert_eq!(connections(false).await, 3);
 }

@@ -3,8 +3,8 @@
 use switchboard_agent::TurnEvent;
 use switchboard_agent::tools::ToolTreatment;
 
-use crate::driving::{PLAIN, ask, question, tools};
-use crate::rebuilding::VENDORS;
+use crate::continuation::VENDORS;
+use crate::driver::{PLAIN, ask, question, tools};
 use crate::server::{Reply, Strictness, VendorServer, text_stream};
 
 const PATTERN: &str =

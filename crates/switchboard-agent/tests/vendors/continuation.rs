@@ -10,7 +10,7 @@ use switchboard_agent::{
     UserMessage,
 };
 
-use crate::reading::{origin, read_answer};
+use crate::recorded_answers::{origin, read_answer};
 use crate::recordings::load;
 use crate::rules;
 
@@ -119,7 +119,7 @@ fn every_recorded_answer_can_be_continued_on_every_wire() {
 #[test]
 fn fixtures_can_be_continued_on_every_wire() {
     for (name, vendor, body) in crate::fixtures::STREAMS {
-        let turn = crate::reading::read_stream(*vendor, "m", body.as_bytes(), 100);
+        let turn = crate::recorded_answers::read_stream(*vendor, "m", body.as_bytes(), 100);
         check_continued(name, turn.expect("a turn"));
     }
 }

@@ -8,7 +8,7 @@ use switchboard_agent::sse::SseFrames;
 use switchboard_agent::wire::wire_of;
 use switchboard_agent::{FaultKind, ModelFault, ModelVendor};
 
-use crate::independent::{read, reading_of};
+use crate::independent_reader::{read, reading_of};
 use crate::recordings::{Interaction, load};
 
 pub(crate) fn origin(vendor: ModelVendor, model: &str) -> TurnOrigin {

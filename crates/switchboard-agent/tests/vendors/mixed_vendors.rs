@@ -6,8 +6,8 @@ use switchboard_agent::conversation::{Conversation, ImageData, ToolOutput};
 use switchboard_agent::wire::wire_of;
 use switchboard_agent::{CallOutcome, ContentPart, ModelTurn, ModelVendor, UserMessage};
 
-use crate::reading::origin;
-use crate::rebuilding::{VENDORS, outcome, request_body};
+use crate::continuation::{VENDORS, outcome, request_body};
+use crate::recorded_answers::origin;
 use crate::rules;
 
 const MODEL: &str = "gemini-3-x";

@@ -6,30 +6,30 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::json;
 
-use crate::world::World;
+use crate::fixture::Fixture;
 
-async fn world() -> World {
-    let world = World::new().await;
-    world.file("src/main.rs", "fn main() {\n    needle();\n}\n");
-    world.file("src/deep/lib.rs", "// Needle\n");
-    world.file("notes.txt", "a needle\nb\nc\nd\na needle again\n");
-    world.file(".github/flow.yml", "needle: 1\n");
-    world.file(".gitignore", "target/\n");
-    world.file("target/out.rs", "needle\n");
-    world.file(".git/config", "needle\n");
-    world.file("binary", b"needle\0\n");
-    std::fs::write(world.outside("secret.rs"), "needle outside\n").unwrap();
-    symlink("../secret.rs", world.path("link.rs")).unwrap();
-    symlink("..", world.path("up")).unwrap();
-    mkfifo(&world.path("fifo"), Mode::from_bits_truncate(0o600)).unwrap();
-    world
+async fn fixture() -> Fixture {
+    let fixture = Fixture::new().await;
+    fixture.file("src/main.rs", "fn main() {\n    needle();\n}\n");
+    fixture.file("src/deep/lib.rs", "// Needle\n");
+    fixture.file("notes.txt", "a needle\nb\nc\nd\na needle again\n");
+    fixture.file(".github/flow.yml", "needle: 1\n");
+    fixture.file(".gitignore", "target/\n");
+    fixture.file("target/out.rs", "needle\n");
+    fixture.file(".git/config", "needle\n");
+    fixture.file("binary", b"needle\0\n");
+    std::fs::write(fixture.outside("secret.rs"), "needle outside\n").unwrap();
+    symlink("../secret.rs", fixture.path("link.rs")).unwrap();
+    symlink("..", fixture.path("up")).unwrap();
+    mkfifo(&fixture.path("fifo"), Mode::from_bits_truncate(0o600)).unwrap();
+    fixture
 }
 
 #[tokio::test]
 async fn glob_lists_files_without_ignored_ones_and_follows_no_link() {
-    let world = world().await;
+    let fixture = fixture().await;
     let check = async |arguments: serde_json::Value, expected: &str| {
-        let found = world.call("Glob", arguments.clone()).await;
+        let found = fixture.call("Glob", arguments.clone()).await;
         assert_eq!(found.unwrap_or_else(|error| error), expected, "{arguments}");
     };
     check(
@@ -50,9 +50,9 @@ async fn glob_lists_files_without_ignored_ones_and_follows_no_link() {
 
 #[tokio::test]
 async fn grep_finds_lines_files_and_counts() {
-    let world = world().await;
+    let fixture = fixture().await;
     let check = async |arguments: serde_json::Value, expected: &str| {
-        let found = world.call("Grep", arguments.clone()).await;
+        let found = fixture.call("Grep", arguments.clone()).await;
         assert_eq!(found.unwrap_or_else(|error| error), expected, "{arguments}");
     };
     let lines = ".github/flow.yml:1:needle: 1\nnotes.txt:1:a needle\n\
@@ -79,7 +79,7 @@ async fn grep_finds_lines_files_and_counts() {
     check(json!({"pattern": "x", "path": "fifo"}), fifo).await;
     let out = "path \"link.rs\": a symbolic link in it leads out of the workspace";
     check(json!({"pattern": "needle", "path": "link.rs"}), out).await;
-    let bad = world
+    let bad = fixture
         .call("Grep", json!({"pattern": "("}))
         .await
         .unwrap_err();
@@ -89,15 +89,18 @@ async fn grep_finds_lines_files_and_counts() {
 /// T26: what a search returns is bounded, whatever the files hold.
 #[tokio::test]
 async fn t26_results_are_bounded() {
-    let world = World::new().await;
+    let fixture = Fixture::new().await;
     for number in 0..600 {
-        world.file(&format!("f/{number:03}.txt"), "x\nx\n");
+        fixture.file(&format!("f/{number:03}.txt"), "x\nx\n");
     }
-    world.file("long.txt", "x".repeat(100_000));
-    let found = world.call("Glob", json!({"pattern": "f/*"})).await.unwrap();
+    fixture.file("long.txt", "x".repeat(100_000));
+    let found = fixture
+        .call("Glob", json!({"pattern": "f/*"}))
+        .await
+        .unwrap();
     assert_eq!(found.lines().count(), 501);
     assert!(found.ends_with("[more than 500 files match; give a narrower pattern]"));
-    let found = world
+    let found = fixture
         .call("Grep", json!({"pattern": "x", "path": "f"}))
         .await
         .unwrap();
@@ -106,11 +109,11 @@ async fn t26_results_are_bounded() {
         found.ends_with("give a narrower pattern, path or glob]"),
         "{found}"
     );
-    let found = world
+    let found = fixture
         .call("Grep", json!({"pattern": "x", "path": "long.txt"}))
         .await
         .unwrap();
     assert!(found.len() < 600, "{}", found.len());
     let regex = json!({"pattern": "((a{1000}){1000}){1000}"});
-    world.call("Grep", regex).await.unwrap_err();
+    fixture.call("Grep", regex).await.unwrap_err();
 }
