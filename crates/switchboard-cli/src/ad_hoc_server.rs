@@ -1,4 +1,4 @@
-//! A server given on the command line with `--server`: from its words to an accepted entry.
+//! A server given on the command line with `--server`: parsed, and accepted by a person.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use switchboard::trust::{self, TrustState};
 
 use crate::command::trust::show;
 use crate::failure::{Code, Failure};
+use crate::output;
 use crate::paths::Paths;
-use crate::setup::{Setup, block_on};
+use crate::setup::Setup;
+use crate::shell_words::split_words;
 use crate::terminal::tty::Tty;
-use crate::{interrupt, output};
 
 /// The source of such an entry, in messages and in `trust`.
 const SOURCE: &str = "(command line)";
@@ -53,13 +54,7 @@ impl Setup {
                 .hint("accept it with `--yes`"));
             };
             terminal.write_lines(&text);
-            let answer = block_on(interrupt::run_until_signal(async {
-                Ok(terminal
-                    .line("Start it exactly as shown? [y/N] ")
-                    .await
-                    .unwrap_or_default())
-            }))?;
-            if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+            if terminal.confirm_blocking("Start it exactly as shown?")? != Some(true) {
                 return Err(denied("you declined to start it"));
             }
         }
@@ -92,7 +87,7 @@ fn entry(words: &str, paths: &Paths) -> Result<ServerConfig, Failure> {
     }
     let wrong = |message: &str| Failure::new(Code::Usage, format!("--server: {message}"));
     let mut words = split_words(words)
-        .ok_or_else(|| wrong("unclosed quote"))?
+        .map_err(|error| wrong(&error))?
         .into_iter();
     let command = words
         .next()
@@ -134,52 +129,9 @@ fn name_from(text: &str) -> ServerName {
         .unwrap_or_else(|_| ServerName::new("server").expect("a plain name"))
 }
 
-/// Splits words as a shell does, with quotes and backslashes. Nothing is expanded.
-fn split_words(line: &str) -> Option<Vec<String>> {
-    let mut words: Vec<String> = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut characters = line.chars();
-    while let Some(next) = characters.next() {
-        match (quote, next) {
-            (Some(open), close) if open == close => quote = None,
-            (Some('"') | None, '\\') => word.get_or_insert_default().push(characters.next()?),
-            (Some(_), other) => word.get_or_insert_default().push(other),
-            (None, '\'' | '"') => {
-                quote = Some(next);
-                word.get_or_insert_default();
-            }
-            (None, blank) if blank.is_whitespace() => words.extend(word.take()),
-            (None, other) => word.get_or_insert_default().push(other),
-        }
-    }
-    words.extend(word);
-    quote.is_none().then_some(words)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_split_as_a_shell_splits_them() {
-        let check = |line: &str, expected: Option<&[&str]>| {
-            let words = split_words(line);
-            assert_eq!(
-                words
-                    .as_ref()
-                    .map(|words| words.iter().map(String::as_str).collect::<Vec<_>>()),
-                expected.map(<[_]>::to_vec)
-            );
-        };
-        check("npx -y server-x", Some(&["npx", "-y", "server-x"]));
-        check(
-            r#"run 'a b' "c \"d" e\ f '' $HOME"#,
-            Some(&["run", "a b", "c \"d", "e f", "", "$HOME"]),
-        );
-        check("", Some(&[]));
-        check("run 'a", None);
-    }
 
     #[test]
     fn a_server_is_named_after_its_package() {

@@ -1,4 +1,4 @@
-//! The agent's own tools, for `run` and `chat`.
+//! The built-in tools of `run` and `chat`: their folders, their denylist and their environment.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::view::server::escaped;
 
-/// How a deny rule begins that names commands of Bash: `bash:git push*`.
+/// The prefix of deny rules for commands of Bash: `bash:git push*`.
 const COMMAND_RULE: &str = "bash:";
 
 /// The folders that the tools may use: the current one, and those given with `--root`.
@@ -25,7 +25,7 @@ pub(crate) fn workspace(paths: &Paths, options: &Options) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The tools of these folders; none where there is no folder.
+/// The tools for these folders; none without a folder.
 pub(crate) fn build(
     folders: &[PathBuf],
     paths: &Paths,
@@ -48,20 +48,20 @@ pub(crate) fn build(
     })?;
     Ok(tools
         .launcher(launcher.clone())
-        .environment(for_commands(environment))
+        .environment(command_environment(environment))
         .denylist(denylist(config)?)
         .build())
 }
 
-/// The deny rules that name commands. They hold in every mode (S0-26).
+/// The deny rules for commands, which apply in every mode (S0-26).
 fn denylist(config: &Config) -> Result<Denylist, Failure> {
     let deny = config.permissions.deny.iter();
     let rules = deny.filter_map(|rule| rule.text.strip_prefix(COMMAND_RULE));
     Denylist::new(rules).map_err(|fact| usage(format!("deny rule for a command: {fact}")))
 }
 
-/// The variables of commands: all but the keys of models.
-fn for_commands(environment: &Environment) -> Environment {
+/// The environment of commands: without the keys of model vendors.
+fn command_environment(environment: &Environment) -> Environment {
     let is_key = |name: &str| {
         let vendors = ModelVendor::ALL.into_iter();
         let mut keys = vendors.flat_map(ModelVendor::key_variables);

@@ -62,12 +62,12 @@ pub(crate) struct Options {
     /// The same as -vv
     #[arg(long, global = true, alias = "debug_mode")]
     pub(crate) debug: bool,
-    /// A folder that servers may ask for as a root, and that built-in tools may use beside the
+    /// A folder to offer to servers that ask for roots, and to built-in tools in addition to the
     /// current one (repeatable)
     #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append, add = path_completer())]
     pub(crate) root: Vec<PathBuf>,
-    /// Longest time to wait for servers; later ones are shown as connecting [default: 10; until
-    /// they answer on a terminal and during a first start that may install packages]
+    /// How long to wait for servers to connect [default: 10; no limit on a terminal, or while a
+    /// first start may be installing packages]
     #[arg(long, value_name = "SECS", global = true, value_parser = seconds)]
     pub(crate) wait: Option<Duration>,
 }
@@ -84,15 +84,15 @@ impl Options {
 pub(crate) enum Command {
     /// Show the state of every configured server (the default)
     Status(status::StatusArgs),
-    /// List tools, and those that are withheld with the reason
+    /// List tools; withheld ones are listed with the reason
     Tools(tools::ToolsArgs),
     /// Call a tool, after the permission check
     Call(call::CallArgs),
-    /// Talk to a model that has the tools of all servers, with `/mcp` and approval in one place
+    /// Talk to a model that can use the tools of all servers
     Chat(chat::ChatArgs),
-    /// Send one request to a model with the tools of all servers, and print its answer
+    /// Send one request to a model that can use the tools of all servers, and print its answer
     Run(run::RunArgs),
-    /// Build each request of a recorded session again, and report what differs
+    /// Rebuild each request of a recorded session, and report differences
     Replay(replay::ReplayArgs),
     /// Offer all servers as one MCP server, to the client that starts this command or over HTTP
     Serve(serve::ServeArgs),
@@ -123,9 +123,9 @@ pub(crate) enum Command {
     Enable(edit::EditArgs),
     /// Disable a server without removing it
     Disable(edit::EditArgs),
-    /// Write an entry for the gateway into the files of MCP clients
+    /// Write the gateway's entry into the files of MCP clients
     Install(install::InstallArgs),
-    /// Remove that entry from the files of MCP clients
+    /// Remove the gateway's entry from the files of MCP clients
     Uninstall(install::UninstallArgs),
     /// Copy the servers of MCP clients' files into your own switchboard.toml
     Import(import::ImportArgs),
@@ -139,15 +139,15 @@ pub(crate) enum Command {
     Logs(logs::LogsArgs),
     /// Print a completion script for a shell; server and tool names come from cached catalogs
     Completions(completions::CompletionsArgs),
-    /// Connect the standard streams to the running gateway, which is started if none runs
+    /// Connect the standard streams to the running gateway; starts one if none runs
     Attach(attach::AttachArgs),
     /// Show the calls that wait for approval at the running gateway, and answer them
     Approvals(approvals::ApprovalsArgs),
-    /// Let the running gateway read its configuration again
+    /// Make the running gateway read its configuration again
     Reload,
-    /// Make, list or revoke the tokens of clients that connect over HTTP
+    /// Create, list or revoke the tokens of clients that connect over HTTP
     Token(token::TokenArgs),
-    /// Try everything with built-in servers, nothing to install
+    /// Show status, approval and calls with built-in servers; nothing to install
     Demo(demo::DemoArgs),
 }
 

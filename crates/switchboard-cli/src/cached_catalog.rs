@@ -54,7 +54,7 @@ pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option
     ))
 }
 
-/// The only server that `offering` finds, if the catalogs of all servers are cached.
+/// The only server that satisfies `offering`, if the catalogs of all servers are cached.
 pub(crate) fn only_server(
     setup: &Setup,
     offering: impl FnOnce(&Catalog) -> Vec<ServerName>,
@@ -65,8 +65,8 @@ pub(crate) fn only_server(
     }
 }
 
-/// The cached catalog. A server that is not cached keeps unprefixed names of later servers
-/// unassigned.
+/// The cached catalog. Unprefixed names of servers after one without a cache are left out, because
+/// that server may have them.
 pub(crate) fn catalog(config: &Config, store: &dyn Store) -> Catalog {
     let part = |server: &Arc<ServerConfig>| {
         let cached = cached_offerings(server, store);
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t6_what_a_shell_would_obey_does_not_complete() {
+    fn t6_names_with_shell_syntax_are_not_completed() {
         let check =
             |name: &str, expected: bool| assert_eq!(is_shell_safe(name), expected, "{name}");
         for name in [

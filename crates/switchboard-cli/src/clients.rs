@@ -1,5 +1,5 @@
-//! The table of MCP clients that `install`, `uninstall` and `import` know: where each has its file,
-//! and how its file names a server.
+//! The table of MCP clients for `install`, `uninstall` and `import`: the path of each client's file,
+//! and the form of a server's entry in it.
 
 use std::path::{Path, PathBuf};
 
@@ -24,19 +24,19 @@ pub(crate) struct Client {
     pub(crate) name: &'static str,
     /// Where its file may be; the first that exists is used, else the first.
     files: &'static [Place],
-    /// Files of a project whose servers it starts, too.
+    /// Project files whose servers it starts as well.
     project_files: &'static [&'static str],
     /// Other places that exist only where the client is installed.
     marks: &'static [Place],
-    /// Its program, if it has one for a shell.
+    /// Its command, if it has one.
     pub(crate) program: Option<&'static str>,
     /// The keys that lead to the servers.
     container: &'static [&'static str],
     /// Whether it is started from a desktop, without the PATH of a shell.
     pub(crate) is_desktop: bool,
-    /// How it names a program to start.
+    /// The form of an entry that starts a program.
     pub(crate) stdio: StdioForm,
-    /// How it names a URL.
+    /// The form of an entry with a URL.
     pub(crate) http: HttpForm,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Place {
     Variable(&'static str, &'static str, &'static str),
 }
 
-/// How an entry names a program to start.
+/// The form of an entry that starts a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StdioForm {
     /// `command` and `args`.
@@ -75,14 +75,14 @@ pub(crate) enum StdioForm {
     Continue,
 }
 
-/// How an entry names a URL, and how its file refers to the token.
+/// The form of an entry with a URL, and of its reference to the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HttpForm {
     /// `type = "http"`, and a command that prints the headers.
     ClaudeCode,
     /// A command that prints the headers.
     Codex,
-    /// The field of the URL, `type` if it is required, and what stands around the name of a
+    /// The field of the URL, `type` if it is required, and the text before and after the name of a
     /// variable in a header.
     Reference(
         &'static str,
@@ -95,14 +95,14 @@ pub(crate) enum HttpForm {
     Goose,
     /// A file of its own, and Continue's secrets.
     Continue,
-    /// The field of the URL, and `type` if it is required; its file cannot refer to a token, so the
-    /// token itself stands there.
+    /// The field of the URL, and `type` if it is required. The file cannot refer to a token, so it
+    /// has the token itself.
     Literal(&'static str, Option<&'static str>),
-    /// It takes no URL.
+    /// URLs are not supported.
     None,
 }
 
-/// Where VS Code has the settings of a user.
+/// The folder of Cline's settings in VS Code.
 const CLINE_IN_VSCODE: &str = "Code/User/globalStorage/saoudrizwan.claude-dev";
 
 /// Every client.
@@ -309,8 +309,7 @@ impl Client {
         existing.next().unwrap_or_else(first)
     }
 
-    /// The files of this project that it reads, existing or not; none that a link leads to: a
-    /// project's file counts only under its own path.
+    /// The files of this project that it reads, existing or not. Symbolic links are left out.
     pub(crate) fn files_in_project(&self, paths: &Paths) -> Vec<PathBuf> {
         let own = self.file(paths);
         let all = self
@@ -333,7 +332,7 @@ impl Client {
                 .is_some_and(|name| program::find(name).is_some())
     }
 
-    /// The keys that lead to the servers of a document. opencode's newer files have one key more,
+    /// The path of keys to the servers of a document. Newer files of opencode have one key more,
     /// unless that is the name of a server.
     pub(crate) fn container(&self, document: Option<&serde_json::Value>) -> Vec<&'static str> {
         let mut keys = self.container.to_vec();

@@ -1,5 +1,5 @@
-//! `key=value` arguments converted to a JSON object by the tool's schema; `key:=JSON` is used as it
-//! is. Values keep their text.
+//! Converts `key=value` arguments to a JSON object by the tool's schema; `key:=JSON` is passed as it
+//! is. Numbers keep their text.
 
 use std::io::Read;
 
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_the_schema_does_not_name_is_noticed_unless_it_says_more() {
+    fn a_key_missing_from_the_schema_is_reported_unless_the_schema_is_open() {
         let pairs = [pair("text=x").unwrap(), pair("txet=x").unwrap()];
         assert_eq!(unknown_keys(&pairs, &schema()), ["txet"]);
         let open =
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_given_as_json_pass_byte_for_byte_and_pairs_go_over_them() {
+    fn json_arguments_pass_byte_for_byte_and_pairs_override_them() {
         let raw = RawJson::parse(&b"{ \"b\": 1.0,\"a\":2 }"[..]).unwrap();
         assert_eq!(
             arguments(Some(&raw), &[], &schema()).unwrap().as_str(),

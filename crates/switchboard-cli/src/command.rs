@@ -1,4 +1,4 @@
-//! One file for each command; here are the functions that several of them use.
+//! One file for each command, and the functions that several commands use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use crate::setup::Setup;
 use crate::view::server::{escaped, login_advice};
 use crate::{coerce, hints, output, progress};
 
+pub(crate) mod agent_args;
 pub(crate) mod approvals;
 pub(crate) mod attach;
 pub(crate) mod call;
@@ -40,7 +41,6 @@ pub(crate) mod replay;
 pub(crate) mod resources;
 pub(crate) mod run;
 pub(crate) mod serve;
-pub(crate) mod session_choice;
 pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod tools;
@@ -116,7 +116,7 @@ async fn start_unlisted_servers(host: &Host, limit: WaitLimit) {
 async fn start_servers(servers: Vec<ServerHandle>, limit: WaitLimit) {
     let mut starting = JoinSet::new();
     for handle in servers {
-        // Its state tells why a server did not start.
+        // A server that did not start says why in its state.
         starting.spawn(async move { wait_until_ready(&handle, limit).await.is_ok() });
     }
     progress::with_spinner("starting lazy servers".to_owned(), starting.join_all()).await;

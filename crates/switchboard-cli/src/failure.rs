@@ -13,7 +13,7 @@ use switchboard::untrusted::Untrusted;
 
 use crate::{hints, output};
 
-/// The exit codes of the command line contract.
+/// The documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Code {
@@ -122,7 +122,7 @@ pub(crate) fn exit(outcome: Result<u8, Failure>, json: bool) -> ExitCode {
     }
 }
 
-/// Ends a run whose arguments clap rejected, or that asked for help.
+/// Ends a run whose arguments clap rejected, or that printed help.
 pub(crate) fn exit_with_usage_error(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os()
         .skip(1)
@@ -170,7 +170,7 @@ impl From<CallError> for Failure {
             CallError::Denied {
                 server, tool, hint, ..
             } => {
-                let hint = hint.and_then(|hint| hints::words(hint, &server, Some(&tool)));
+                let hint = hint.and_then(|hint| hints::describe(hint, &server, Some(&tool)));
                 Self {
                     hint,
                     ..Self::new(Code::Denied, message).server(server)
@@ -194,7 +194,7 @@ impl From<CallError> for Failure {
                         "the server requires a client capability that is not offered here"
                             .to_owned(),
                     ),
-                    _ => hint.and_then(|hint| hints::words(hint, &server, None)),
+                    _ => hint.and_then(|hint| hints::describe(hint, &server, None)),
                 };
                 Self {
                     hint,
@@ -235,7 +235,7 @@ impl From<NotReady> for Failure {
     fn from(not_ready: NotReady) -> Self {
         let hint = not_ready
             .hint
-            .and_then(|hint| hints::words(hint, &not_ready.server, None));
+            .and_then(|hint| hints::describe(hint, &not_ready.server, None));
         let failure = Self::new(code_of_state(&not_ready.state), not_ready.to_string());
         Self {
             hint,

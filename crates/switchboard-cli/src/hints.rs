@@ -19,7 +19,7 @@ use crate::view::server::escaped;
 struct Run {
     /// `-c FILE` and `--dialect`, quoted for a shell.
     files: Vec<String>,
-    /// The command has `--timeout`.
+    /// Whether the command has `--timeout`.
     has_timeout: bool,
 }
 
@@ -27,10 +27,10 @@ static RUN: OnceLock<Run> = OnceLock::new();
 /// The file that a permission rule can be added to, and its dialect.
 static RULES_FILE: OnceLock<Option<(PathBuf, Dialect)>> = OnceLock::new();
 
-/// A conversation is under way.
+/// Whether a conversation is running.
 static IN_CHAT: AtomicBool = AtomicBool::new(false);
 
-/// Commands of the program that a conversation has too, under another name.
+/// Commands of the program and their slash commands in a conversation.
 const CHAT_COMMANDS: [(&str, &str); 7] = [
     ("login", "/mcp auth"),
     ("logs", "/mcp logs"),
@@ -41,12 +41,12 @@ const CHAT_COMMANDS: [(&str, &str); 7] = [
     ("tools", "/tools"),
 ];
 
-/// From now on hints name commands of the conversation where it has them.
+/// From now on hints name slash commands where there are some.
 pub(crate) fn enter_chat() {
     IN_CHAT.store(true, Ordering::Relaxed);
 }
 
-/// Whether hints are read in a conversation.
+/// Whether a conversation is running.
 pub(crate) fn is_in_chat() -> bool {
     IN_CHAT.load(Ordering::Relaxed)
 }
@@ -167,7 +167,7 @@ pub(crate) fn login_without_browser(server: &ServerName) -> String {
 }
 
 /// What to do about a failure of a server; `tool` is the one that was called.
-pub(crate) fn words(hint: Hint, server: &ServerName, tool: Option<&str>) -> Option<String> {
+pub(crate) fn describe(hint: Hint, server: &ServerName, tool: Option<&str>) -> Option<String> {
     let name = server.as_str();
     Some(match hint {
         Hint::Examine => doctor(server),

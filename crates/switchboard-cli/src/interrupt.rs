@@ -31,7 +31,7 @@ pub(crate) async fn run_with_host(
     work: impl Future<Output = Result<u8, Failure>>,
 ) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
-    tracing::debug!("from here on, Ctrl-C cancels and stops");
+    tracing::debug!("signal handlers are installed");
     let outcome = tokio::select! {
         outcome = work => outcome,
         code = signals.next() => Err(ended_by(code)),
@@ -55,8 +55,8 @@ pub(crate) async fn run_with_host(
     outcome
 }
 
-/// Runs a service until it ends. The first signal asks it to end through `closing`, and it may take
-/// its time for what is in flight; SIGHUP is passed to `hang_up`. Then stops the host's servers.
+/// Runs a service until it ends. The first signal asks it to end through `closing`, so that it can
+/// finish what is in flight; SIGHUP is passed to `hang_up`. Then stops the host's servers.
 pub(crate) async fn run_service(
     host: &Host,
     closing: watch::Sender<bool>,
@@ -100,7 +100,7 @@ pub(crate) async fn run_conversation(
         code = signals.next_ending() => Err(ended_by(code)),
     };
     progress::clear();
-    // Only what comes from now on: a Ctrl-C that ended a turn was for that turn.
+    // An earlier Ctrl-C ended a turn; only later signals end the program.
     let mut signals = Signals::listen()?;
     tokio::select! {
         () = host.stop() => outcome,
@@ -171,7 +171,7 @@ impl Signals {
         }
     }
 
-    /// The same without Ctrl-C.
+    /// The next signal other than Ctrl-C.
     async fn next_ending(&mut self) -> Code {
         tokio::select! {
             _ = self.terminate.recv() => Code::Terminated,

@@ -12,7 +12,7 @@ static SECRETS: OnceLock<Redactor> = OnceLock::new();
 
 /// Starts logging at a level: 0 warnings, 1 info, 2 debug, 3 trace.
 pub(crate) fn start(verbosity: u8) {
-    // Other crates are limited: some log whole results.
+    // Other crates log at a lower level: some log whole results.
     let filter = match verbosity {
         0 => "error,switchboard=warn",
         1 => "warn,switchboard=info",

@@ -45,6 +45,8 @@ mod roots;
 mod save_files;
 /// From the options to a running host.
 mod setup;
+/// A line split into words as a shell does.
+mod shell_words;
 /// "Did you mean …?".
 mod suggestion;
 /// The caller at the terminal.

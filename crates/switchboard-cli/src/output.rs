@@ -1,7 +1,7 @@
 //! Output: results on stdout, everything else on stderr.
 //!
-//! Server text is escaped before it comes here. Colours are removed where the stream does not want
-//! them.
+//! Server text is escaped before it comes here. Colours are removed unless the stream is a terminal
+//! that shows them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -57,13 +57,13 @@ pub(crate) fn print_model_text(text: &str) -> Result<(), Failure> {
     )
 }
 
-/// Prints a piece of a model's text as it comes: as it is, but escaped on a terminal.
+/// Prints a chunk of a model's text: as it is, but escaped on a terminal.
 pub(crate) fn print_piece(text: &str) {
     let mut stdout = io::stdout();
     let escaped = stdout
         .is_terminal()
         .then(|| Untrusted::new(text).for_terminal().to_string());
-    // A closed pipe is found when the input ends.
+    // A closed pipe is noticed when the input ends.
     let _ = stdout
         .write_all(escaped.as_deref().unwrap_or(text).as_bytes())
         .and_then(|()| stdout.flush());
@@ -212,7 +212,7 @@ pub(crate) fn line_on_stderr(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
-/// A line as stderr gets it: without colours where they are not wanted.
+/// A line for stderr: without colours unless stderr shows them.
 pub(crate) fn styled_for_stderr(line: &str) -> String {
     let line = isolate_right_to_left(line);
     match anstream::AutoStream::choice(&io::stderr()) {
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t13_each_stretch_of_letters_from_right_to_left_is_isolated() {
+    fn t13_each_right_to_left_run_is_isolated() {
         let check = |text: &str, expected: &str| {
             assert_eq!(isolate_right_to_left(text), expected, "{text:?}")
         };
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn t12_json_on_a_terminal_keeps_its_value_and_loses_its_power() {
+    fn t12_json_on_a_terminal_keeps_its_value_without_control_characters() {
         let raw = "{\"a\":\"x\u{9b}2J\u{202e}\u{e0041}\\\"\u{7f}\",\r\n \"b\":1.50}";
         let escaped = escape_for_terminal(raw);
         assert!(

@@ -160,7 +160,7 @@ impl Paths {
         SessionStore::new(self.state.join("sessions"), Some(self.project.clone()))
     }
 
-    /// What `AGENTS.md` files tell a model: the user's own and the project's.
+    /// The text of the `AGENTS.md` files for a model: the user's own and the project's.
     pub(crate) fn agents_prompt(&self) -> String {
         let user = self.config.join("switchboard");
         let files = read_agents_files(&user, &self.project, &self.current);
@@ -173,7 +173,7 @@ impl Paths {
     }
 }
 
-/// The environment variables of this process, but for those that are not Unicode.
+/// The environment variables of this process, except those that are not Unicode.
 pub(crate) fn environment() -> Environment {
     Environment::new(
         std::env::vars_os().filter_map(|(name, value)| {

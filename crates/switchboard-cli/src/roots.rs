@@ -51,7 +51,7 @@ mod tests {
 
     /// T32: a server learns of no folder that was not named.
     #[test]
-    fn t32_only_folders_that_were_named_are_told() {
+    fn t32_only_named_folders_are_offered_as_roots() {
         assert_eq!(from_options(&[]).unwrap_or_default(), None);
         let path = std::env::temp_dir().canonicalize().unwrap();
         let uri = url::Url::from_file_path(&path).unwrap().to_string();

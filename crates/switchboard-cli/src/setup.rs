@@ -42,11 +42,11 @@ pub(crate) struct Setup {
     pub(crate) scope: OutputScope,
     /// The roots that are offered to servers; `None` if no folder was given.
     roots: Option<Vec<Root>>,
-    /// What servers are told that may be asked.
+    /// The client capabilities that are declared to servers.
     offers: Offers,
-    /// Whether servers offer what they offered last time until they are connected.
+    /// Whether the cached offers of a server are used until it is connected.
     offers_cached: bool,
-    /// The folders that the agent's own tools may use; empty where it offers none.
+    /// The folders that the built-in tools may use; empty without built-in tools.
     pub(crate) workspace: Vec<PathBuf>,
     pub(crate) json: bool,
 }
@@ -122,9 +122,9 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Clients of a gateway will answer: what one of them can, servers may ask. Each call's own
-    /// client decides in the end.
-    pub(crate) fn answers_for_clients(&mut self) {
+    /// Declares every capability that a client of the gateway may have. What a call's own client
+    /// cannot do is declined.
+    pub(crate) fn offer_capabilities_of_clients(&mut self) {
         self.offers.sampling = true;
         self.offers.sampling_tools = true;
         self.roots.get_or_insert_default();
@@ -136,8 +136,8 @@ impl Setup {
         Redactor::new(self.secrets())
     }
 
-    /// A conversation's model answers what servers ask it.
-    pub(crate) fn answers_sampling(&mut self) {
+    /// Declares sampling, which the conversation's model answers.
+    pub(crate) fn offer_sampling(&mut self) {
         self.offers.sampling = true;
     }
 
@@ -212,7 +212,7 @@ impl Setup {
             })
     }
 
-    /// The same, but an error unless the entry is trusted.
+    /// The entry of a server; an error unless it is trusted.
     pub(crate) fn trusted_entry(&self, name: &str) -> Result<&Arc<ServerConfig>, Failure> {
         let entry = self.entry(name)?;
         let what = match trust::trust_state(entry, &self.environment, &*self.store) {
@@ -381,8 +381,8 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
     outcome
 }
 
-/// Two for work that mostly waits. On a single core two threads would only take turns, which each
-/// message of a gateway would wait for.
+/// Two, because the work mostly waits. One on a single core, where two threads would only add a
+/// switch between them to each message of a gateway.
 fn worker_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(2))
 }

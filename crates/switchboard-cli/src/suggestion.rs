@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_pen_finds_the_word_and_another_word_does_not() {
+    fn a_typing_error_finds_the_word_and_an_unrelated_word_does_not() {
         let check = |typed: &str, expected: Option<&str>| {
             assert_eq!(closest(typed, ["seconds", "steps"]), expected, "{typed}")
         };

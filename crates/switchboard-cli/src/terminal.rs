@@ -28,7 +28,7 @@ mod keys;
 pub(crate) mod login;
 /// The terminal device.
 pub(crate) mod tty;
-/// What is typed while the program is busy.
+/// Keys that are typed while the program is busy.
 mod typing;
 /// The prompt before a page is opened in the browser.
 mod url;
@@ -67,7 +67,7 @@ struct TerminalCaller {
     prompt_lock: Mutex<()>,
     /// The least level of log messages to print.
     level: Option<LogLevel>,
-    /// A no may have a reason.
+    /// Whether a no may have a reason.
     asks_for_reason: bool,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn one_is_not_many() {
+    fn one_has_no_plural_s() {
         assert_eq!(
             [0, 1, 2].map(|count| super::counted(count, "template")),
             ["0 templates", "1 template", "2 templates"]

@@ -10,11 +10,11 @@ use switchboard::trust::{self, FolderAnswer};
 use std::path::PathBuf;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::paths::Paths;
-use crate::setup::{Setup, block_on};
+use crate::setup::Setup;
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
-use crate::{interrupt, output};
 
 /// The private folder to use instead of the current one, unless that is accepted.
 pub(crate) fn private_folder(
@@ -88,17 +88,15 @@ fn ask(setup: &Setup, names: &[String]) -> Result<Option<FolderAnswer>, Failure>
     };
     let current = &setup.paths.current;
     let question = format!(
-        "\nFiles in the folder that a server runs in can change what it does.\nLet {} run in {}? [y/N] ",
+        "\nFiles in the folder that a server runs in can change what it does.\nLet {} run in {}?",
         names.join(", "),
         escaped(&current.display().to_string()),
     );
-    let line = block_on(interrupt::run_until_signal(async {
-        Ok(terminal.line(&question).await)
-    }))?;
     // A closed terminal is no answer.
-    let Some(line) = line else { return Ok(None) };
-    let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
-    let (answer, remembered) = match yes {
+    let Some(yes) = terminal.confirm_blocking(&question)? else {
+        return Ok(None);
+    };
+    let (answer, stored) = match yes {
         true => (
             FolderAnswer::Accepted,
             trust::accept_folder(current, &*setup.store),
@@ -108,7 +106,7 @@ fn ask(setup: &Setup, names: &[String]) -> Result<Option<FolderAnswer>, Failure>
             trust::decline_folder(current, &*setup.store),
         ),
     };
-    if let Err(error) = remembered {
+    if let Err(error) = stored {
         output::notice(&format!("this answer holds for this run only: {error}"));
     }
     Ok(Some(answer))

@@ -178,7 +178,7 @@ impl Browser {
         BASE64_STANDARD.decode(picture.as_str().unwrap()).unwrap()
     }
 
-    /// What the browser logged, but for the icon that it looks for by itself.
+    /// The browser's log, without the missing favicon.
     fn log(&self) -> Vec<Value> {
         let lines = self.command("/se/log", json!({"type": "browser"}));
         let is_icon = |line: &&Value| line["message"].as_str().unwrap().contains("favicon");
@@ -225,7 +225,7 @@ impl Drop for Browser {
     }
 }
 
-/// What each of these would do if it were not text.
+/// Hostile texts, each with what it would do as markup.
 const EVIL: &str =
     "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
 

@@ -8,10 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use support::{Home, PROGRAM, Ran};
+use support::{Home, PROGRAM, ProgramOutput};
 use switchboard::config::{self, ConfigFile, Dialect, Endpoint, Scope};
 
-/// Every client with its file, a text that may stand there before, and our entry.
+/// Every client with its file, a text that the file may have before, and our entry.
 struct Case {
     client: &'static str,
     file: &'static str,
@@ -158,13 +158,13 @@ impl Machine {
         Self { home }
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    fn run(&self, words: &[&str]) -> ProgramOutput {
         let mut command = self.home.command(words);
         command.env("PATH", self.home.path("bin"));
-        Ran::of(&command.output().unwrap())
+        ProgramOutput::of(&command.output().unwrap())
     }
 
-    fn done(&self, words: &[&str]) -> Ran {
+    fn done(&self, words: &[&str]) -> ProgramOutput {
         let ran = self.run(words);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         ran
@@ -272,7 +272,7 @@ fn what_install_writes_is_what_each_client_reads_and_uninstall_restores_the_byte
         let again = machine.done(&["install", client]);
         assert!(again.stdout.contains("already installed"), "{again:?}");
         let mut said = again.stderr.lines();
-        let is_about_neighbours = |line: &str| line.contains("itself, past the gateway");
+        let is_about_neighbours = |line: &str| line.contains("itself, bypassing the gateway");
         assert!(said.all(is_about_neighbours), "{client}: {again:?}");
         assert_eq!(machine.text(file), after, "{client}");
 
@@ -396,7 +396,7 @@ fn our_own_reader_finds_the_program_that_install_wrote() {
                 .into_values()
                 .find(|server| server.name.as_str() == name)
         };
-        // Under the name that is written it is the gateway itself, and so no server.
+        // Under the name that `install` writes, the entry is the gateway itself, not a server.
         assert!(entry_of("switchboard").is_none(), "{client}");
         let renamed = machine.text(file).replace("switchboard", "renamed");
         machine.write(file, &renamed);
@@ -442,7 +442,7 @@ fn an_entry_that_is_not_ours_is_replaced_or_removed_only_by_force() {
 
     machine.done(&["install", "cursor", "--force"]);
     assert!(machine.text(file).contains("attach"));
-    // A person's addition to our entry stays until they say otherwise, and counts as installed.
+    // A field that a person added to our entry stays, and the entry counts as installed.
     let more = machine
         .text(file)
         .replace("\"args\"", "\"env\": { \"A\": \"1\" },\n      \"args\"");
@@ -500,7 +500,7 @@ fn the_folders_that_variables_name_are_used() {
         command
             .env("PATH", machine.home.path("bin"))
             .env(variable, &folder);
-        assert_eq!(Ran::of(&command.output().unwrap()).code, Some(0));
+        assert_eq!(ProgramOutput::of(&command.output().unwrap()).code, Some(0));
         assert!(folder.join(file).exists(), "{client}");
     }
 }
@@ -675,7 +675,7 @@ fn a_link_stays_a_link_and_a_file_that_cannot_be_written_is_left() {
 #[test]
 fn at_a_terminal_nothing_is_written_before_a_yes() {
     let home = Home::new();
-    let mut terminal = home.sit_at(&["install", "cursor"]);
+    let mut terminal = home.run_in_terminal(&["install", "cursor"]);
     let screen = terminal.wait_for("Write this file? [y/N]");
     assert!(
         screen.contains("\"attach\", \"--as\", \"cursor\""),
@@ -691,14 +691,14 @@ fn at_a_terminal_nothing_is_written_before_a_yes() {
     );
     assert!(!home.path(".cursor").exists());
 
-    let mut terminal = home.sit_at(&["install", "cursor"]);
+    let mut terminal = home.run_in_terminal(&["install", "cursor"]);
     terminal.wait_for("Write this file? [y/N]");
     terminal.send("y\r");
     assert_eq!(terminal.end().code, 0);
     assert!(home.path(".cursor/mcp.json").exists());
 }
 
-/// Claude Code rewrites its file all the time, so its own program is asked to change it.
+/// Claude Code rewrites its file often, so `claude mcp` changes it.
 #[test]
 fn claude_codes_program_changes_its_file_and_a_failing_one_does_not_keep_us_from_it() {
     let machine = Machine::new();

@@ -1,4 +1,4 @@
-//! The command line contract, shown with the real program, its own demo server, and no terminal.
+//! The documented command line: exit codes, stdout and stderr, without a terminal.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use serde_json::json;
-use support::{Home, PROGRAM, Ran};
+use support::{Home, PROGRAM, ProgramOutput};
 use switchboard_testkit::{Chaos, Record, Step};
 
 #[test]
@@ -41,7 +41,7 @@ fn call_json_keeps_every_byte_that_the_server_sent() {
     let ran = home.run(&["call", "odd/odd", "--yes", "--json"]);
     assert_eq!(
         ran,
-        Ran {
+        ProgramOutput {
             code: Some(0),
             stdout: format!("{odd}\n"),
             stderr: String::new()
@@ -53,7 +53,7 @@ fn call_json_keeps_every_byte_that_the_server_sent() {
 fn a_long_result_is_cut_and_the_whole_of_it_is_in_a_file_that_is_named() {
     let home = Home::with_demo("");
     let ended = home
-        .sit_at(&["call", "demo/big", "bytes=3000000", "--yes"])
+        .run_in_terminal(&["call", "demo/big", "bytes=3000000", "--yes"])
         .end();
     assert_eq!(ended.code, 0, "{}", ended.screen);
     assert!(ended.bytes.len() < 1_200_000, "{} bytes", ended.bytes.len());
@@ -126,8 +126,7 @@ fn s0_36_without_a_terminal_an_elicitation_is_declined_with_one_line() {
     );
 }
 
-/// S3-18: the server asks before any call is under way, and lists its tools only once it has been
-/// told no.
+/// S3-18: the server asks before any call is in flight, and lists its tools only after the answer.
 #[test]
 fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {
     let home = Home::new();
@@ -280,7 +279,7 @@ fn s2_45_canaries_are_in_no_view_and_no_log() {
         &["logs"],
         &["-v", "tools"],
     ] {
-        let ran = Ran::of(
+        let ran = ProgramOutput::of(
             &home
                 .command(words)
                 .env("HIDDEN", "canary-expanded")
@@ -403,7 +402,7 @@ fn completions_answer_from_files_and_start_nothing() {
     );
     let mut command = home.command(&["--", "switchboard", "tools", ""]);
     command.env("SWITCHBOARD_COMPLETE", "fish");
-    let ran = Ran::of(&command.output().unwrap());
+    let ran = ProgramOutput::of(&command.output().unwrap());
     assert!(
         ran.stdout.lines().any(|line| line.starts_with("one")),
         "{ran:?}"
@@ -487,8 +486,8 @@ fn a_file_given_with_c_is_the_only_one_and_trusted() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }
 
-/// S3-08: what neither lists nor calls spawns nothing; a listing spawns each server once, and a
-/// call its own.
+/// S3-08: commands that neither list nor call spawn nothing; a listing spawns each server once, a
+/// call only its own server.
 #[test]
 fn s3_08_a_file_of_lazy_servers_spawns_each_once_for_a_listing_and_none_before() {
     let home = Home::new();
@@ -521,6 +520,6 @@ fn s3_08_a_file_of_lazy_servers_spawns_each_once_for_a_listing_and_none_before()
         "one-ok    one    does ok\nother-ok  other  does ok\n"
     );
     check(&["call", "one/ok", "--yes"], [2, 1]);
-    // What they offered is remembered, and is enough for a listing.
+    // The cached catalogs are enough for a listing.
     assert_eq!(check(&["tools"], [2, 1]).stdout, listed.stdout);
 }

@@ -10,8 +10,7 @@ use serde_json::json;
 use support::Home;
 use switchboard_testkit::{Chaos, Step};
 
-/// A folder with an `npx` that installs for so long, which it notes at its end, and then runs a
-/// server.
+/// A folder with an `npx` that takes so long to install, records that, and then runs a server.
 fn home(seconds: &str) -> Home {
     let home = Home::new();
     std::fs::create_dir_all(home.path("bin")).unwrap();
@@ -54,11 +53,11 @@ fn without_a_terminal_an_installation_is_waited_for() {
     );
 }
 
-/// On a terminal: what is waited for is named, and it is waited for.
+/// On a terminal the program names the server that it waits for, without a limit.
 #[test]
-fn on_a_terminal_what_is_waited_for_is_named() {
+fn on_a_terminal_the_awaited_server_is_named() {
     let home = home("12");
-    let terminal = home.sit_at(&["tools"]);
+    let terminal = home.run_in_terminal(&["tools"]);
     terminal.wait_for("x (first start, npx may be installing it)");
     let ended = terminal.end();
     assert_eq!(ended.code, 0, "{}", ended.screen);
@@ -88,9 +87,9 @@ fn a_call_with_enough_time_works_on_a_cold_start() {
     }
 }
 
-/// Who says how long to wait is not waited with longer, and is told what was going on.
+/// `--wait` limits the wait, and the current step is reported.
 #[test]
-fn a_wait_that_was_said_holds() {
+fn the_wait_option_limits_the_wait() {
     let home = home("600");
     let ran = home.run(&["tools", "--wait", "1"]);
     assert!(

@@ -1,5 +1,4 @@
-//! Every hint works when it is followed: what a failure says to try is collected from the run and
-//! done.
+//! Every hint works: the commands and fields that failures suggest are collected and tried.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{DemoServer, Home, PROGRAM, Ran};
+use support::{DemoServer, Home, PROGRAM, ProgramOutput};
 use switchboard_testkit::{Chaos, Launch, Step};
 
 /// A file that a person would name with `-c`, with a blank in its path.
@@ -36,7 +35,7 @@ fn commands(text: &str) -> Vec<String> {
 }
 
 /// Runs a line as a person would who copied it into a shell.
-fn follow(home: &Home, line: &str) -> Ran {
+fn follow(home: &Home, line: &str) -> ProgramOutput {
     let mut shell = home.command(&[]);
     let line = line.replacen("switchboard", &format!("'{PROGRAM}'"), 1);
     let variables: Vec<_> = shell
@@ -50,10 +49,10 @@ fn follow(home: &Home, line: &str) -> Ran {
         .envs(variables)
         .current_dir(home.path("project"))
         .stdin(Stdio::null());
-    Ran::of(&shell.output().unwrap())
+    ProgramOutput::of(&shell.output().unwrap())
 }
 
-fn hint(ran: &Ran) -> String {
+fn hint(ran: &ProgramOutput) -> String {
     let error: Value = serde_json::from_str(ran.stderr.lines().last().unwrap()).unwrap();
     error["error"]["hint"]
         .as_str()
@@ -64,7 +63,7 @@ fn hint(ran: &Ran) -> String {
 /// Servers that fail in every kind of file, given with `-c`: each command that is recommended is
 /// about that server.
 #[test]
-fn commands_that_are_recommended_name_the_given_file_and_work() {
+fn hinted_commands_name_the_given_file_and_work() {
     let home = Home::new();
     let broken = Launch::new("/bin/sh")
         .arg("-c")
@@ -148,7 +147,7 @@ fn commands_that_are_recommended_name_the_given_file_and_work() {
 /// A call that takes too long: the field that is named exists in that kind of file, and gives it
 /// longer.
 #[test]
-fn the_field_that_gives_a_call_longer_is_one_of_that_file() {
+fn a_timeout_hint_names_the_field_of_the_servers_own_file() {
     let slow = Chaos::new()
         .tool("slow", [Step::Sleep(1500), Step::text("done")])
         .launch();
@@ -229,9 +228,9 @@ fn the_field_that_gives_a_call_longer_is_one_of_that_file() {
     }
 }
 
-/// A URL of the wrong kind: `doctor` names what the file has for the other kind.
+/// A URL in the field of the wrong transport: `doctor` names the field of the other one.
 #[test]
-fn a_url_of_the_wrong_kind_is_told_the_field_of_the_other() {
+fn a_url_in_the_wrong_field_is_reported_with_the_right_field() {
     let remote = DemoServer::start();
     let url = format!("{}/mcp", remote.address);
     let home = Home::new();
@@ -276,7 +275,7 @@ fn a_url_of_the_wrong_kind_is_told_the_field_of_the_other() {
     assert_eq!(home.run(&[&given[..], &["doctor"]].concat()).code, Some(0));
 }
 
-/// Where relative paths start is told as it is: for gemini's file outside of its folder.
+/// The reported folder of relative paths is the real one: for a gemini file outside of its folder.
 #[test]
 fn the_folder_that_relative_paths_start_at_is_the_one_that_is_named() {
     let home = Home::new();
@@ -311,9 +310,9 @@ fn the_folder_that_relative_paths_start_at_is_the_one_that_is_named() {
     assert_eq!(ran["servers"][0]["status"], json!("CONNECTED"), "{ran}");
 }
 
-/// Without a terminal an unanswered question names the rule and the file that answer it.
+/// Without a terminal a call that needs approval names the rule and the file that would allow it.
 #[test]
-fn what_would_allow_a_call_names_the_rule_and_the_file() {
+fn a_denied_call_names_the_rule_and_the_file_that_would_allow_it() {
     let launch = Chaos::new().tool("ok", Step::text("fine")).launch();
     let (command, args) = (json!(launch.command), json!(launch.args));
     let native = format!("[servers.s]\ncommand = {command}\nargs = {args}\n");
@@ -380,7 +379,7 @@ fn what_would_allow_a_call_names_the_rule_and_the_file() {
         std::fs::write(&file, with).unwrap();
         assert_eq!(home.run(&words).code, Some(0), "{name}: with the rule");
     }
-    // Where no file was given, it is the person's own, whatever file the server stands in.
+    // Without `-c` it is the user's own file, whichever file has the server.
     let home = Home::new();
     write(
         &home,
@@ -404,7 +403,7 @@ fn what_would_allow_a_call_names_the_rule_and_the_file() {
 /// A disabled server that is called by its document's name answers that it is disabled, and how to
 /// enable it.
 #[test]
-fn a_disabled_server_says_that_it_is_and_what_enables_it() {
+fn a_disabled_server_is_reported_with_how_to_enable_it() {
     let launch = Chaos::new().tool("ok", Step::text("fine")).launch();
     let entry = |key: &str, value: bool| {
         let server =
@@ -430,9 +429,9 @@ fn a_disabled_server_says_that_it_is_and_what_enables_it() {
     assert_eq!(home.run(&words).code, Some(0));
 }
 
-/// A name that nobody has is waited for as long as `--wait` says, once.
+/// An unknown name is waited for once, as long as `--wait` says.
 #[test]
-fn a_name_that_nobody_has_is_waited_for_no_longer_than_said() {
+fn an_unknown_name_is_waited_for_no_longer_than_the_wait_option() {
     let home = Home::new();
     let silent = Chaos::new()
         .on("initialize", Step::Drop)
@@ -455,7 +454,7 @@ fn a_name_that_nobody_has_is_waited_for_no_longer_than_said() {
 
 /// A misspelt tool of servers that are remembered starts nothing.
 #[test]
-fn a_misspelt_tool_is_answered_from_what_is_remembered() {
+fn a_misspelt_tool_is_reported_from_the_cached_catalog() {
     let home = Home::new();
     let starts = home.path("starts");
     let launch = Chaos::new().tool("status", Step::text("fine")).launch();

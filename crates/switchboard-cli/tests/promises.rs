@@ -15,7 +15,7 @@ use sources::{root, rust_files};
 mod sources;
 
 /// How many behaviours each of the five documents states; all of them need a row.
-const SEEDS: [(&str, usize); 5] = [("S0", 46), ("S1", 31), ("S2", 71), ("S3", 24), ("S4", 28)];
+const DOCUMENTS: [(&str, usize); 5] = [("S0", 46), ("S1", 31), ("S2", 71), ("S3", 24), ("S4", 28)];
 
 /// A test proves at most this many promises, unless each has a case of its own in a table.
 const MAX_IDS_OF_A_TEST: usize = 3;
@@ -32,7 +32,7 @@ fn every_id_has_a_sentence_and_every_sentence_has_tests() {
         text = with_tests(&text, &carriers(&tests(&sources)));
         std::fs::write(&file, &text).unwrap();
     }
-    let wrong = differences(&text, &sources, &seed_ids());
+    let wrong = differences(&text, &sources, &document_ids());
     assert!(
         wrong.is_empty(),
         "docs/PROMISES.md and the sources differ; \
@@ -132,8 +132,8 @@ impl Id {
             (1..=length).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
         };
         let is_id = match word.split_once('-') {
-            Some((seed, number)) => {
-                SEEDS.iter().any(|(known, _)| *known == seed)
+            Some((document, number)) => {
+                DOCUMENTS.iter().any(|(known, _)| *known == document)
                     && number.len() == 2
                     && is_number(number, 2)
             }
@@ -157,19 +157,19 @@ impl Id {
     /// one more.
     fn all_in_name(name: &str) -> BTreeSet<Self> {
         let mut ids = BTreeSet::new();
-        let mut seed = None;
+        let mut document = None;
         for part in name.split('_').map(str::to_uppercase) {
-            if SEEDS.iter().any(|(known, _)| *known == part) {
-                seed = Some(part);
+            if DOCUMENTS.iter().any(|(known, _)| *known == part) {
+                document = Some(part);
                 continue;
             }
-            match seed
+            match document
                 .as_ref()
-                .and_then(|seed| Self::parse(&format!("{seed}-{part}")))
+                .and_then(|document| Self::parse(&format!("{document}-{part}")))
             {
                 Some(id) => drop(ids.insert(id)),
                 None => {
-                    seed = None;
+                    document = None;
                     ids.extend(Self::parse(&part));
                 }
             }
@@ -243,10 +243,12 @@ impl TestFn {
 }
 
 /// Every id of the five documents, whether a test has it or not.
-fn seed_ids() -> BTreeSet<Id> {
-    SEEDS
+fn document_ids() -> BTreeSet<Id> {
+    DOCUMENTS
         .iter()
-        .flat_map(|(seed, count)| (1..=*count).map(move |number| format!("{seed}-{number:02}")))
+        .flat_map(|(document, count)| {
+            (1..=*count).map(move |number| format!("{document}-{number:02}"))
+        })
         .map(Id)
         .collect()
 }

@@ -1,7 +1,7 @@
 //! The ring of real servers: the whole program against real servers from npm and PyPI.
 //!
 //! `SWITCHBOARD_REAL_SERVERS` names the file that `.ci/real-servers DIR` writes. Every server
-//! carries a variable of its test, by which any that is left behind is found.
+//! has a variable of its test in its environment, by which leftover processes are found.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use support::{Home, Ran};
+use support::{Home, ProgramOutput};
 use switchboard_testkit::{Entry, Launch, Passed, descendants_with_env, wait_until};
 
-mod by_hand;
 mod eras;
+mod raw_client;
 
-/// Every server, its era (PROTOCOL.md, real servers), and one call that succeeds; `@folder@` is
-/// where the server runs.
+/// Every server, its era, and one call that succeeds; `@folder@` is the folder that the server runs
+/// in.
 const SIX: [(&str, &str, &[&str]); 6] = [
     ("everything", "legacy", &["everything/echo", "message=hi"]),
     (
@@ -136,7 +136,7 @@ impl Real {
     }
 
     /// Runs to the end; by then every server is gone.
-    fn run(&self, words: &[&str]) -> Ran {
+    fn run(&self, words: &[&str]) -> ProgramOutput {
         let ran = self.home.run(words);
         assert_eq!(
             descendants_with_env(&self.canary),
@@ -154,9 +154,9 @@ impl Real {
 
     /// Runs, and gives what the tee recorded of this run as the one result of this method, with a
     /// newline.
-    fn recorded(&self, words: &[&str], method: &str) -> (Ran, String) {
+    fn recorded(&self, words: &[&str], method: &str) -> (ProgramOutput, String) {
         let wire = self.home.path("wire");
-        // Ids begin anew with every process.
+        // Ids start at the same number in every process.
         let _ = std::fs::remove_file(&wire);
         let ran = self.run(words);
         let results = Passed::read(&wire).results_of(method);
@@ -208,13 +208,13 @@ fn tools_lists_what_each_server_lists_by_hand() {
         .filter(|(name, _)| SIX.iter().any(|(known, _, _)| known == name));
     let theirs: BTreeSet<_> = six
         .flat_map(|(name, launch)| {
-            by_hand::tools(launch)
+            raw_client::tools(launch)
                 .into_iter()
                 .map(|tool| (name.clone(), tool))
         })
         .collect();
     assert_eq!(ours, theirs);
-    // The second time the eras are known, which must show nowhere but in the clock.
+    // In the second run the eras are known, which must change nothing but the time.
     assert_eq!(real.json(&all), listed);
 }
 
@@ -388,7 +388,7 @@ fn progress_keeps_a_long_call_alive_beyond_the_idle_timeout() {
         (Some(0), &done),
         "{ran:?}"
     );
-    // One step says nothing until it is done.
+    // A step reports nothing until it is done.
     let silent = real.run(&["call", work, "duration=60", "steps=1", "--yes", "--json"]);
     assert_eq!(silent.code, Some(3), "{silent:?}");
     assert_eq!(silent.error()["server"], "everything");
@@ -458,7 +458,7 @@ fn f28_ctrl_c_cancels_a_task() {
 }
 
 #[test]
-fn f28_ctrl_c_cancels_a_long_call_and_leaves_nobody() {
+fn f28_ctrl_c_cancels_a_long_call_and_leaves_no_process() {
     let Some(real) = Real::teed("everything") else {
         return;
     };

@@ -122,10 +122,10 @@ fn home(servers: &[(&str, Chaos)]) -> Home {
     home
 }
 
-/// A server that never answers its handshake, beside one that works: the first list ever waits for
-/// both for two seconds at most, and grows when a server comes later. Later runs do not wait.
+/// A server that never answers its handshake, and one that works: the very first list waits for both
+/// for two seconds at most, and grows when a server connects later. Later runs do not wait.
 #[test]
-fn first_requests_are_not_kept_by_a_server_that_hangs() {
+fn a_hanging_server_does_not_delay_the_first_requests() {
     let hanging = Chaos::new()
         .on("initialize", Step::Drop)
         .on("server/discover", Step::Drop);
@@ -200,7 +200,7 @@ fn identity_keeps_the_names_of_a_single_server() {
 
 /// A signal ends it as the end of its input does, and its servers end with it.
 #[test]
-fn a_signal_ends_it_and_its_servers() {
+fn a_signal_ends_the_gateway_and_its_servers() {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
     for signal in [Signal::SIGTERM, Signal::SIGINT] {

@@ -12,14 +12,14 @@ const CTRL_D: &str = "\x04";
 #[test]
 fn s2_41_an_approval_is_asked_answered_and_gone() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/echo", "message=hello there"]);
+    let mut terminal = home.run_in_terminal(&["call", "demo/echo", "message=hello there"]);
     let screen = terminal.wait_for("[n] no");
     assert!(
         screen.contains("May a tool of server \"demo\" run?"),
         "{screen}"
     );
     assert!(
-        screen.contains("  asks     mcp__demo__echo {\"message\":\"hello there\"}\n"),
+        screen.contains("  call     mcp__demo__echo {\"message\":\"hello there\"}\n"),
         "{screen}"
     );
     assert_eq!(
@@ -47,7 +47,7 @@ fn s2_41_an_approval_is_asked_answered_and_gone() {
 #[test]
 fn no_is_the_default_and_exits_5() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+    let mut terminal = home.run_in_terminal(&["call", "demo/echo", "message=x"]);
     terminal.wait_for("[n] no");
     terminal.send("\r");
     let ended = terminal.end();
@@ -57,7 +57,7 @@ fn no_is_the_default_and_exits_5() {
 #[test]
 fn always_for_good_is_not_asked_again() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+    let mut terminal = home.run_in_terminal(&["call", "demo/echo", "message=x"]);
     terminal.wait_for("[t] always this tool");
     terminal.send("t");
     terminal.wait_for("[g] for good");
@@ -70,7 +70,7 @@ fn always_for_good_is_not_asked_again() {
 #[test]
 fn f28_ctrl_c_withdraws_the_question_and_exits_130() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+    let mut terminal = home.run_in_terminal(&["call", "demo/echo", "message=x"]);
     terminal.wait_for("[n] no");
     terminal.send(CTRL_C);
     let ended = terminal.end();
@@ -80,7 +80,7 @@ fn f28_ctrl_c_withdraws_the_question_and_exits_130() {
 #[test]
 fn f28_sigterm_withdraws_the_question_and_exits_143() {
     let home = Home::with_demo("");
-    let terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+    let terminal = home.run_in_terminal(&["call", "demo/echo", "message=x"]);
     terminal.wait_for("[n] no");
     nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(terminal.pid()),
@@ -95,7 +95,7 @@ fn f28_sigterm_withdraws_the_question_and_exits_143() {
 fn prompts_use_the_terminal_even_when_stdin_is_a_pipe() {
     let home = Home::with_demo("");
     let line = format!("echo '{{\"message\":\"piped\"}}' | {PROGRAM} call demo/echo --args -");
-    let mut terminal = home.sit(&["sh", "-c", &line]);
+    let mut terminal = home.spawn_in_terminal(&["sh", "-c", &line]);
     terminal.wait_for("[n] no");
     terminal.send("o");
     let ended = terminal.end();
@@ -106,7 +106,7 @@ fn prompts_use_the_terminal_even_when_stdin_is_a_pipe() {
 #[test]
 fn t13_long_arguments_scroll_on_a_small_screen() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&[
+    let mut terminal = home.run_in_terminal(&[
         "call",
         "demo/echo",
         &format!("message={}end-of-it", "x".repeat(5000)),
@@ -126,7 +126,7 @@ fn t13_long_arguments_scroll_on_a_small_screen() {
 fn a_form_is_declined_and_cancelled_in_different_words() {
     for (key, word) in [(CTRL_D, "decline"), ("\x1b", "cancel")] {
         let home = Home::with_demo("");
-        let mut terminal = home.sit_at(&["call", "demo/ask_form", "--yes"]);
+        let mut terminal = home.run_in_terminal(&["call", "demo/ask_form", "--yes"]);
         terminal.wait_for("Server \"demo\" asks");
         terminal.send(key);
         let ended = terminal.end();
@@ -141,14 +141,14 @@ fn a_form_is_declined_and_cancelled_in_different_words() {
 #[test]
 fn t31_a_form_that_wants_a_secret_is_warned_about() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/ask_secret", "--yes"]);
+    let mut terminal = home.run_in_terminal(&["call", "demo/ask_secret", "--yes"]);
     terminal.wait_for("This looks like a secret");
     terminal.send(CTRL_D);
     assert!(terminal.end().restored);
 }
 
-/// T31: who asks is said by us, and a server that imitates our words stands behind its bar; a field
-/// that wants a secret and a name in other letters are warned about; and a no is told as a no.
+/// T31: the program names the server that asks, and server text is behind a bar; fields that ask for
+/// a secret and Punycode hosts get a warning; a no is sent as a decline.
 #[test]
 fn t31_phishing_is_seen_for_what_it_is_and_declined() {
     let home = Home::new();
@@ -168,7 +168,7 @@ fn t31_phishing_is_seen_for_what_it_is_and_declined() {
             .render(),
     );
 
-    let mut terminal = home.sit_at(&["call", "evil/form", "--yes"]);
+    let mut terminal = home.run_in_terminal(&["call", "evil/form", "--yes"]);
     let screen = terminal.wait_for("[Esc] cancel: no answer");
     assert_eq!(
         screen
@@ -201,7 +201,7 @@ fn t31_phishing_is_seen_for_what_it_is_and_declined() {
         "{ended:?}"
     );
 
-    let mut terminal = home.sit_at(&["call", "evil/page", "--yes"]);
+    let mut terminal = home.run_in_terminal(&["call", "evil/page", "--yes"]);
     let screen = terminal.wait_for("[o] open it");
     for expected in [
         "Server \"evil\" asks",
@@ -223,7 +223,7 @@ fn t31_phishing_is_seen_for_what_it_is_and_declined() {
     );
 }
 
-/// T31: where there is no terminal the question is declined at once, and the call ends.
+/// T31: without a terminal the question is declined at once, and the call ends.
 #[test]
 fn t31_without_a_terminal_a_question_is_declined_at_once() {
     let home = Home::new();
@@ -250,13 +250,13 @@ fn t31_without_a_terminal_a_question_is_declined_at_once() {
     );
 }
 
-/// F31: on a disk that takes no more, a yes for good is not lost in silence: it holds for this run,
-/// that is said, and the next run asks again. What was remembered before stays.
+/// F31: on a full disk a yes "for good" holds for this run, a notice says so, and the next run asks
+/// again. Earlier approvals stay.
 #[test]
-fn f31_on_a_full_disk_a_yes_holds_for_this_run_and_that_is_said() {
+fn f31_on_a_full_disk_a_yes_holds_for_this_run_and_a_notice_says_so() {
     let home = Home::with_demo("");
     let approve = |program: &[&str]| {
-        let mut terminal = home.sit(program);
+        let mut terminal = home.spawn_in_terminal(program);
         terminal.wait_for("[t] always this tool");
         terminal.send("t");
         terminal.wait_for("[g] for good");
@@ -277,7 +277,7 @@ fn f31_on_a_full_disk_a_yes_holds_for_this_run_and_that_is_said() {
         "{screen}"
     );
     let ended = home
-        .sit(&["sh", "-c", &full("call demo/echo message=again")])
+        .spawn_in_terminal(&["sh", "-c", &full("call demo/echo message=again")])
         .end();
     assert!(
         ended.code == 0 && ended.screen.contains("again"),
@@ -292,13 +292,13 @@ fn f31_on_a_full_disk_a_yes_holds_for_this_run_and_that_is_said() {
     );
 }
 
-/// F31: answers that cannot be read are set aside and told of, and asked for again; they are
-/// neither taken for a yes nor thrown away.
+/// F31: damaged answers are renamed, reported and asked for again; they neither count as a yes nor
+/// are deleted.
 #[test]
-fn f31_damaged_answers_are_told_of_and_asked_for_again() {
+fn f31_damaged_answers_are_reported_and_asked_for_again() {
     let home = Home::with_demo("");
     let approve = || {
-        let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+        let mut terminal = home.run_in_terminal(&["call", "demo/echo", "message=x"]);
         terminal.wait_for("[t] always this tool");
         terminal.send("t");
         terminal.wait_for("[g] for good");
@@ -326,7 +326,7 @@ fn f31_damaged_answers_are_told_of_and_asked_for_again() {
         .collect();
     assert!(aside.len() == 1 && aside[0] != file, "{aside:?}");
 
-    // Told once; and the next answer is kept as ever.
+    // Reported once; the next answer is stored as usual.
     approve();
     let ran = home.run(&["call", "demo/echo", "message=x"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
@@ -335,7 +335,7 @@ fn f31_damaged_answers_are_told_of_and_asked_for_again() {
 #[test]
 fn t31_an_address_is_shown_whole_and_opened_only_on_a_yes() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/ask_url", "--yes"]);
+    let mut terminal = home.run_in_terminal(&["call", "demo/ask_url", "--yes"]);
     let screen = terminal.wait_for("[o] open it");
     assert!(
         screen.contains("The full address:") && screen.contains("Nothing has been fetched"),
@@ -351,11 +351,11 @@ fn t1_trust_is_asked_for_each_server_and_no_is_the_default() {
     home.project_file(&format!(
         "[servers.here]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n"
     ));
-    let mut terminal = home.sit_at(&["trust"]);
+    let mut terminal = home.run_in_terminal(&["trust"]);
     terminal.wait_for("Trust server \"here\" exactly as shown? [y/N]");
     terminal.send("\r");
     assert_eq!(terminal.end().code, 5);
-    let mut terminal = home.sit_at(&["trust"]);
+    let mut terminal = home.run_in_terminal(&["trust"]);
     terminal.wait_for("[y/N]");
     terminal.send("y\r");
     let ended = terminal.end();
@@ -369,7 +369,7 @@ fn t1_trust_is_asked_for_each_server_and_no_is_the_default() {
 #[test]
 fn a_form_of_every_kind_is_filled_in_at_the_terminal() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/ask_form", "--yes", "--json"]);
+    let mut terminal = home.run_in_terminal(&["call", "demo/ask_form", "--yes", "--json"]);
     let screen = terminal.wait_for("Server \"demo\" asks");
     assert!(
         screen.contains("│ Please tell us about yourself"),
@@ -394,7 +394,7 @@ fn a_form_of_every_kind_is_filled_in_at_the_terminal() {
 }
 
 #[test]
-fn f28_a_second_ctrl_c_leaves_at_once() {
+fn f28_a_second_ctrl_c_exits_at_once() {
     let home = Home::new();
     // A server that ignores all but SIGKILL takes three seconds to stop.
     home.user_file(
@@ -405,7 +405,7 @@ fn f28_a_second_ctrl_c_leaves_at_once() {
             .entry("stuck")
             .render(),
     );
-    let mut terminal = home.sit_at(&["-vv", "call", "stuck/wait", "--yes"]);
+    let mut terminal = home.run_in_terminal(&["-vv", "call", "stuck/wait", "--yes"]);
     terminal.wait_for("calling stuck/wait");
     let began = std::time::Instant::now();
     terminal.send(CTRL_C);
@@ -420,9 +420,9 @@ fn f28_a_second_ctrl_c_leaves_at_once() {
     );
 }
 
-/// T12: whatever a server writes, wherever it appears, reaches the terminal as letters.
+/// T12: all text of a server reaches the terminal as printable characters.
 #[test]
-fn t12_server_text_has_no_power_over_the_terminal() {
+fn t12_server_text_cannot_control_the_terminal() {
     const HOSTILE: &str = "\u{1b}]52;c;aGk=\u{7}\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[1;1Hgone\u{9b}2J\u{90}q\u{9c}\u{202e}\u{e0041}\r\u{8}end";
     let home = Home::new();
     let hostile = serde_json::Value::from(HOSTILE).to_string();
@@ -433,7 +433,7 @@ fn t12_server_text_has_no_power_over_the_terminal() {
         .define("say", "description", &hostile);
     home.user_file(&chaos.entry("evil").render());
     let check = |words: &[&str], prompt: Option<(&str, &str)>, shown: &str| {
-        let mut terminal = home.sit_at(words);
+        let mut terminal = home.run_in_terminal(words);
         if let Some((seen, key)) = prompt {
             terminal.wait_for(seen);
             terminal.send(key);
@@ -465,7 +465,7 @@ fn t12_server_text_has_no_power_over_the_terminal() {
 #[test]
 fn nothing_of_the_spinner_is_left_after_ctrl_c() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/slow", "seconds=600", "--yes"]);
+    let mut terminal = home.run_in_terminal(&["call", "demo/slow", "seconds=600", "--yes"]);
     terminal.wait_for("calling demo/slow");
     terminal.send("\u{3}");
     let ended = terminal.end();

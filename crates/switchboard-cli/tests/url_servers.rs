@@ -1,5 +1,4 @@
-//! Servers that are given by a URL, as a person sees them: each way not to be reached has its own
-//! sentence, and nothing secret shows.
+//! URL servers as a person sees them: each failure has its own message, without secrets.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -33,7 +32,7 @@ fn serve_messages(answer: impl Fn(&Value) -> Response + Send + Sync + 'static) -
     port
 }
 
-/// One request a connection. What is no HTTP is answered all the same.
+/// One request per connection. Invalid HTTP is answered as well.
 fn exchange(stream: TcpStream, answer: &dyn Fn(&Value) -> Response) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let mut length = 0;
@@ -76,10 +75,10 @@ fn home(url: &str) -> Home {
     home
 }
 
-/// F23, F24: refused, no such name, no TLS, a page instead of an answer, an error: each is told as
-/// what it is, with what to try.
+/// F23, F24: refused connection, unknown host, no TLS, HTML instead of JSON, HTTP error: each has its
+/// own message and hint.
 #[test]
-fn f24_each_way_not_to_reach_a_server_has_its_own_sentence() {
+fn f24_each_connection_failure_has_its_own_message() {
     let gone = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -145,9 +144,9 @@ fn f24_each_way_not_to_reach_a_server_has_its_own_sentence() {
     }
 }
 
-/// F24: `doctor` says how far the way leads, and gives something to copy.
+/// F24: `doctor` reports the first failing step, and suggests a `curl` command.
 #[test]
-fn f24_doctor_tells_where_the_way_ends() {
+fn f24_doctor_reports_the_first_failing_step() {
     let gone = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -215,7 +214,7 @@ fn f24_the_request_to_copy_accepts_what_servers_answer_with() {
             } else {
                 "406 X\r\n\r\nnot acceptable"
             };
-            // Whoever asked may be gone.
+            // The client may have disconnected.
             let _ = (&stream).write_all(format!("HTTP/1.0 {answer}").as_bytes());
         }
     });
@@ -234,9 +233,9 @@ fn f24_the_request_to_copy_accepts_what_servers_answer_with() {
     assert!(answer.ends_with("accepted"), "{command}: {answer}");
 }
 
-/// F19: the state, the sentence and the exit code of a server that wants a login.
+/// F19: the state, the message and the exit code of a server that needs a login.
 #[test]
-fn f19_a_login_that_is_missing_is_told_with_what_to_type() {
+fn f19_a_missing_login_is_reported_with_the_command_to_run() {
     let closed = serve(|_| (401, "text/plain", String::new()));
     let home = home(&format!("http://127.0.0.1:{closed}/mcp"));
     let server = home.run(&["status", "--json"]).json()["servers"][0].clone();
@@ -286,7 +285,7 @@ fn f19_a_login_that_is_missing_is_told_with_what_to_type() {
 /// S2-46: a server that is up is shown with its URL, the wire that worked and its tools, and
 /// without a process.
 #[test]
-fn a_url_server_that_is_up_is_shown_with_what_it_is_reached_over() {
+fn a_connected_url_server_is_shown_with_its_transport() {
     let modern = serve(|method| {
         let result = match method {
             "server/discover" => {
@@ -346,7 +345,7 @@ fn a_url_server_that_is_up_is_shown_with_what_it_is_reached_over() {
     assert!(ran.stdout.contains("one"), "{ran:?}");
 }
 
-/// A server that a run has no use for leaves no trace in its log.
+/// A server that a run does not start writes nothing to its log.
 #[test]
 fn a_server_that_was_not_started_has_nothing_in_its_log() {
     let closed = serve(|_| (500, "text/plain", String::new()));

@@ -1,5 +1,5 @@
-//! Must show 7: a wrong configuration of each kind is told in words that a stranger could act on,
-//! exits 2, and starts nothing.
+//! Each kind of invalid configuration: a message that says what was expected, exit code 2, and
+//! nothing starts.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -7,10 +7,9 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
-use support::{Home, Ran};
+use support::{Home, ProgramOutput};
 
-/// Three lines that stand before each mistake: a server that would leave a trace if it were
-/// started.
+/// Three lines before each mistake: a server that would create a file if it were started.
 fn canary(home: &Home) -> String {
     format!(
         "[servers.canary]\ncommand = \"touch\"\nargs = [{:?}]\n",
@@ -40,7 +39,7 @@ fn check(mistake: &str, expected: &[&str]) {
             .collect();
         assert_eq!(
             home.run(&words),
-            Ran {
+            ProgramOutput {
                 code: Some(2),
                 stdout: String::new(),
                 stderr: stderr.clone()
@@ -157,7 +156,7 @@ fn unknown_mode() {
 }
 
 #[test]
-fn wrong_types_are_told_all_at_once() {
+fn all_type_errors_are_reported_at_once() {
     check(
         "[servers.a]\ncommand = [\"x\"]\nargs = \"y\"\nenabled = \"yes\"\nenv = [1]\n",
         &[
@@ -181,7 +180,7 @@ fn unreadable_file() {
     )
     .unwrap();
     let check = |file: &str, told: &str| {
-        let expected = Ran {
+        let expected = ProgramOutput {
             code: Some(2),
             stdout: String::new(),
             stderr: format!("error: {told}\n"),
@@ -201,7 +200,7 @@ fn unreadable_file() {
         "bytes.toml",
         "bytes.toml:1:9: not UTF-8 text; save the file as UTF-8",
     );
-    // Nothing is locked for root.
+    // Root can read every file.
     if std::fs::read(home.path("project/locked.toml")).is_err() {
         check(
             "locked.toml",

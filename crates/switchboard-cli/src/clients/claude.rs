@@ -1,4 +1,4 @@
-//! Changes Claude Code's file through its own program, which rewrites that file all the time.
+//! Changes Claude Code's file through `claude mcp`, because Claude Code rewrites that file often.
 
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -12,7 +12,8 @@ use super::ENTRY_NAME;
 /// How long the program may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Adds our entry for all projects, in place of one of that name. The error says why not.
+/// Adds our entry for all projects; `replace` removes an entry of that name first. The error is a
+/// sentence.
 pub(crate) fn add(program: &Path, entry: &str, replace: bool) -> Result<(), String> {
     if replace {
         remove(program)?;
@@ -30,7 +31,7 @@ pub(crate) fn remove(program: &Path) -> Result<(), String> {
 
 fn run(program: &Path, arguments: &[&str]) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("`claude mcp` could not be run: {error}");
-    // A file and not a pipe: nobody has to read while the program runs.
+    // A file instead of a pipe, so that nothing has to be read while the program runs.
     let mut output = tempfile::tempfile().map_err(failed)?;
     let mut child = Command::new(program)
         .args(arguments)

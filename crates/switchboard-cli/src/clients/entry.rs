@@ -1,4 +1,4 @@
-//! Our entry in a client's file: what is written, and whether an entry is ours.
+//! The gateway's entry in a client's file: its fields, and whether an existing entry is ours.
 
 use std::path::Path;
 
@@ -201,7 +201,7 @@ fn http_fields(
     })
 }
 
-/// Whether the client has to be told the token in its variable.
+/// Whether a person must set the client's token in a variable.
 pub(crate) fn needs_variable(client: &Client, target: &EntryTarget) -> bool {
     matches!(target, EntryTarget::Url { .. })
         && !matches!(
@@ -210,12 +210,12 @@ pub(crate) fn needs_variable(client: &Client, target: &EntryTarget) -> bool {
         )
 }
 
-/// Whether the token itself stands in these fields.
+/// Whether these fields contain the token itself.
 pub(crate) fn holds_token(client: &Client, fields: &EntryFields) -> bool {
     matches!(client.http, HttpForm::Literal(..)) && fields.iter().any(|(key, _)| *key == "headers")
 }
 
-/// The entry without a token that stands in it, for showing.
+/// The entry with its token masked, for display.
 pub(crate) fn without_token(client: &Client, mut entry: Value) -> Value {
     if matches!(client.http, HttpForm::Literal(..))
         && let Some(header) = entry.pointer_mut("/headers/Authorization")
@@ -243,13 +243,13 @@ pub(crate) fn has_fields(entry: &Value, fields: &EntryFields) -> bool {
 pub(crate) enum Ownership {
     /// As `install` writes it, perhaps by another path of the program or for another URL.
     Ours,
-    /// It starts `switchboard attach` or has our token, with other fields than `install` writes.
+    /// It starts `switchboard attach` or has our token, but has other fields than `install` writes.
     Changed,
     /// Something else.
     Foreign,
 }
 
-/// Whose an entry of our name is.
+/// Who wrote an entry of our name.
 pub(crate) fn ownership(client: &Client, entry: &Value) -> Ownership {
     match written_fields(client, entry) {
         Some(fields) if as_json(&fields) == *entry => Ownership::Ours,
@@ -295,7 +295,7 @@ fn written_target(client: &Client, entry: &Value) -> Option<EntryFields> {
     http_fields(client, &url, &helper.unwrap_or_default(), token).ok()
 }
 
-/// The words that an entry starts a program with, whatever the client calls its fields.
+/// The command line of an entry, in whichever fields the client has it.
 pub(crate) fn launch_words(entry: &Value) -> Vec<String> {
     let words = |value: Option<&Value>| -> Vec<String> {
         match value {

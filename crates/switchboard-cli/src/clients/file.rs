@@ -19,7 +19,7 @@ use crate::view::server::escaped;
 /// Larger files are refused. Claude Code's own file grows to several MiB.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How often an edit is made anew because the client wrote the file meanwhile.
+/// How often an edit is repeated because the client wrote the file meanwhile.
 const MAX_ATTEMPTS: usize = 5;
 
 /// How many backups are compared with a file.
@@ -42,26 +42,26 @@ pub(crate) struct ClientFile {
 /// A change of the file.
 #[derive(Debug, Clone)]
 pub(crate) enum FileChange {
-    /// Our entry is to stand there; with `force` also in place of another one.
+    /// Add our entry; with `force`, replace another one of our name.
     Install { fields: EntryFields, force: bool },
-    /// Our entry is to go; with `force` also a changed one.
+    /// Remove our entry; with `force`, even if it was changed.
     Uninstall { force: bool },
 }
 
-/// What a change does to the file.
+/// The effect of a change on the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Nothing: the entry is there already.
+    /// None: the entry is there already.
     Unchanged,
-    /// Nothing: there is no entry of our name.
+    /// None: there is no entry of our name.
     NotInstalled,
-    /// Nothing, for this reason.
+    /// None, for this reason.
     Left(String),
-    /// The file gets this text.
+    /// Write this text.
     Write(String),
-    /// The file gets the text of this backup, from before the entry was added.
+    /// Restore this backup, from before the entry was added.
     Restore(PathBuf, String),
-    /// The file has our entry alone, and goes.
+    /// Delete the file, which has our entry alone.
     Delete,
 }
 
@@ -79,7 +79,7 @@ impl ClientFile {
         Ok(Self { client, path, text })
     }
 
-    /// What a change does.
+    /// Plans a change without writing.
     pub(crate) fn plan(&self, change: &FileChange) -> Result<Plan, Failure> {
         if self.client.stdio == StdioForm::Continue {
             return self.plan_own_file(change);
@@ -98,7 +98,7 @@ impl ClientFile {
             (FileChange::Install { force: false, .. }, Some(_))
                 if ownership == Some(Ownership::Foreign) =>
             {
-                Err(self.taken())
+                Err(self.name_in_use())
             }
             (FileChange::Install { fields, .. }, _) => {
                 Ok(Plan::Write(self.with_entry(text, fields)?))
@@ -125,8 +125,8 @@ impl ClientFile {
         self.with_entry("", fields)
     }
 
-    /// Carries out a change: what was read may be outdated, so the file is read again first, and
-    /// again if the client writes it meanwhile.
+    /// Applies a change. The file is read again first, and once more each time the client writes it
+    /// meanwhile.
     pub(crate) fn apply(mut self, change: &FileChange) -> Result<(Plan, Written), Failure> {
         for _ in 0..MAX_ATTEMPTS {
             let plan = self.plan(change)?;
@@ -153,7 +153,6 @@ impl ClientFile {
             }
             Plan::Restore(backup, text) => {
                 replace_file(&self.path, text.as_bytes())?;
-                // The file is what the backup is.
                 std::fs::remove_file(backup)?;
                 return Ok(nothing);
             }
@@ -170,7 +169,7 @@ impl ClientFile {
         Ok(Written { backup })
     }
 
-    /// The entry of our name, whosever it is.
+    /// The entry of our name, whoever wrote it.
     pub(crate) fn entry(&self) -> Result<Option<Value>, Failure> {
         let Some(text) = &self.text else {
             return Ok(None);
@@ -209,7 +208,7 @@ impl ClientFile {
         }
     }
 
-    /// If nobody changed the file since, it becomes what it was before, to the byte.
+    /// Restores the backup byte for byte if the file was not changed since; else removes the entry.
     fn plan_removal(&self, text: &str, entry: &Value) -> Result<Plan, Failure> {
         let fields = entry::written_fields(self.client, entry).unwrap_or_default();
         let container = self.container(text)?;
@@ -245,7 +244,7 @@ impl ClientFile {
                 Ok(Plan::Unchanged)
             }
             (FileChange::Install { force: false, .. }, Some(text)) if !is_ours(text) => {
-                Err(self.taken())
+                Err(self.name_in_use())
             }
             (FileChange::Install { fields, .. }, _) => Ok(Plan::Write(own_file(fields))),
             (FileChange::Uninstall { .. }, None) => Ok(Plan::NotInstalled),
@@ -256,7 +255,7 @@ impl ClientFile {
         }
     }
 
-    fn taken(&self) -> Failure {
+    fn name_in_use(&self) -> Failure {
         self.failed(&format!(
             "has another entry \"{ENTRY_NAME}\", which was not written by `install`"
         ))
@@ -336,7 +335,7 @@ pub(crate) fn back_up(path: &Path, text: Option<&str>) -> io::Result<Option<Path
     Ok(Some(backup))
 }
 
-/// A file that is read-only was made so on purpose, although it could be replaced.
+/// Refuses a read-only file: replacing it would work, but somebody made it read-only on purpose.
 fn refuse_read_only(path: &Path) -> io::Result<()> {
     match path.metadata() {
         Ok(found) if found.permissions().mode() & 0o200 == 0 => Err(io::Error::new(

@@ -1,4 +1,4 @@
-//! The lines of a client's file that a change adds and removes, without its other secrets.
+//! The lines of a client's file that a change adds and removes, with values of other entries masked.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use switchboard::line_diff::changed_lines;
 
 const MASK: &str = "\"***\"";
 
-/// The changed lines, escaped, `- ` before and `+ ` after. Of strings in quotes only keys and the
-/// texts of our own entry (`ours`) are shown: a line may hold a neighbour's values as well.
+/// The changed lines, escaped, with `- ` or `+ ` before each. Only keys and the strings of our own
+/// entry (`ours`) are shown: a line may contain secrets of other entries.
 pub(crate) fn changes(before: &str, after: &str, ours: &Value) -> Vec<String> {
     let mut shown = BTreeSet::new();
     collect_texts(ours, &mut shown);
     let lines = changed_lines(before, after);
-    // A neighbour that only gets or loses its comma is not shown.
+    // An entry that only gets or loses its comma is not shown.
     let content = |line: &str| line[1..].trim_end().trim_end_matches(',').to_owned();
     let of = |sign: char| -> BTreeSet<String> {
         let lines = lines.iter().filter(|line| line.starts_with(sign));
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_neighbours_values_are_masked_and_its_comma_is_no_change() {
+    fn values_of_other_entries_are_masked_and_an_added_comma_is_no_change() {
         let before = "{\n  \"a\": 1,\n  \"apiKey\": \"sk-1\"\n}\n";
         let after =
             "{\n  \"a\": 1,\n  \"apiKey\": \"sk-1\",\n  \"new\": { \"command\": \"us\" }\n}\n";

@@ -1,4 +1,4 @@
-//! Programs on the PATH, and how an entry names this program.
+//! Programs on the PATH, and the command for this program in an entry.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ fn is_program(file: &Path) -> bool {
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// How an entry names this program: `switchboard` for a client that is started from a shell whose
-/// PATH leads here, else an absolute path. A path of the PATH is preferred to where a link on it
-/// leads: an update may change that.
+/// The command for this program in an entry: `switchboard` if the client is started from a shell and
+/// the PATH finds this program, else an absolute path. A link on the PATH is preferred to its target,
+/// which an update may change.
 pub(crate) fn own(is_desktop: bool) -> Result<String, Failure> {
     let running = std::env::current_exe()
         .and_then(|path| path.canonicalize())

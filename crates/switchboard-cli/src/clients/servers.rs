@@ -1,4 +1,4 @@
-//! The files of a client with its own servers, each as a text that one of our dialects reads.
+//! The files of a client that define servers, converted to text that one of our dialects reads.
 
 use std::path::{Path, PathBuf};
 
@@ -22,11 +22,11 @@ use crate::view::server::escaped;
 pub(crate) struct ServersFile {
     pub(crate) file: ConfigFile,
     pub(crate) text: String,
-    /// Entries that are no MCP servers, or none that can be reached from here.
+    /// Entries that are not MCP servers, or cannot be reached from here.
     pub(crate) left_out: Vec<String>,
 }
 
-/// The files of a client that exist: the user's own, and this project's if they are wanted.
+/// The existing files of a client: the user's own, and on request this project's.
 pub(crate) fn files(
     client: &Client,
     paths: &Paths,
@@ -84,8 +84,8 @@ fn own_files(client: &Client, paths: &Paths) -> Vec<PathBuf> {
     [main].into_iter().chain(blocks).collect()
 }
 
-/// What to tell whoever installs the gateway's entry for a client: which servers the client still
-/// starts itself, past the gateway's rules and log, and how they move behind it.
+/// Advice after the gateway's entry was installed: which servers the client still starts itself,
+/// bypassing the gateway's rules and log, and how to move them behind it.
 pub(crate) fn advice_on_direct_servers(client: &Client, paths: &Paths) -> Vec<String> {
     let own = ConfigFile::new(paths.own_file(), Scope::User);
     let own = config::load(&[own]).unwrap_or_default();
@@ -114,7 +114,7 @@ pub(crate) fn advice_on_direct_servers(client: &Client, paths: &Paths) -> Vec<St
             .map(|name| format!("\"{}\"", escaped(name)))
             .collect();
         lines.push(format!(
-            "{} still connects to {} itself, past the gateway: {} ({}); {next}",
+            "{} still connects to {} itself, bypassing the gateway: {} ({}); {next}",
             client.name,
             counted(names.len(), "server"),
             shown.join(", "),
@@ -172,35 +172,35 @@ fn converted(
     })
 }
 
-/// Takes a field under another name.
-fn take(to: &mut Map<String, Value>, name: &str, from: &Value, field: &str) {
+/// Copies a field under another name.
+fn copy_field(to: &mut Map<String, Value>, name: &str, from: &Value, field: &str) {
     let value = from.get(field).filter(|value| !value.is_null());
     if let Some(value) = value {
         to.insert(name.to_owned(), value.clone());
     }
 }
 
-/// goose's `extensions`; its built-in ones are no servers.
+/// goose's `extensions`, without its built-in ones.
 fn goose_servers(document: &Value) -> (Value, Vec<String>) {
     let (mut servers, mut left_out) = (Map::new(), Vec::new());
     let extensions = document.get("extensions").and_then(Value::as_object);
     for (name, extension) in extensions.into_iter().flatten() {
         let mut server = Map::new();
         match extension.get("type").and_then(Value::as_str) {
-            Some("stdio") => take(&mut server, "command", extension, "cmd"),
+            Some("stdio") => copy_field(&mut server, "command", extension, "cmd"),
             Some("streamable_http" | "sse") => {
-                take(&mut server, "url", extension, "uri");
-                take(&mut server, "type", extension, "type");
-                take(&mut server, "headers", extension, "headers");
+                copy_field(&mut server, "url", extension, "uri");
+                copy_field(&mut server, "type", extension, "type");
+                copy_field(&mut server, "headers", extension, "headers");
             }
             _ => {
                 left_out.push(name.clone());
                 continue;
             }
         }
-        take(&mut server, "args", extension, "args");
-        take(&mut server, "enabled", extension, "enabled");
-        take(&mut server, "includeTools", extension, "available_tools");
+        copy_field(&mut server, "args", extension, "args");
+        copy_field(&mut server, "enabled", extension, "enabled");
+        copy_field(&mut server, "includeTools", extension, "available_tools");
         let tools = server.get("includeTools").and_then(Value::as_array);
         if tools.is_some_and(Vec::is_empty) {
             server.remove("includeTools");
@@ -232,10 +232,10 @@ fn continue_servers(document: &Value) -> Value {
             for entry in list {
                 let mut server = Map::new();
                 for field in ["type", "command", "args", "env", "cwd", "url"] {
-                    take(&mut server, field, entry, field);
+                    copy_field(&mut server, field, entry, field);
                 }
                 if let Some(options) = entry.get("requestOptions") {
-                    take(&mut server, "headers", options, "headers");
+                    copy_field(&mut server, "headers", options, "headers");
                 }
                 let name = entry
                     .get("name")

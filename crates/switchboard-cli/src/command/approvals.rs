@@ -1,5 +1,5 @@
-//! `approvals`: the calls and the changes of the configuration that wait for an operator of the
-//! running gateway, and the answers to them.
+//! `approvals`: lists and answers the calls and configuration changes that wait for an operator of
+//! the running gateway.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -46,7 +46,7 @@ enum ApprovalAnswer {
     },
 }
 
-/// One word, as the gateway lists it.
+/// An id as the gateway lists it: one word.
 fn approval_id(text: &str) -> Result<String, String> {
     let is_change =
         text.starts_with("change-") && text.chars().all(|c| c == '-' || c.is_alphanumeric());
@@ -86,19 +86,19 @@ pub(crate) fn run(options: &Options, args: &ApprovalsArgs) -> Result<u8, Failure
     output::print(&match read["effect"].as_str() {
         Some("accepted") => "accepted: the change is in use\n".to_owned(),
         Some("runs") => "allowed: the call runs\n".to_owned(),
-        Some("kept") => "allowed: the client has got an error already; its next call with the same arguments runs, once, within ten minutes\n".to_owned(),
+        Some("kept") => "allowed: this call was answered with an error already, but the next one with the same arguments runs, once, within ten minutes\n".to_owned(),
         Some(_) => "denied\n".to_owned(),
-        None => listed(&list("waiting"), &list("changes")),
+        None => render_list(&list("waiting"), &list("changes")),
     })?;
     Ok(0)
 }
 
 /// One paragraph for each call and each change.
-fn listed(waiting: &[Value], changes: &[Value]) -> String {
+fn render_list(waiting: &[Value], changes: &[Value]) -> String {
     if waiting.is_empty() && changes.is_empty() {
         return "nothing waits for approval\n".to_owned();
     }
-    let calls = waiting.iter().map(paragraph);
+    let calls = waiting.iter().map(call_paragraph);
     calls.chain(changes.iter().map(change_paragraph)).collect()
 }
 
@@ -122,11 +122,11 @@ fn change_paragraph(change: &Value) -> String {
     shown
 }
 
-fn paragraph(call: &Value) -> String {
+fn call_paragraph(call: &Value) -> String {
     let text = |key: &str| line(call[key].as_str().unwrap_or_default());
     let held = match call["held_for_s"].as_u64() {
         Some(seconds) => format!("held for {seconds} more seconds"),
-        None => "answered with an error; a yes is for the next try".to_owned(),
+        None => "answered with an error; allowing it lets the next attempt run".to_owned(),
     };
     let mut shown = format!(
         "{}  {} calls {}/{}  ({held})\n    because   {}\n    arguments {}\n",
@@ -162,15 +162,15 @@ mod tests {
             "arguments": {"path": "a\u{202e}b\nc"}, "changed": ["- old\r"], "held_for_s": 41,
         });
         assert_eq!(
-            listed(&[call], &[]),
+            render_list(&[call], &[]),
             "7  codex calls files/write\\u{1b}[2J  (held for 41 more seconds)\n    because   no rule applies\n    arguments {\"path\":\"a\\u{202e}b\\nc\"}\n    - old\\u{d}\n"
         );
-        assert_eq!(listed(&[], &[]), "nothing waits for approval\n");
+        assert_eq!(render_list(&[], &[]), "nothing waits for approval\n");
         let change = json!({
             "id": "change-00", "server": "files", "reason": "is new\u{1b}[2J", "lines": ["runs \"x\u{202e}\""], "can_accept": true,
         });
         assert_eq!(
-            listed(&[], &[change]),
+            render_list(&[], &[change]),
             "change-00  server \"files\": is new\\u{1b}[2J\n    runs \"x\\u{202e}\"\n"
         );
     }

@@ -1,5 +1,5 @@
-//! `attach`: bytes between the standard streams and the socket of the running gateway, which is
-//! started if none runs.
+//! `attach`: copies bytes between the standard streams and the socket of the running gateway, which
+//! it starts if none runs.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,13 +23,13 @@ use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 
-/// The client's name where none is given.
+/// The default name of the client.
 const DEFAULT_CLIENT: &str = "local";
 
-/// How long a gateway may take to listen.
+/// How long a new gateway may take until it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long to wait before the next try to connect.
+/// The pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// How long the last responses may take after the client closed its end.
@@ -40,7 +40,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Arguments of `attach`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-This is what a client starts as its MCP server: one gateway then serves all clients. If none runs for these configuration files, it is started, and ends by itself after its last client has gone.
+An MCP client starts this command as its server, and one gateway serves all clients. If no gateway runs for these configuration files, this command starts one, which ends by itself after its last client has disconnected.
 
 Examples:
   switchboard attach --as codex
@@ -49,12 +49,12 @@ pub(crate) struct AttachArgs {
     /// Name of the client, which rules can name (`client = "NAME"`)
     #[arg(long = "as", value_name = "CLIENT", default_value = DEFAULT_CLIENT)]
     client: String,
-    /// A gateway that this starts ends so long after its last client has gone
+    /// End a gateway that this command starts so many seconds after its last client disconnects
     #[arg(long, value_name = "SECS", default_value = IDLE_SECONDS, value_parser = seconds)]
     idle_timeout: f64,
 }
 
-/// How long a gateway that was started for clients waits for the next one.
+/// The default of `--idle-timeout`.
 pub(super) const IDLE_SECONDS: &str = "300";
 
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options, args: &AttachArgs) -> Result<u8, Failure> {
         };
         match attach(&stream, &args.client) {
             Ok(()) => break stream,
-            // It is ending; the next one is started.
+            // The gateway is ending; a new one is started.
             Err(_) if Instant::now() < deadline => std::thread::sleep(CONNECT_PAUSE),
             Err(error) => return Err(lost(&error)),
         }
@@ -100,7 +100,7 @@ fn lost(error: &io::Error) -> Failure {
     )
 }
 
-/// Says who connects. An error means that the gateway has read nothing of the client.
+/// Sends the client's name. An error means that the gateway has read nothing of the client.
 fn attach(mut stream: &UnixStream, client: &str) -> io::Result<()> {
     stream.write_all(attach_line(client).as_bytes())?;
     stream.set_read_timeout(Some(START_TIMEOUT))?;
@@ -113,8 +113,8 @@ fn attach(mut stream: &UnixStream, client: &str) -> io::Result<()> {
     }
 }
 
-/// Moves bytes both ways until the gateway has closed its end. `client_has_ended` is set if the
-/// client closed its end before.
+/// Copies bytes both ways until the gateway closes its end. Sets `client_has_ended` if the client
+/// closed its end first.
 fn pump(stream: &UnixStream, client_has_ended: Arc<AtomicBool>) -> io::Result<()> {
     let to_gateway = stream.try_clone()?;
     let has_ended = client_has_ended.clone();
@@ -127,7 +127,7 @@ fn pump(stream: &UnixStream, client_has_ended: Arc<AtomicBool>) -> io::Result<()
         std::thread::sleep(DRAIN_TIMEOUT);
         let _ = to_gateway.shutdown(Shutdown::Both);
     });
-    // A client that no longer reads has gone.
+    // A client that no longer reads has disconnected.
     match copy(
         &mut &*stream,
         &mut File::from(io::stdout().as_fd().try_clone_to_owned()?),
@@ -140,7 +140,7 @@ fn pump(stream: &UnixStream, client_has_ended: Arc<AtomicBool>) -> io::Result<()
     }
 }
 
-/// Passes on each piece as it comes.
+/// Copies each chunk as it comes.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
@@ -194,7 +194,7 @@ fn start_gateway(
         }
         let has_ended = gateway.try_wait().map_err(failure)?.is_some();
         if has_ended || Instant::now() >= deadline {
-            // One that does not listen is of no use to anybody.
+            // A gateway that does not listen serves nobody.
             let _ = gateway.kill();
             return Err(not_started(&log));
         }
@@ -249,5 +249,5 @@ fn not_started(log: &Path) -> Failure {
             Untrusted::new(reason).for_terminal_line()
         ),
     )
-    .hint("run `switchboard serve --http 127.0.0.1:8808` to see all it says")
+    .hint("run `switchboard serve --http 127.0.0.1:8808` to see its whole output")
 }

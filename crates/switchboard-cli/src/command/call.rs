@@ -125,7 +125,7 @@ async fn request_log_level(
     level: LogLevel,
 ) -> Result<(), Failure> {
     match host.set_log_level(server, level).await {
-        // A log that cannot be had does not prevent the call.
+        // A missing log does not prevent the call.
         Err(CallError::Request { fault, .. }) if !matches!(fault, RequestFault::Closed(_)) => {
             output::notice(&format!(
                 "server \"{server}\": its log is not shown: {fault}"

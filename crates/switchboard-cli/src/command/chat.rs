@@ -1,10 +1,10 @@
 //! `chat`: a conversation with a model that has the tools of all servers, at a terminal or through
 //! a pipe.
 //!
-//! The files, in the order in which an input walks through them: `input` reads a line (`editor` on
-//! a terminal, with `completion`), `slash` runs a command, `mentions` and `prompts` bring resources
-//! and prompts of servers into a message, `turn` runs it and shows what happens (`markdown`,
-//! `calls`), and `caller` is whom servers and the gate ask, in a `mode`.
+//! The modules, in the order of one input: `input` reads a line (`editor` on a terminal, with
+//! `completion`), `slash` runs a command, `mentions` and `prompts` add resources and prompts of
+//! servers to a message, `turn` sends it to the model and shows the answer (`markdown`, `calls`), and
+//! `caller` answers questions of the gate and of servers, according to the `mode`.
 
 use std::sync::Arc;
 
@@ -15,16 +15,17 @@ use switchboard::server::{ServerHandle, State};
 use switchboard_agent::{Agent, Model};
 
 use crate::arguments::Options;
-use crate::command::session_choice::SessionChoice;
+use crate::command::agent_args::AgentArgs;
 use crate::failure::{Code, Failure};
 use crate::interrupt::Interrupts;
 use crate::paths::Paths;
 use crate::progress::{self, WaitLimit};
 use crate::setup::{OutputScope, Setup};
-use crate::{agent_tools, hints, output};
+use crate::{hints, output};
 
 use caller::ChatCaller;
-use input::{Input, InputEvent};
+use editor::InputEvent;
+use input::Input;
 use mode::{ApprovalMode, SharedMode};
 use model::SharedModel;
 use slash::Next;
@@ -37,9 +38,9 @@ mod calls;
 mod completion;
 /// The line editor, on a thread of its own.
 mod editor;
-/// A conversation so far, for a person.
+/// The end of a stored conversation, for a person.
 mod history;
-/// Where inputs come from, and what is typed while a turn runs.
+/// Inputs: from the line editor, from a pipe, or typed ahead while a turn runs.
 mod input;
 /// A model's Markdown as styled lines, block by block.
 mod markdown;
@@ -47,20 +48,20 @@ mod markdown;
 mod mentions;
 /// Modes of approval.
 mod mode;
-/// A model that the conversation and a server's sampling share.
+/// The model, shared by the conversation and by sampling requests of servers.
 mod model;
 /// Prompts of servers as commands.
 mod prompts;
 /// Printing above the status line.
 mod screen;
-/// Servers that are lost and come back during the conversation.
+/// Reports servers that fail and recover during the conversation.
 mod server_watch;
 /// Slash commands.
 mod slash;
-/// One message of the person, to the end of the model's answer.
+/// One turn: a message to the model, its answer and its calls.
 mod turn;
 
-/// What the model is told about where it works.
+/// The beginning of the system prompt.
 const SYSTEM_PROMPT: &str = "You talk to a person at a terminal. Use the tools that are offered \
     where they help. The person may be asked before a call runs; a denied call says why. Answer \
     in short Markdown.";
@@ -79,17 +80,11 @@ Examples:
   echo '/tools' | switchboard chat          one input for each line; calls that would be asked about
                                             are denied unless a terminal can be asked")]
 pub(crate) struct ChatArgs {
-    /// Another model than in [model]: its name, VENDOR/NAME, or demo
-    #[arg(long, value_name = "MODEL")]
-    model: Option<String>,
     /// What runs without asking; Shift-Tab switches it
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     mode: ApprovalMode,
     #[command(flatten)]
-    session: SessionChoice,
-    /// Offer only the tools of servers, not Read, Write, Edit, Glob, Grep, Bash and WebFetch
-    #[arg(long)]
-    no_builtin_tools: bool,
+    agent: AgentArgs,
 }
 
 pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
@@ -98,19 +93,17 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
             .hint("`switchboard run --output json` has one"));
     }
     let mut setup = Setup::read_for(options, OutputScope::Conversation)?;
-    setup.answers_sampling();
-    if !args.no_builtin_tools {
-        setup.workspace = agent_tools::workspace(&setup.paths, options);
-    }
+    setup.offer_sampling();
+    args.agent.add_builtin_tools(&mut setup, options);
     let models = ModelSource {
         entry: setup.config.model.clone(),
         environment: setup.environment.clone(),
     };
-    let model = match (&args.model, &models.entry) {
+    let model = match (&args.agent.model, &models.entry) {
         (None, None) => None,
         (given, _) => Some(models.choose(given.as_deref())?),
     };
-    let session = args.session.load(&setup.paths.sessions())?;
+    let session = args.agent.session.load(&setup.paths.sessions())?;
     if session.is_some() && model.is_none() {
         return Err(no_model());
     }
@@ -137,11 +130,11 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
         if let Some(session) = session {
             chat.continue_session(session);
         }
-        server_watch::during(host, chat.talk()).await
+        server_watch::during(host, chat.read_inputs()).await
     })
 }
 
-/// Where a model can be chosen from while the conversation runs.
+/// What a model is chosen from while the conversation runs.
 struct ModelSource {
     entry: Option<ModelEntry>,
     environment: Environment,
@@ -153,7 +146,7 @@ impl ModelSource {
     }
 }
 
-/// A conversation and what it needs.
+/// A conversation.
 struct Chat<'a> {
     host: &'a Host,
     paths: &'a Paths,
@@ -164,13 +157,13 @@ struct Chat<'a> {
     input: Input,
     /// `None` without a model.
     agent: Option<Agent>,
-    /// Whether the servers had their time to connect. A later message does not wait for one that
-    /// still connects: its tools are offered when it is ready.
+    /// Whether a message has waited for the servers to connect. Later messages do not wait: the
+    /// tools of a slow server are offered when it is ready.
     has_waited: bool,
 }
 
 impl Chat<'_> {
-    /// What is on the screen before the first prompt.
+    /// Prints the lines before the first prompt.
     fn greet(&self, model: Option<&dyn Model>) {
         if !self.input.is_interactive() {
             return;
@@ -187,44 +180,44 @@ impl Chat<'_> {
         }
     }
 
-    /// Reads inputs until the end.
-    async fn talk(&mut self) -> Result<u8, Failure> {
-        // Nobody can type a command again once the servers are connected.
+    /// Handles inputs until the person exits or the input ends.
+    async fn read_inputs(&mut self) -> Result<u8, Failure> {
+        // A command in a pipe cannot be repeated once the servers are connected.
         if !self.input.is_interactive() && !self.wait_for_servers().await {
             return Err(Failure::new(Code::Interrupted, "interrupted"));
         }
-        // Whether the last thing was a Ctrl-C: then the next one exits.
-        let mut is_second = false;
+        // The second Ctrl-C in a row exits.
+        let mut was_interrupted = false;
         loop {
             match self.input.next(self.mode.get()).await {
                 InputEvent::End => return Ok(0),
-                // A person who leaves so has not met an error.
-                InputEvent::Interrupted if is_second => return Ok(Code::Interrupted as u8),
-                InputEvent::Cleared => is_second = false,
+                // Exiting by Ctrl-C prints no error.
+                InputEvent::Interrupted if was_interrupted => return Ok(Code::Interrupted as u8),
+                InputEvent::Cleared => was_interrupted = false,
                 InputEvent::Interrupted if !self.input.is_interactive() => {
                     return Err(Failure::new(Code::Interrupted, "interrupted"));
                 }
                 InputEvent::Interrupted => {
-                    is_second = true;
-                    screen::aside("press Ctrl-C again to exit");
+                    was_interrupted = true;
+                    screen::note("press Ctrl-C again to exit");
                 }
                 InputEvent::SwitchMode => self.mode.switch(),
                 InputEvent::Line(line) => match self.handle(&line).await {
-                    Next::Continue => is_second = false,
-                    Next::Interrupted => is_second = true,
+                    Next::Continue => was_interrupted = false,
+                    Next::Interrupted => was_interrupted = true,
                     Next::End => return Ok(0),
                 },
             }
         }
     }
 
-    /// Runs a command or a turn. What fails is shown, and the conversation goes on.
+    /// Runs a command or a turn. A failure is printed, and the conversation goes on.
     async fn handle(&mut self, line: &str) -> Next {
         let outcome = match line.trim() {
             "" => Ok(Next::Continue),
             text => match text.strip_prefix('/') {
                 Some(command) => self.command(command).await,
-                None => self.say(text).await,
+                None => self.send_text(text).await,
             },
         };
         outcome.unwrap_or_else(|failure| {
@@ -245,7 +238,7 @@ impl Chat<'_> {
         self.has_waited
     }
 
-    /// Starts the servers that are started when they are needed, so that what they offer is known.
+    /// Starts the lazy servers whose offers are not known yet.
     /// `false` after Ctrl-C.
     async fn start_lazy_servers(&mut self) -> bool {
         let servers = self.host.servers();
@@ -275,7 +268,7 @@ impl Chat<'_> {
     }
 }
 
-/// What is said where a model is needed and there is none.
+/// Printed where a model is needed and none is configured.
 const NO_MODEL: &str = "no model is configured: add [model] with `vendor` and `name` to \
     your own switchboard.toml, or try the built-in script with `/model demo`";
 

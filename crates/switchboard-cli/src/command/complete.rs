@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options, args: &CompleteArgs) -> Result<u8, Failure>
     })
 }
 
-/// The server that offers a prompt of this name; otherwise the one that offers this template.
+/// The server that offers a prompt of this name; otherwise the server that offers this template.
 fn find_reference(
     host: &Host,
     server: Option<&str>,
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_shown_one_a_line_and_what_is_left_out_is_told() {
+    fn values_are_printed_one_per_line_and_omitted_ones_are_counted() {
         let check = |result: &str, expected: Option<(&str, Option<&str>)>| {
             let shown = lines(&RawJson::parse(result.to_owned()).unwrap());
             assert_eq!(

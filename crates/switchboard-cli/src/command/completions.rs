@@ -7,7 +7,7 @@ use clap_complete::env::Shells;
 use crate::failure::{Code, Failure};
 use crate::output;
 
-/// Set by the script when it asks for candidates.
+/// The variable that the script sets when it asks for candidates.
 pub(crate) const VARIABLE: &str = "SWITCHBOARD_COMPLETE";
 
 /// Arguments of `completions`.
@@ -18,7 +18,7 @@ Examples:
   source <(switchboard completions zsh)                                    zsh, in ~/.zshrc
   switchboard completions fish > ~/.config/fish/completions/switchboard.fish")]
 pub(crate) struct CompletionsArgs {
-    /// bash, zsh, fish, elvish or powershell
+    /// The shell
     #[arg(value_parser = ["bash", "zsh", "fish", "elvish", "powershell"])]
     shell: String,
 }

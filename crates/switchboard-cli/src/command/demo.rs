@@ -1,5 +1,5 @@
-//! `demo`: two embedded servers, one per protocol era: connecting, status, approval, a call and its
-//! result.
+//! `demo`: starts two embedded servers, one per protocol era, and shows status, approval, a call and
+//! its result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::{interrupt, notices, output, progress, view};
 
 mod gateway;
 
-/// The first argument of a process that is to be the demo server.
+/// The first argument that makes this program the demo server.
 const SERVER_WORD: &str = "__demo-server";
 
 /// Options of `demo`.
@@ -148,7 +148,7 @@ async fn run_call(host: &Host, server: &ServerName) -> Result<(), Failure> {
     let (name, arguments, call) = example_call(host, server)?;
     output::print(&format!(
         "\n$ switchboard call {name} {}{}\n",
-        words(&arguments),
+        typed_arguments(&arguments),
         if call.pre_approved { " --yes" } else { "" }
     ))?;
     if !call.pre_approved {
@@ -195,7 +195,7 @@ fn add_command(config: &ServerConfig) -> String {
 }
 
 /// Arguments as typed: `key=value`, or `key:=JSON`.
-fn words(arguments: &RawJson) -> String {
+fn typed_arguments(arguments: &RawJson) -> String {
     let fields = arguments
         .to_value()
         .ok()

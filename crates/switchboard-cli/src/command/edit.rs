@@ -13,10 +13,9 @@ use switchboard::shell;
 use crate::arguments::{Options, path_completer, server_names};
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
-use crate::setup::block_on;
 use crate::terminal::tty::Tty;
 use crate::view::server::{escaped, shell_word};
-use crate::{hints, interrupt, output};
+use crate::{hints, output};
 
 /// Arguments of `add`.
 #[derive(Debug, Args)]
@@ -185,7 +184,7 @@ fn file_to_change(paths: &Paths, options: &Options, target_file: &FileArgs) -> C
     }
 }
 
-/// The entry of this name that is in effect in this folder, in whichever file.
+/// The effective entry of this name in this folder, from any file.
 fn effective_entry(paths: &Paths, options: &Options, name: &str) -> Option<Arc<ServerConfig>> {
     let files = paths.config_files(&Options {
         config: Vec::new(),
@@ -214,11 +213,8 @@ fn confirm_other_file(
         escaped(name)
     );
     if let Some(terminal) = Tty::open().filter(|_| !options.json) {
-        let question = format!("{fact}. Change that file? [y/N] ");
-        let line = block_on(interrupt::run_until_signal(async {
-            Ok(terminal.line(&question).await)
-        }))?;
-        if line.is_some_and(|line| matches!(line.trim().to_lowercase().as_str(), "y" | "yes")) {
+        let question = format!("{fact}. Change that file?");
+        if terminal.confirm_blocking(&question)? == Some(true) {
             return Ok(ConfigFile {
                 dialect: Some(holder.dialect),
                 ..ConfigFile::new(path, holder.source.scope)

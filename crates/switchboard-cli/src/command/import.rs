@@ -26,10 +26,10 @@ use crate::view::server::escaped;
     after_help = "Secrets that stand in a client's file become references to variables, which are named. Entries that are in your file already stay as they are.\n\nExamples:\n  switchboard import                 from every client that is found\n  switchboard import codex cursor\n  switchboard import --project claude-code   its own servers, and those of ./.mcp.json"
 )]
 pub(crate) struct ImportArgs {
-    /// Names of clients; every one that is found, if none is given
+    /// Names of clients; without any, every client that is found
     #[arg(value_name = "CLIENT", value_parser = client_names())]
     clients: Vec<String>,
-    /// Take over the servers of this project's files, too, such as .mcp.json for claude-code
+    /// Import the servers of this project's files as well, such as .mcp.json for claude-code
     #[arg(long)]
     project: bool,
     /// Do not ask before writing
@@ -37,19 +37,19 @@ pub(crate) struct ImportArgs {
     yes: bool,
 }
 
-/// A server that was taken over, and where it came from.
-struct Taken {
+/// An imported server and its source.
+struct ImportedEntry {
     client: &'static str,
     place: String,
     server: ImportedServer,
 }
 
-/// What is collected from all clients.
+/// The result of importing from all clients.
 #[derive(Default)]
 struct Collected {
     /// The text of the user's file.
     text: String,
-    taken: Vec<Taken>,
+    taken: Vec<ImportedEntry>,
     notices: Vec<String>,
     failures: Vec<Failure>,
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options, args: &ImportArgs) -> Result<u8, Failure> {
     };
     let mut secrets = ImportedSecrets::new();
     for client in chosen(args, &paths)? {
-        // A gateway that is a server of its own leads to itself.
+        // The gateway's own entry would make the gateway its own server.
         let has_gateway =
             ClientFile::read(client, &paths).is_ok_and(|file| file.has_gateway_entry());
         match servers::files(client, &paths, args.project) {
@@ -224,7 +224,7 @@ impl Collected {
                 escaped(field)
             ));
         }
-        self.taken.push(Taken {
+        self.taken.push(ImportedEntry {
             client: client.name,
             place,
             server,
@@ -257,7 +257,7 @@ impl Collected {
         if self.taken.is_empty() {
             return output::print("nothing to import\n");
         }
-        let line = |taken: &Taken| {
+        let line = |taken: &ImportedEntry| {
             let name = escaped(&taken.server.name);
             format!(
                 "imported: \"{name}\" from {} ({})\n",

@@ -1,4 +1,4 @@
-//! `install` and `uninstall`: write our entry into the files of MCP clients, and take it out again.
+//! `install` and `uninstall`: write our entry into the files of MCP clients, and remove it again.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -16,10 +16,9 @@ use crate::clients::file::{ClientFile, FileChange, Plan, Written, back_up, read_
 use crate::clients::{CLIENTS, Client, HttpForm, claude, preview, program, servers};
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
-use crate::setup::block_on;
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
-use crate::{hints, interrupt, output};
+use crate::{hints, output};
 
 /// The address that `serve --http` listens at by default.
 const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
@@ -89,12 +88,12 @@ pub(crate) fn client_names() -> PossibleValuesParser {
     PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name))
 }
 
-/// One client's file, and what is to happen to it.
+/// The planned change of one client's file.
 struct Step {
     file: ClientFile,
     change: FileChange,
     plan: Plan,
-    /// Notices for the person, once it is done.
+    /// Notices to print after the change.
     advice: Vec<String>,
 }
 
@@ -254,7 +253,7 @@ impl Step {
         })
     }
 
-    /// Claude Code changes its own file; `None` if its program is not there or does not do it.
+    /// Lets Claude Code change its own file; `None` if its program is missing or fails.
     fn through_claude(&self) -> Option<Result<(Plan, Written), Failure>> {
         let (Some("claude"), Plan::Write(_)) = (self.file.client.program, &self.plan) else {
             return None;
@@ -294,8 +293,8 @@ impl Step {
     }
 }
 
-/// Shows what would change, asks, and writes. A client that cannot be changed does not keep the
-/// others from it.
+/// Shows what would change, asks, and writes. A client whose file cannot be changed is reported, and
+/// the others are still changed.
 fn carry_out(
     options: &Options,
     how: &WriteArgs,
@@ -362,22 +361,19 @@ fn carry_out(
     }
 }
 
-/// Asks at a terminal. Without one the command itself is the answer: it named the clients.
+/// Asks at a terminal. Without one the answer is yes: the command line names the clients.
 pub(super) fn confirm(options: &Options, changes: usize) -> Result<bool, Failure> {
     let Some(terminal) = Tty::open().filter(|_| !options.json) else {
         return Ok(true);
     };
     let question = match changes {
-        1 => "Write this file? [y/N] ".to_owned(),
-        many => format!("Write these {many} files? [y/N] "),
+        1 => "Write this file?".to_owned(),
+        many => format!("Write these {many} files?"),
     };
-    let line = block_on(interrupt::run_until_signal(async {
-        Ok(terminal.line(&question).await)
-    }))?;
-    Ok(line.is_some_and(|line| matches!(line.trim().to_lowercase().as_str(), "y" | "yes")))
+    Ok(terminal.confirm_blocking(&question)? == Some(true))
 }
 
-/// What was done for one client.
+/// The change that was made for one client.
 struct Done {
     client: &'static Client,
     path: PathBuf,

@@ -11,7 +11,7 @@ use crate::setup::{Setup, block_on};
 use crate::terminal::login::{OpenInBrowser, PasteRedirect};
 use crate::{hints, interrupt, output};
 
-/// The keys of models' vendors.
+/// The keys of model vendors.
 pub(super) mod model_key;
 
 /// Arguments of `login`.
@@ -74,7 +74,7 @@ pub(super) fn sentence(outcome: &LoggedIn) -> String {
     let lasts = if *lasts {
         ""
     } else {
-        "; it cannot be renewed, so you will have to log in again"
+        "; it cannot be renewed: log in again when it expires"
     };
     format!("logged in to server \"{server}\" (by {issuer}{scopes}){lasts}\n")
 }
@@ -92,7 +92,7 @@ impl From<LoginFault> for Failure {
         };
         let advice = fault
             .hint
-            .and_then(|hint| hints::words(hint, &fault.server, None));
+            .and_then(|hint| hints::describe(hint, &fault.server, None));
         let failure = Self::new(code, fault.to_string()).server(&fault.server);
         match advice {
             Some(advice) => failure.hint(advice),

@@ -15,23 +15,23 @@ use switchboard_agent::{
 };
 
 use crate::arguments::Options;
-use crate::command::session_choice::SessionChoice;
+use crate::command::agent_args::AgentArgs;
 use crate::failure::{Code, Failure};
 use crate::setup::Setup;
 use crate::view::server::escaped;
-use crate::{agent_tools, output, progress};
+use crate::{output, progress};
 
 use caller::RunCaller;
 
-/// The caller that nobody sits behind.
+/// The caller of a run, which cannot ask a person.
 mod caller;
 /// The model of this run.
 pub(super) mod model;
 
-/// The most that is read from stdin.
+/// Limit of a request that is read from stdin.
 const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
-/// What the model is told about where it works.
+/// The beginning of the system prompt.
 const SYSTEM_PROMPT: &str = "You are run by a script. Nobody can answer questions or approve \
     calls. Use the tools that are offered where they help, and end with the answer to the request.";
 
@@ -40,8 +40,8 @@ const SYSTEM_PROMPT: &str = "You are run by a script. Nobody can answer question
 #[command(after_help = "\
 The model is the one in [model] of switchboard.toml; without it, the built-in script `demo`, which
 understands `call TOOL {\"argument\": …}`, one per line. Calls that would be asked about are denied,
-and the rule that would allow them is named. Each run is a session: a file in the state folder that
-`--continue` and `--resume` go on with, and `replay` checks.
+and the rule that would allow them is named. Each run is stored as a session in the state folder;
+`--continue` and `--resume` continue one, `replay` checks one.
 
 Examples:
   switchboard run -p 'What changed in this repository today?' --allow git
@@ -61,20 +61,14 @@ pub(crate) struct RunArgs {
     /// apply)
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
-    /// The most turns of the model
+    /// Limit of the model's turns
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: u32,
-    /// The most that it may cost in US dollars; a model whose price is unknown makes no calls then
+    /// Limit of the cost in US dollars; calls of a model with an unknown price are not made then
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<f64>,
-    /// Another model than in [model]: its name, VENDOR/NAME, or demo
-    #[arg(long, value_name = "MODEL")]
-    model: Option<String>,
     #[command(flatten)]
-    session: SessionChoice,
-    /// Offer only the tools of servers, not Read, Write, Edit, Glob, Grep, Bash and WebFetch
-    #[arg(long)]
-    no_builtin_tools: bool,
+    agent: AgentArgs,
 }
 
 /// What `run` prints.
@@ -98,33 +92,21 @@ fn dollars(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
     let mut setup = Setup::read(options)?;
-    let model = model::choose(&setup, args.model.as_deref())?;
+    let model = model::choose(&setup, args.agent.model.as_deref())?;
     let request = read_request(&args.prompt)?;
-    let file = Arc::new(PathBuf::from("--allow"));
-    let rules = args.allow.iter().map(|text| RuleText {
-        text: text.clone(),
-        client: None,
-        dialect: Dialect::Native,
-        file: file.clone(),
-        line: 0,
-    });
-    setup.config.permissions.allow.extend(rules);
-    if !args.no_builtin_tools {
-        setup.workspace = agent_tools::workspace(&setup.paths, options);
-    }
-    let system_prompt = match setup.workspace.is_empty() {
-        true => SYSTEM_PROMPT.to_owned(),
-        false => {
-            let folder = setup.paths.current.display();
-            format!("{SYSTEM_PROMPT} The built-in tools work in the folder {folder}.")
-        }
-    };
+    setup
+        .config
+        .permissions
+        .allow
+        .extend(allow_rules(&args.allow));
+    args.agent.add_builtin_tools(&mut setup, options);
+    let system_prompt = system_prompt(&setup);
     let output = match args.output {
         RunOutput::Text if options.json => RunOutput::Json,
         output => output,
     };
     let store = setup.paths.sessions();
-    let session = args.session.load(&store)?;
+    let session = args.agent.session.load(&store)?;
     setup.run(None, async |host, paths| {
         super::wait_for_servers(host, options, None).await?;
         let limits = AgentLimits {
@@ -132,7 +114,7 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
             max_cost_usd: args.max_cost,
         };
         let mut agent = Agent::from_boxed(host.clone(), model, Arc::new(RunCaller))
-            .system(format!("{system_prompt}\n\n{}", paths.agents_prompt()))
+            .system(system_prompt)
             .limits(limits)
             .results_in(paths.results())
             .sessions(store);
@@ -157,6 +139,30 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
     })
 }
 
+/// `--allow` as rules.
+fn allow_rules(given: &[String]) -> impl Iterator<Item = RuleText> {
+    let file = Arc::new(PathBuf::from("--allow"));
+    given.iter().map(move |text| RuleText {
+        text: text.clone(),
+        client: None,
+        dialect: Dialect::Native,
+        file: file.clone(),
+        line: 0,
+    })
+}
+
+/// The system prompt, with the folder of the built-in tools and the `AGENTS.md` files.
+fn system_prompt(setup: &Setup) -> String {
+    let folder = match setup.workspace.is_empty() {
+        true => String::new(),
+        false => {
+            let folder = setup.paths.current.display();
+            format!(" The built-in tools work in the folder {folder}.")
+        }
+    };
+    format!("{SYSTEM_PROMPT}{folder}\n\n{}", setup.paths.agents_prompt())
+}
+
 /// `-p`: the text itself, or `-` for stdin.
 fn read_request(given: &str) -> Result<String, Failure> {
     let wrong = |message: String| Failure::new(Code::Usage, message);
@@ -179,7 +185,7 @@ fn read_request(given: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The spinner's line, on a terminal.
+/// Shows an event on the spinner's line, or as a notice.
 fn show_progress(event: &AgentEvent) {
     match event {
         AgentEvent::Model(TurnEvent::Delta(_)) => progress::show("the model answers".to_owned()),
@@ -220,7 +226,7 @@ fn show_progress(event: &AgentEvent) {
     }
 }
 
-/// What was done about a tool that the vendor refused, with the vendor's words.
+/// What was done about a tool that the vendor refused, with the vendor's message.
 pub(super) fn describe_treatment(treatment: &ToolTreatment) -> String {
     match treatment {
         ToolTreatment::Loosened { words } => format!("its schema was simplified: {words}"),
@@ -311,7 +317,7 @@ fn print_outcome(
         StopReason::MaxTurns => Some("--max-turns is reached; its last calls were not made"),
         StopReason::MaxCost => Some("--max-cost is reached; its last calls were not made"),
         StopReason::UnknownCost => Some(
-            "the price of this model is unknown, so --max-cost cannot be kept: its calls were not made",
+            "the price of this model is unknown, so --max-cost cannot be enforced: its calls were not made",
         ),
         _ => Some("the run ended early"),
     };
@@ -321,7 +327,7 @@ fn print_outcome(
     }
     match summary.finish {
         Some(FinishReason::Length) => {
-            output::notice("the answer is cut: the limit on tokens was reached");
+            output::notice("the answer was cut off: the limit on tokens was reached");
         }
         Some(FinishReason::Refused) => {
             output::notice("the model or its vendor refused to answer");

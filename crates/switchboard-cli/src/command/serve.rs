@@ -31,7 +31,7 @@ Without --http it serves the client that starts it, over its standard streams.
 Examples:
   switchboard serve --http 127.0.0.1:8808   clients connect to http://127.0.0.1:8808/mcp with a
                                             token; /mcp/NAME is one server under its own names
-  switchboard token new codex               make a token for a client
+  switchboard token new codex               create a token for a client
   switchboard attach --as codex             connect without HTTP and token
   switchboard reload                        read the configuration again (so does SIGHUP)")]
 pub(crate) struct ServeArgs {
@@ -41,20 +41,20 @@ pub(crate) struct ServeArgs {
     /// Serve clients over HTTP at this address (port 0 chooses one), and `switchboard attach`
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
-    /// A name in `Host` that means this gateway; needed for another address than loopback
+    /// Host name that clients use for this gateway; required unless the address is loopback
     /// (repeatable)
     #[arg(long, value_name = "HOST", requires = "http")]
     pub(crate) allow_host: Vec<String>,
     /// Origin of web pages that may use the gateway, such as https://example.com (repeatable)
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub(crate) allow_origin: Vec<String>,
-    /// Let anybody who reaches the address read /metrics, without a token
+    /// Serve /metrics without a token
     #[arg(long, requires = "http")]
     pub(crate) metrics_open: bool,
-    /// Serve `switchboard attach` alone, and end when no client is left for a while
+    /// Serve `switchboard attach` only, and end after the last client has disconnected
     #[arg(long, hide = true, conflicts_with = "http")]
     pub(crate) detached: bool,
-    /// How many seconds that is
+    /// Seconds without a client after which a detached gateway ends
     #[arg(long, hide = true, default_value = attach::IDLE_SECONDS, value_parser = attach::seconds)]
     pub(crate) idle_timeout: f64,
     #[command(flatten)]
@@ -64,11 +64,11 @@ pub(crate) struct ServeArgs {
 /// How tools are listed to clients.
 #[derive(Debug, Args)]
 pub(crate) struct ListingArgs {
-    /// List all tools; or `search_tools` and `call_tool`, through which a client finds and calls
-    /// them; `auto` chooses the search for a long list and a client that has none of its own
+    /// `search` lists only `search_tools` and `call_tool`, through which a client finds and calls the
+    /// others; `auto` does so for a long list, if the client has no search of its own
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = ["all", "search", "auto"])]
     tools: String,
-    /// Schemas that strict clients reject: list them in a form that they take, or as they are
+    /// `repaired` lists schemas that strict clients reject in a form that they accept
     #[arg(long, value_name = "HOW", default_value = "repaired", value_parser = ["repaired", "as-is"])]
     schemas: String,
 }
@@ -91,7 +91,7 @@ impl ListingArgs {
 pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
     let mut setup = Setup::read(options)?;
     let selection = selection(&mut setup, args)?;
-    setup.answers_for_clients();
+    setup.offer_capabilities_of_clients();
     if args.http.is_some() || args.detached {
         return machine::run(options, args, setup, selection);
     }

@@ -1,4 +1,4 @@
-//! `token`: makes, lists and revokes the tokens of clients that connect to the gateway over HTTP.
+//! `token`: creates, lists and revokes the tokens of clients that connect to the gateway over HTTP.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::paths::Paths;
 /// Arguments of `token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A client sends its token as `Authorization: Bearer TOKEN`. Its name is what `client = \"NAME\"` in a rule means. Only a digest is stored: a lost token is revoked and made anew.
+A client sends its token as `Authorization: Bearer TOKEN`. Rules name it with `client = \"NAME\"`. Only a digest is stored: to replace a lost token, revoke it and create another.
 
 Examples:
   switchboard token new codex        prints the token, once
@@ -25,13 +25,13 @@ pub(crate) struct TokenArgs {
 
 #[derive(Debug, Subcommand)]
 enum TokenAction {
-    /// Make a token for a client and print it
+    /// Create a token for a client and print it
     New {
         /// Name of the client, such as codex
         name: String,
     },
     /// Print the headers of a client's requests, as JSON, for clients that run a command for them;
-    /// makes the token if there is none
+    /// creates the token if there is none
     Headers {
         /// Name of the client
         name: String,
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, args: &TokenArgs) -> Result<u8, Failure> {
                 output::print_json(&json!({ "tokens": clients }).to_string())?;
             } else if list.is_empty() {
                 output::print(
-                    "no client has a token; make one with `switchboard token new NAME`\n",
+                    "no client has a token; create one with `switchboard token new NAME`\n",
                 )?;
             } else {
                 let lines: String = list.keys().map(|name| format!("{name}\n")).collect();

@@ -14,7 +14,7 @@ use crate::{hints, interrupt, output};
 
 /// `--list`, `--revoke` and `--folder`.
 mod accepted;
-/// The prompts at a terminal.
+/// The prompt about each server.
 mod ask;
 /// The prompt about permissions.
 mod permissions;

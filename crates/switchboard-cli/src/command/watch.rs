@@ -36,7 +36,7 @@ pub(crate) fn watch_config(host: &Host, paths: &Paths, options: &Options) {
     watch_config_with(host, paths, options, load);
 }
 
-/// The same, for a command that changes what it loads.
+/// The same, for a command that adjusts the configuration that it loads.
 pub(crate) fn watch_config_with(
     host: &Host,
     paths: &Paths,
@@ -86,7 +86,7 @@ fn check_server(host: &Host, server: &ServerName) -> Result<(), Failure> {
             let failure =
                 Failure::new(code_of_state(state), format!("server \"{server}\": {fact}"));
             Err(Failure {
-                hint: hint.and_then(|hint| hints::words(hint, server, None)),
+                hint: hint.and_then(|hint| hints::describe(hint, server, None)),
                 ..failure.server(server)
             })
         }

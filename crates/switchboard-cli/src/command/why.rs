@@ -110,8 +110,7 @@ fn lines(server: &ServerConfig, values: &[EntryValue], uses: &[VariableUse]) -> 
             .iter()
             .any(|part| part.is_part && part.field.starts_with(&format!("{}.", value.field)))
     };
-    // A value that the dialect derives from another one has the same position, and is not shown
-    // twice.
+    // A value that the dialect derives from another one has the same position: it is shown once.
     let derived = |value: &EntryValue| {
         value.written != value.field
             && values
@@ -137,7 +136,7 @@ fn lines(server: &ServerConfig, values: &[EntryValue], uses: &[VariableUse]) -> 
         .collect()
 }
 
-/// `transport` of a file that says `httpUrl`, beside the `url` that this is.
+/// Whether `other` is the transport that the field name of `value` implies, as `httpUrl` does.
 fn is_own_name(other: &EntryValue, value: &EntryValue) -> bool {
     other.field != value.field && other.written == value.written && value.field == "transport"
 }

@@ -1,4 +1,4 @@
-//! What a person should know before servers start.
+//! Notices before servers start: no server, untrusted servers, permissions that are not accepted.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,7 @@ use crate::failure::Failure;
 use crate::{output, working_folder};
 
 impl Setup {
-    /// Prints what a person should know before servers start; returns the private folder that some
-    /// of them run in.
+    /// Prints the notices; returns the private folder that some servers run in.
     pub(super) fn print_notices(
         &self,
         only: Option<&[ServerName]>,
@@ -31,7 +30,7 @@ impl Setup {
             OutputScope::ServerStates | OutputScope::AllFindings
         );
         if self.config.servers.is_empty() {
-            // The agent's own tools need no server.
+            // The built-in tools need no server.
             if !covers_states && self.workspace.is_empty() {
                 output::notice(&no_server_notice());
             }
@@ -51,7 +50,7 @@ impl Setup {
     /// Prints one notice for each project file whose permissions are not accepted: once, until they
     /// change.
     fn print_permission_notices(&self) {
-        // With `--json` the notice may never be seen, so it must not count as given.
+        // With `--json` the notice may never be seen, so it is not recorded as printed.
         for project in self
             .config
             .project_permissions

@@ -1,4 +1,4 @@
-//! Opens what outlives a run: the store of answers and the vault of tokens.
+//! Opens the persistent state: the store of answers and the vault of tokens.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use super::frame::{
 use super::json;
 
 /// Strings longer than this are cut in the middle until `a` is pressed.
-const LONGEST: usize = 300;
+const MAX_STRING_BYTES: usize = 300;
 /// The longest summary of a call.
 const DETAIL_CHARACTERS: usize = 200;
 /// The head is always on the screen and must leave room for the keys, so its facts are limited.
@@ -26,7 +26,7 @@ const ONCE: &str = "[o] once: this call only";
 const ONCE_EACH_TIME: &str = "[o] once: this call only (a rule asks each time)";
 const NO: &str = "[n] no: the call is not made";
 const WHY: &str = "[w] no, and tell the model why";
-/// The choices of the Gemini document, in its words; there an answer counts for this run only.
+/// The choices as Gemini's document words them; there an answer applies to this run only.
 const PROCEED: &str = "[o] Proceed once: this call only";
 const CANCEL: &str = "[n] Cancel: the call is not made";
 
@@ -35,9 +35,9 @@ pub(super) struct ApprovalDialog<'a> {
     request: &'a ApprovalRequest,
     stage: Stage,
     offset: usize,
-    /// Values are shown in full.
+    /// Whether long values are shown in full.
     whole: bool,
-    /// A no may have a reason, which a model reads.
+    /// Whether a no may have a reason, which a model reads.
     asks_for_reason: bool,
     /// The reason so far.
     reason: String,
@@ -186,12 +186,12 @@ impl<'a> ApprovalDialog<'a> {
         }
         // If the arguments are shown below, they are left out here.
         let is_below = self.whole || self.is_sampling();
-        let asks = if is_below {
+        let call = if is_below {
             exposed.to_owned()
         } else {
             detail(exposed, request.arguments.as_str())
         };
-        head.extend(fact("asks", &asks));
+        head.extend(fact("call", &call));
         head.extend(fact("because", &safe(&request.because)));
         head
     }
@@ -251,7 +251,7 @@ impl<'a> ApprovalDialog<'a> {
         {
             body.push(own_line(format!("{what} ({} bytes):", raw.len()), FAINT));
             body.extend(quoted_lines(
-                &json::pretty_json(raw, (!self.whole).then_some(LONGEST)),
+                &json::pretty_json(raw, (!self.whole).then_some(MAX_STRING_BYTES)),
                 columns,
                 PLAIN,
             ));

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_broken_between_words_where_there_are_some() {
+    fn lines_are_wrapped_between_words() {
         let check = |text: &str, expected: &[&str]| assert_eq!(wrap(text, 8), expected, "{text:?}");
         check("one two three", &["one two ", "three"]);
         check("one two! three", &["one two!", " three"]);

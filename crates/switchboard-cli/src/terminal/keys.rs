@@ -1,4 +1,4 @@
-//! Bytes of a raw terminal as keys, also if they arrive in pieces.
+//! Decodes the bytes of a raw terminal into keys, across reads.
 
 use super::frame::Key;
 

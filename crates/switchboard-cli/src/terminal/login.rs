@@ -83,7 +83,7 @@ fn print(page: &LoginPage) {
     output::line_on_stderr(page.url.as_str());
 }
 
-/// Otherwise a program that waits for a browser would seem to hang.
+/// Says what the program waits for, because it would seem to hang otherwise.
 fn print_waiting(page: &LoginPage) {
     output::line_on_stderr(&format!(
         "waiting up to 10 minutes for a browser on this machine to return to {}; for a browser elsewhere: {}",

@@ -15,7 +15,10 @@ use tokio::sync::mpsc;
 use super::frame::{Key, ScreenLine, Size, fold_to_width};
 use super::keys::Decoder;
 use super::typing::{self, EarlierTyping, PausedTyping};
+use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::isolate_right_to_left;
+use crate::setup::block_on;
 
 /// The terminal and its settings before a dialog changed them.
 static SAVED_TERMINAL: Mutex<Option<(Arc<File>, Termios)>> = Mutex::new(None);
@@ -52,7 +55,7 @@ pub(super) fn open_device() -> Option<Arc<File>> {
 #[derive(Debug)]
 pub(crate) struct Tty {
     device: Arc<File>,
-    /// What is typed is for the question, not for the line that is typed ahead.
+    /// While this exists, keys answer the question instead of the line that is typed ahead.
     typing: PausedTyping,
 }
 
@@ -119,6 +122,19 @@ impl Tty {
         }
     }
 
+    /// Asks a question with `[y/N]`: Enter is no. `None` at the end of input.
+    pub(crate) async fn confirm(&self, question: &str) -> Option<bool> {
+        let line = self.line(&format!("{question} [y/N] ")).await?;
+        Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// The same for a command that has no runtime yet; a signal is an error.
+    pub(crate) fn confirm_blocking(&self, question: &str) -> Result<Option<bool>, Failure> {
+        block_on(interrupt::run_until_signal(async {
+            Ok(self.confirm(question).await)
+        }))
+    }
+
     /// Asks for one line. `None` at the end of input.
     pub(crate) async fn line(&self, question: &str) -> Option<String> {
         // Discards what was typed before the question.
@@ -145,7 +161,7 @@ pub(super) struct Screen {
     input: Input,
     decoder: Decoder,
     typing: EarlierTyping,
-    /// Dropped last, when the terminal is as it was.
+    /// Dropped last, after the terminal was restored.
     _paused: PausedTyping,
 }
 

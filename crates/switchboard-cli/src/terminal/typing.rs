@@ -1,5 +1,5 @@
-//! What is typed while the program is busy: keys for the next input, without echo, until a question
-//! needs the terminal.
+//! Keys that are typed while the program is busy: read without echo as the next input, until a
+//! question needs the terminal.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ const MAX_WAITING_KEYS: usize = 4096;
 /// Within this time after a key, a person is still typing.
 const STILL_TYPING: Duration = Duration::from_secs(1);
 
-/// So long without a key ends the typing.
+/// Without a key for this long, a person has stopped typing.
 const TYPING_PAUSE: Duration = Duration::from_millis(600);
 
 const CTRL_C: u8 = 3;
@@ -137,8 +137,8 @@ impl BusyTerminal {
     }
 }
 
-/// What a person goes on typing when a dialog comes: it was not meant for the dialog, where one key
-/// can let a call run. It is ignored until the typing pauses.
+/// Ignores keys of a person who was typing when a dialog appeared, until they pause: a key that was
+/// not meant for the dialog could approve a call.
 #[derive(Debug)]
 pub(super) struct EarlierTyping {
     /// Keys before this are ignored; each of them moves it.

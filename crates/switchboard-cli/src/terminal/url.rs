@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t31_a_name_in_other_letters_is_warned_about() {
+    fn t31_a_punycode_host_is_warned_about() {
         let page = |address: &str| {
             let dialog = OpenPageDialog {
                 title: "x".into(),

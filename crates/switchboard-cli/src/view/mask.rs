@@ -96,7 +96,7 @@ fn one(word: &str) -> String {
     free_standing(word)
 }
 
-/// A single word: in an address only the secret parts are masked, a token is masked whole.
+/// A single word: a token is masked as a whole, a URL only in its secret parts.
 fn free_standing(word: &str) -> String {
     if let Some((scheme, authority, rest)) = split_address(word) {
         let (path, query) = match rest.find(['?', '#']) {

@@ -11,7 +11,7 @@ use crate::coerce;
 /// How many values of an `enum` are shown; the rest are counted.
 const SHOWN_VALUES: usize = 8;
 
-/// One tool: name, description, arguments, and how to call it: with this command.
+/// One tool: name, description, arguments, and an example of `call`, the command that calls it.
 pub(crate) fn page(call: &str, tool: &Tool, columns: Option<usize>) -> String {
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
     let own_name = tool.id.tool.untrusted().for_terminal_line().to_string();
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tools_page_tells_what_it_takes_and_how_to_call_it() {
+    fn a_tools_page_shows_its_arguments_and_how_to_call_it() {
         let raw = serde_json::json!({
             "name": "search", "description": "Finds things.\nSlowly.",
             "inputSchema": {

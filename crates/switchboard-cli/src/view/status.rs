@@ -45,7 +45,7 @@ pub(crate) struct ServerView {
     pub(crate) name: String,
     /// Decides on icon, colour and lines.
     pub(crate) word: StateWord,
-    /// The state in the words of the server's dialect.
+    /// The state as the server's dialect words it.
     pub(crate) dialect_word: &'static str,
     /// The command is `docker`.
     pub(crate) docker: bool,

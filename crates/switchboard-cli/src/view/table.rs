@@ -1,9 +1,9 @@
-//! Tables that fit the screen: the last column is cut with an ellipsis, or stands on lines of its own
-//! where that would leave too little of it. The others are never cut.
+//! Tables that fit the screen: the last column is cut with an ellipsis, or put on lines of its own if
+//! too little of it would be left. Other columns are never cut.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Where the last column would be narrower, its cells stand on lines of their own.
+/// If the last column would be narrower, its cells are put on lines of their own.
 const MIN_LAST_COLUMN: usize = 20;
 
 /// The rows, aligned. `columns` is the screen's width; `None` cuts nothing.
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_short_to_read() {
+    fn durations_have_at_most_two_units() {
         let check = |milliseconds: u64, expected: &str| {
             assert_eq!(
                 duration(std::time::Duration::from_millis(milliseconds)),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_cut_where_there_is_no_screen() {
+    fn nothing_is_cut_without_a_terminal() {
         assert_eq!(
             aligned(&rows(), None),
             "mcp__a__long_name  a  What it does, at length\nx                  b  日本語の説明がここにあります\n"

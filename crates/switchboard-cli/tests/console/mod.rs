@@ -28,7 +28,7 @@ pub fn prompt(terminal: &Terminal) -> String {
     terminal.wait("an empty prompt", is_prompt)
 }
 
-/// Empties the screen. Notices can come at any time and stand above the prompt.
+/// Clears the screen. Notices can appear above the prompt at any time.
 pub fn clear(terminal: &mut Terminal) {
     terminal.send(CTRL_L);
     terminal.wait("an empty screen", |screen| {
@@ -47,7 +47,7 @@ pub fn enter(terminal: &mut Terminal, line: &str) -> String {
     prompt(terminal)
 }
 
-/// Enters a line until its answer is as it should be.
+/// Enters a line until its answer satisfies the check.
 pub fn enter_until(terminal: &mut Terminal, line: &str, done: impl Fn(&str) -> bool) -> String {
     loop {
         let screen = enter(terminal, line);

@@ -1,5 +1,4 @@
-//! Servers of both eras whose handlers ask in the older way, made with Python's SDK and with
-//! FastMCP: the whole program at a terminal.
+//! Servers of both eras whose handlers ask in the legacy way, made with Python's SDK and with FastMCP.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -7,16 +6,16 @@ use std::process::{Child, Stdio};
 use serde_json::{Value, json};
 use switchboard_testkit::{Entry, Launch};
 
-use super::support::Ended;
+use super::support::TerminalOutput;
 use super::{Real, servers};
 
 const SERVERS: [&str; 2] = ["asks-sdk", "asks-fastmcp"];
 
-/// What the program says when it opens a connection of the other era.
+/// The notice when the program opens a connection of the other era.
 const REOPENED: &str = "asks in the older way, which its 2026-07-28 connection cannot carry; reopened with 2025-11-25 and remembered";
 
 /// The screen as one line: a terminal of 80 columns breaks what is longer.
-fn unbroken(ended: &Ended) -> String {
+fn unbroken(ended: &TerminalOutput) -> String {
     ended
         .screen
         .replace('\n', " ")
@@ -26,13 +25,13 @@ fn unbroken(ended: &Ended) -> String {
 }
 
 impl Real {
-    fn call_at_terminal(&self, tool: &str) -> Ended {
-        self.home.sit_at(&["call", tool, "--yes"]).end()
+    fn call_at_terminal(&self, tool: &str) -> TerminalOutput {
+        self.home.run_in_terminal(&["call", tool, "--yes"]).end()
     }
 
     /// Makes the call, and answers the form that comes with `Ada`.
-    fn call_and_answer(&self, tool: &str) -> Ended {
-        let mut terminal = self.home.sit_at(&["call", tool, "--yes"]);
+    fn call_and_answer(&self, tool: &str) -> TerminalOutput {
+        let mut terminal = self.home.run_in_terminal(&["call", tool, "--yes"]);
         terminal.wait_for("What is your name?");
         terminal.send("Ada");
         terminal.wait_for("> Ada");
@@ -171,7 +170,7 @@ fn listening(launch: &Launch, more: &[&str]) -> (Listening, String) {
         .take_while(|line| !line.contains("running on"))
         .collect();
     assert!(child.try_wait().unwrap().is_none(), "{said:?}");
-    // Read on, so that it never waits for us.
+    // The output is read to the end, so that the server never blocks on it.
     std::thread::spawn(move || lines.count());
     (Listening(child), format!("http://127.0.0.1:{port}/mcp"))
 }

@@ -201,7 +201,7 @@ fn a_port_in_use_and_a_gateway_elsewhere_have_a_next_step() {
 }
 
 #[test]
-fn a_failure_to_start_is_said() {
+fn a_failure_to_start_is_reported() {
     let home = Home::new();
     home.user_file("[servers");
     let failed = home.run(&["attach"]);

@@ -1,6 +1,6 @@
 use std::process::Command;
 
-use crate::support::{Home, PROGRAM, Ran};
+use crate::support::{Home, PROGRAM, ProgramOutput};
 
 /// Every command that the demo prints is run by a shell, in a home of its own, in the order they
 /// were printed.
@@ -25,7 +25,7 @@ fn the_commands_that_demo_prints_can_be_copied() {
                     .filter_map(|(name, value)| Some((name, value?))),
             )
             .env("PATH", path);
-        let ran = Ran::of(&shell.current_dir(home.path("project")).output().unwrap());
+        let ran = ProgramOutput::of(&shell.current_dir(home.path("project")).output().unwrap());
         assert_eq!(ran.code, Some(0), "{line}: {ran:?}");
         if line.contains("call") {
             assert_eq!(

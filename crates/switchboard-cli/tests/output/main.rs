@@ -1,5 +1,4 @@
-//! What a command leaves on stdout, on stderr and on disk, with the real program: results, damage,
-//! signals, steps.
+//! What a command writes to stdout, to stderr and to disk, with the real program.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 #[path = "../support/mod.rs"]
@@ -22,15 +21,15 @@ fn served(chaos: &Chaos) -> support::Home {
     home
 }
 
+/// What `--debug` logs.
+mod debug_log;
 /// The commands that `demo` prints.
 mod demo;
-/// What a person sees of a server's text, and what a program reads.
-mod showing;
-/// Signals that end a question.
+/// Server text as a terminal and as a pipe get it.
+mod results;
+/// Signals while a question is on the screen.
 mod signals;
-/// What `--debug` logs.
-mod steps;
-/// Results and state on a disk that does not take them, or takes too many.
-mod storing;
-/// A resource whose server goes away.
-mod watching;
+/// Results and state files on a full, read-only or damaged disk.
+mod state_files;
+/// `watch` after its server is gone.
+mod watch;

@@ -3,7 +3,7 @@ use nix::unistd::Pid;
 
 use crate::support::{Home, PROGRAM};
 
-/// F28, F30: each signal that ends the program gives the terminal back and says which it was.
+/// F28, F30: each signal that ends the program restores the terminal and is named.
 #[test]
 fn f30_sighup_and_sigquit_give_the_terminal_back() {
     for (signal, code) in [
@@ -13,11 +13,11 @@ fn f30_sighup_and_sigquit_give_the_terminal_back() {
         (Signal::SIGINT, 130),
     ] {
         let home = Home::with_demo("");
-        // The shell stays, and shows how the terminal is left.
+        // The shell outlives the program, and shows the settings of the terminal.
         let line = format!(
             "(echo pid-$BASHPID-; exec {PROGRAM} call demo/echo message=x); echo code-$?-; stty -a"
         );
-        let shell = home.sit(&["bash", "-c", &line]);
+        let shell = home.spawn_in_terminal(&["bash", "-c", &line]);
         shell.wait_for("[n] no");
         let bytes = shell.bytes();
         let text = String::from_utf8_lossy(&bytes);
@@ -44,12 +44,12 @@ fn f30_sighup_and_sigquit_give_the_terminal_back() {
     }
 }
 
-/// What `nohup` asks for is kept: a hangup that is ignored stays ignored.
+/// A SIGHUP that `nohup` ignores stays ignored.
 #[test]
 fn nohup_still_means_no_hangup() {
     let home = Home::with_demo("");
     let line = format!("trap '' HUP; exec {PROGRAM} watch demo://counter");
-    let mut terminal = home.sit(&["bash", "-c", &line]);
+    let mut terminal = home.spawn_in_terminal(&["bash", "-c", &line]);
     terminal.wait_for("Ctrl-C to stop");
     let pid = Pid::from_raw(terminal.pid());
     kill(pid, Signal::SIGHUP).unwrap();

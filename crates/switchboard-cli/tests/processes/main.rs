@@ -1,4 +1,4 @@
-//! The real program around real processes: what it starts, how both end, what a person is told
+//! The real program around real processes: what it starts, how both end, and how failures are reported
 //! (Linux).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -6,7 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod ending;
-mod launching;
-mod run;
-mod telling;
+mod diagnostics;
+mod fixture;
+mod launch;
+mod shutdown;

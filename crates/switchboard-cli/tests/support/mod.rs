@@ -1,4 +1,4 @@
-//! What tests of the whole program share: a home of its own, and a terminal to sit at.
+//! Shared by the tests of the whole program: a home folder of its own, and a pseudo-terminal.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::fs::{DirBuilder, OpenOptions};
@@ -20,7 +20,7 @@ pub const PROGRAM: &str = match option_env!("SWITCHBOARD_PROGRAM") {
     None => env!("CARGO_BIN_EXE_switchboard"),
 };
 /// Long enough for a busy machine; a test that passes never waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SCREEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The demo server on HTTP; ends with the test.
 pub struct DemoServer {
@@ -142,12 +142,12 @@ impl Home {
     }
 
     /// Runs to the end, without a terminal.
-    pub fn run(&self, words: &[&str]) -> Ran {
-        Ran::of(&self.command(words).output().unwrap())
+    pub fn run(&self, words: &[&str]) -> ProgramOutput {
+        ProgramOutput::of(&self.command(words).output().unwrap())
     }
 
-    /// Runs at a terminal of 80 columns and 24 rows.
-    pub fn sit(&self, words: &[&str]) -> Terminal {
+    /// Starts a command in a terminal of 80 columns and 24 rows.
+    pub fn spawn_in_terminal(&self, words: &[&str]) -> Terminal {
         let mut command = CommandBuilder::new(words[0]);
         command.args(&words[1..]);
         command.env_clear();
@@ -158,22 +158,22 @@ impl Home {
         Terminal::start(command)
     }
 
-    /// The program itself at a terminal.
-    pub fn sit_at(&self, words: &[&str]) -> Terminal {
+    /// Starts the program in a terminal.
+    pub fn run_in_terminal(&self, words: &[&str]) -> Terminal {
         let all: Vec<_> = [PROGRAM].iter().chain(words).copied().collect();
-        self.sit(&all)
+        self.spawn_in_terminal(&all)
     }
 }
 
-/// What a run left.
+/// The outcome of a run without a terminal.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct ProgramOutput {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Ran {
+impl ProgramOutput {
     pub fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         Self {
@@ -200,13 +200,13 @@ impl Ran {
 
 /// A terminal with the program in it.
 pub struct Terminal {
-    seen: Arc<(Mutex<Seen>, Condvar)>,
+    output: Arc<(Mutex<ScreenOutput>, Condvar)>,
     master: Box<dyn MasterPty + Send>,
     keyboard: Arc<Mutex<Box<dyn Write + Send>>>,
     child: Box<dyn Child + Send + Sync>,
 }
 
-struct Seen {
+struct ScreenOutput {
     screen: vt100::Parser,
     bytes: Vec<u8>,
     ended: bool,
@@ -224,15 +224,15 @@ impl Terminal {
             .unwrap();
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
-        let seen = Seen {
+        let output = ScreenOutput {
             screen: vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 1000),
             bytes: Vec::new(),
             ended: false,
         };
-        let seen = Arc::new((Mutex::new(seen), Condvar::new()));
+        let output = Arc::new((Mutex::new(output), Condvar::new()));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let keyboard = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
-        let (shared, answers) = (seen.clone(), keyboard.clone());
+        let (shared, answers) = (output.clone(), keyboard.clone());
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             loop {
@@ -247,19 +247,19 @@ impl Terminal {
             }
         });
         Self {
-            seen,
+            output,
             keyboard,
             master: pair.master,
             child,
         }
     }
 
-    /// Waits until the screen shows this, and gives the screen.
+    /// Waits until the screen shows this text, and returns the screen.
     pub fn wait_for(&self, text: &str) -> String {
         self.wait(text, |screen| screen.contains(text))
     }
 
-    /// Turns page after page until the last line of the screen is this question.
+    /// Presses Enter at each page until the last line of the screen is this question.
     pub fn page_through(&mut self, question: &str) -> String {
         let mut turned = String::new();
         loop {
@@ -283,30 +283,30 @@ impl Terminal {
         }
     }
 
-    /// Waits until the screen is as it should be.
+    /// Waits until the screen satisfies `done`. `what` names that for the failure message.
     pub fn wait(&self, what: &str, done: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        let mut seen = self.seen.0.lock().unwrap();
+        let deadline = Instant::now() + SCREEN_TIMEOUT;
+        let mut output = self.output.0.lock().unwrap();
         loop {
-            let screen = seen.screen.screen().contents();
+            let screen = output.screen.screen().contents();
             if done(&screen) {
                 return screen;
             }
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(
-                !seen.ended && !left.is_zero(),
+                !output.ended && !left.is_zero(),
                 "waited for {what:?}, found:\n{screen}"
             );
-            seen = self.seen.1.wait_timeout(seen, left).unwrap().0;
+            output = self.output.1.wait_timeout(output, left).unwrap().0;
         }
     }
 
     /// Everything that was written to the terminal so far.
     pub fn bytes(&self) -> Vec<u8> {
-        self.seen.0.lock().unwrap().bytes.clone()
+        self.output.0.lock().unwrap().bytes.clone()
     }
 
-    /// Types.
+    /// Types these keys.
     pub fn send(&mut self, keys: &str) {
         let mut keyboard = self.keyboard.lock().unwrap();
         keyboard.write_all(keys.as_bytes()).unwrap();
@@ -314,7 +314,7 @@ impl Terminal {
     }
 
     pub fn resize(&self, rows: u16, cols: u16) {
-        self.seen
+        self.output
             .0
             .lock()
             .unwrap()
@@ -335,38 +335,38 @@ impl Terminal {
         i32::try_from(self.child.process_id().unwrap()).unwrap()
     }
 
-    /// Waits for the end: exit code, the last screen, and whether the terminal was given back.
-    pub fn end(mut self) -> Ended {
+    /// Waits for the end: exit code, the last screen, and whether the terminal was restored.
+    pub fn end(mut self) -> TerminalOutput {
         let code = self.child.wait().unwrap().exit_code();
         let deadline = Instant::now() + Duration::from_secs(5);
-        let mut seen = self.seen.0.lock().unwrap();
-        while !seen.ended && Instant::now() < deadline {
-            seen = self
-                .seen
+        let mut output = self.output.0.lock().unwrap();
+        while !output.ended && Instant::now() < deadline {
+            output = self
+                .output
                 .1
-                .wait_timeout(seen, Duration::from_millis(100))
+                .wait_timeout(output, Duration::from_millis(100))
                 .unwrap()
                 .0;
         }
-        let screen = seen.screen.screen();
-        Ended {
+        let screen = output.screen.screen();
+        TerminalOutput {
             code,
             screen: screen.contents(),
             restored: !screen.alternate_screen() && !screen.hide_cursor(),
-            bytes: seen.bytes.clone(),
+            bytes: output.bytes.clone(),
         }
     }
 }
 
-/// Shows the bytes, and answers where the cursor is when the program asks for it, as a terminal
+/// Interprets the bytes, and reports the cursor position when the program queries it, as a terminal
 /// does.
-fn process(seen: &mut Seen, bytes: &[u8], answers: &Mutex<Box<dyn Write + Send>>) {
-    const WHERE: &[u8] = b"\x1b[6n";
+fn process(output: &mut ScreenOutput, bytes: &[u8], answers: &Mutex<Box<dyn Write + Send>>) {
+    const CURSOR_QUERY: &[u8] = b"\x1b[6n";
     for byte in bytes {
-        seen.screen.process(&[*byte]);
-        seen.bytes.push(*byte);
-        if seen.bytes.ends_with(WHERE) {
-            let (row, column) = seen.screen.screen().cursor_position();
+        output.screen.process(&[*byte]);
+        output.bytes.push(*byte);
+        if output.bytes.ends_with(CURSOR_QUERY) {
+            let (row, column) = output.screen.screen().cursor_position();
             let answer = format!("\x1b[{};{}R", row + 1, column + 1);
             answers
                 .lock()
@@ -377,17 +377,17 @@ fn process(seen: &mut Seen, bytes: &[u8], answers: &Mutex<Box<dyn Write + Send>>
     }
 }
 
-/// How a run at a terminal ended.
+/// The outcome of a run in a terminal.
 #[derive(Debug)]
-pub struct Ended {
+pub struct TerminalOutput {
     pub code: u32,
     pub screen: String,
     pub restored: bool,
     pub bytes: Vec<u8>,
 }
 
-/// The text without what we send ourselves: colours, the alternate screen, the cursor, clearing a
-/// line, the spinner's moves.
+/// The text without the escape sequences that the program itself sends: colours, the alternate
+/// screen, the cursor, erasing.
 pub fn without_our_sequences(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::new();

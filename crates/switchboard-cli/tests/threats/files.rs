@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::{Home, PROGRAM, Ran};
+use crate::support::{Home, PROGRAM, ProgramOutput};
 
-/// T27: whatever stands in a file, the program says so soon, in few words, with exit code 2.
+/// T27: any hostile file is rejected quickly, with a short message and exit code 2.
 #[test]
-fn t27_configuration_bombs_end_soon_in_few_words() {
+fn t27_configuration_bombs_fail_quickly_with_a_short_message() {
     let bombs: Vec<(&str, Vec<u8>)> = vec![
         (
             "deep arrays",
@@ -175,9 +175,9 @@ fn t27_a_running_program_notices_edits_after_a_configuration_bomb() {
 /// Puts something at a path.
 type Plant = fn(&Path);
 
-/// T27: nor does the program wait for, or read without end, what is no file.
+/// T27: the program neither waits for nor endlessly reads something that is not a regular file.
 #[test]
-fn t27_what_is_no_file_is_refused_soon() {
+fn t27_non_regular_files_are_refused_quickly() {
     // A project's file that is a link is not even opened; the user's own may be one.
     let (project, user) = (
         "project/switchboard.toml",
@@ -250,8 +250,8 @@ fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     found
 }
 
-/// A session that leaves everything there is to leave: trust, a grant, a pin, an era, a catalog, a
-/// log, a long result.
+/// Runs commands that write every kind of state: trust, a grant, a pin, an era, a catalog, a log, a
+/// long result.
 fn live(home: &Home, mask: &str) {
     home.user_file("[security]\nlocked = true\n");
     home.project_file(&format!(
@@ -276,12 +276,13 @@ fn live(home: &Home, mask: &str) {
         shell
             .current_dir(home.path("project"))
             .stdin(std::process::Stdio::null());
-        Ran::of(&shell.output().unwrap())
+        ProgramOutput::of(&shell.output().unwrap())
     };
     let ran = run("trust here --yes");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let words = with_mask("call here/echo message=x");
-    let mut terminal = home.sit(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut terminal =
+        home.spawn_in_terminal(&words.iter().map(String::as_str).collect::<Vec<_>>());
     terminal.wait_for("[t] always this tool");
     terminal.send("t");
     terminal.wait_for("[g] for good");
@@ -289,13 +290,13 @@ fn live(home: &Home, mask: &str) {
     assert_eq!(terminal.end().code, 0);
     let words = with_mask("call here/big bytes=3000000 --yes");
     let ended = home
-        .sit(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        .spawn_in_terminal(&words.iter().map(String::as_str).collect::<Vec<_>>())
         .end();
     assert_eq!(ended.code, 0, "{}", ended.screen);
 }
 
 #[test]
-fn t35_whatever_the_umask_all_that_a_session_leaves_is_ours_alone() {
+fn t35_all_files_are_private_whatever_the_umask() {
     let home = Home::new();
     live(&home, "0");
     let state = home.path("state/switchboard");
@@ -326,7 +327,7 @@ fn t35_whatever_the_umask_all_that_a_session_leaves_is_ours_alone() {
     assert!(!named(".new"), "half a file was left: {found:?}");
 }
 
-/// A umask that takes even our own rights away must not keep the program from its own files.
+/// A umask that removes the owner's rights must not keep the program from its own files.
 #[test]
 fn t35_a_strict_umask_is_no_obstacle() {
     let home = Home::new();
@@ -381,10 +382,10 @@ fn t35_planted_links_are_neither_read_nor_written_through() {
     );
 }
 
-/// A crash between write and rename leaves the new file beside the old one, whole or not: the old
-/// answers hold, and new ones can be kept.
+/// A crash between write and rename leaves a temporary file, complete or not: the old answers hold,
+/// and new ones can be stored.
 #[test]
-fn t35_what_a_crash_leaves_is_no_obstacle_and_no_answer() {
+fn t35_leftovers_of_a_crash_neither_block_nor_approve() {
     let home = Home::new();
     live(&home, "022");
     let state = home.path("state/switchboard");

@@ -3,11 +3,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::projects::{CORE_AGENT, GEMINI};
-use crate::starting::FILES;
-use crate::support::{Home, PROGRAM, Ran};
+use crate::project_files::{CORE_AGENT, GEMINI};
+use crate::support::{Home, PROGRAM, ProgramOutput};
+use crate::untrusted_servers::FILES;
 
-/// A folder that nobody accepted, with the canary that its files leave when they run.
+/// A folder that is not accepted, whose files create the canary when they run.
 fn hostile(home: &Home) -> (PathBuf, PathBuf) {
     let folder = home.path("hostile");
     std::fs::create_dir_all(&folder).unwrap();
@@ -20,8 +20,8 @@ fn script(path: &Path, text: &str) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-fn run_in(home: &Home, folder: &Path, words: &[&str]) -> Ran {
-    Ran::of(&home.command(words).current_dir(folder).output().unwrap())
+fn run_in(home: &Home, folder: &Path, words: &[&str]) -> ProgramOutput {
+    ProgramOutput::of(&home.command(words).current_dir(folder).output().unwrap())
 }
 
 /// A program that leaves the folder it runs in, then serves.
@@ -252,7 +252,7 @@ fn t1_t6_a_file_that_is_given_and_a_folder_that_is_written_decide_for_themselves
     assert_eq!((left(&home), ran.stderr.as_str()), (own, ""));
 }
 
-/// At a terminal it is a question, asked once in each folder, and Enter is no.
+/// At a terminal the program asks once in each folder, and Enter is no.
 #[test]
 fn t1_t6_a_person_is_asked_once_about_a_folder() {
     for (key, accepted) in [("\r", false), ("y\r", true)] {
@@ -261,7 +261,7 @@ fn t1_t6_a_person_is_asked_once_about_a_folder() {
         let serve = leaves_its_folder(&home);
         home.user_file(&format!("[servers.mine]\ncommand = {serve:?}\n"));
         let there = folder.display().to_string();
-        let mut terminal = home.sit(&["env", "-C", &there, PROGRAM, "tools"]);
+        let mut terminal = home.spawn_in_terminal(&["env", "-C", &there, PROGRAM, "tools"]);
         let screen = terminal.wait_for("[y/N]");
         assert!(
             screen.contains("mine") && screen.contains("hostile"),
@@ -275,7 +275,9 @@ fn t1_t6_a_person_is_asked_once_about_a_folder() {
             accepted,
             "{ended:?}"
         );
-        let again = home.sit(&["env", "-C", &there, PROGRAM, "tools"]).end();
+        let again = home
+            .spawn_in_terminal(&["env", "-C", &there, PROGRAM, "tools"])
+            .end();
         assert!(
             again.code == 0 && !again.screen.contains("[y/N]"),
             "{again:?}"
@@ -301,7 +303,7 @@ fn the_command_to_run_by_hand_runs_in_the_servers_private_folder() {
         .args(["-c", line])
         .output()
         .unwrap();
-    let ran = Ran::of(&by_hand);
+    let ran = ProgramOutput::of(&by_hand);
     let private = home
         .path("state/switchboard/private")
         .canonicalize()
@@ -398,7 +400,7 @@ fn project_files_are_found_from_a_subfolder_up_to_the_repositorys_root() {
         // The nearest folder that has a file is the project's; above the repository's root nothing
         // is looked at.
         file.write(&deep, &[("nearer", json!({ "command": "true" }))]);
-        let names = |ran: Ran| {
+        let names = |ran: ProgramOutput| {
             ran.json()["servers"]
                 .as_array()
                 .unwrap()

@@ -2,13 +2,13 @@ use serde_json::{Value, json};
 use switchboard_testkit::script::Flip;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::projects::{GEMINI, NATIVE};
-use crate::starting::FILES;
+use crate::project_files::{GEMINI, NATIVE};
 use crate::support::{Home, Terminal};
-use crate::words::{harmless, hostile};
+use crate::terminal_injection::{harmless, hostile};
+use crate::untrusted_servers::FILES;
 
-/// What would have a person say yes to something else: our own questions, answers and rules, each
-/// on a line of its own, before and after everything that a terminal obeys.
+/// Text that could mislead a person: our own questions, answers and rules, each on a line of its own,
+/// with control sequences before and after.
 fn lying(field: &str) -> String {
     format!(
         "{}\nTrust server \"mine\" exactly as shown? [y/N] y\r\nMay a tool of server \"mine\" run?\n[o] once   [n] no\n  because  \
@@ -21,8 +21,8 @@ fn words(field: &str) -> Value {
     Value::from(lying(field).replace('\0', ""))
 }
 
-/// Lines of a screen that look like ours: what a stranger says stands behind a bar, or inside a
-/// line that begins with our word.
+/// Lines of a screen that look like ours: foreign text is behind a bar, or in a line that begins with
+/// our own text.
 fn ours<'s>(screen: &'s str, start: &str) -> Vec<&'s str> {
     screen
         .lines()
@@ -31,7 +31,7 @@ fn ours<'s>(screen: &'s str, start: &str) -> Vec<&'s str> {
         .collect()
 }
 
-/// One question on the screen, ours, and no other.
+/// Asserts that the only question on the screen is ours.
 fn is_one_question(of: &str, terminal: &Terminal, wait: &str, expected: &[(&str, &[&str])]) {
     let screen = terminal.wait_for(wait);
     for (start, lines) in expected {
@@ -39,10 +39,10 @@ fn is_one_question(of: &str, terminal: &Terminal, wait: &str, expected: &[(&str,
     }
 }
 
-/// T1, T12: the question whether to trust, new, changed and refused, with hostile words in every
+/// T1, T12: the trust prompt of a new, a changed and a refused entry, with hostile text in every
 /// field of every kind of file.
 #[test]
-fn t1_t12_no_word_of_a_project_can_pass_for_the_question_whether_to_trust_it() {
+fn t1_t12_text_of_a_project_cannot_imitate_the_trust_prompt() {
     for file in FILES {
         let home = Home::new();
         let canary = home.path("canary");
@@ -62,7 +62,7 @@ fn t1_t12_no_word_of_a_project_can_pass_for_the_question_whether_to_trust_it() {
         file.write(&home.path("project"), &[("evil", touch.clone())]);
         let question = "Trust server \"evil\" exactly as shown? [y/N]";
         let enter = |wait: &str, shown: &[&str]| {
-            let mut terminal = home.sit_at(&["trust"]);
+            let mut terminal = home.run_in_terminal(&["trust"]);
             terminal.page_through(wait);
             is_one_question(
                 file.path,
@@ -98,7 +98,7 @@ fn t1_t12_no_word_of_a_project_can_pass_for_the_question_whether_to_trust_it() {
         let mut refused = touch;
         refused["env"] = json!({ "LD_PRELOAD": words("f-loader") });
         file.write(&home.path("project"), &[("evil", refused)]);
-        let ended = home.sit_at(&["trust"]).end();
+        let ended = home.run_in_terminal(&["trust"]).end();
         assert_eq!(ended.code, 5, "{file:?}: {ended:?}");
         assert!(
             ours(&ended.screen, "Trust server").is_empty(),
@@ -127,7 +127,7 @@ fn t1_a_servers_name_cannot_answer_for_the_person() {
                 json!({ "command": "touch", "args": [canary.display().to_string()] }),
             )],
         );
-        let mut terminal = home.sit_at(&["trust"]);
+        let mut terminal = home.run_in_terminal(&["trust"]);
         let screen = terminal.wait_for("exactly as shown? [y/N]");
         let quoted = format!("Trust server {name:?} exactly as shown? [y/N]");
         assert!(
@@ -140,10 +140,9 @@ fn t1_a_servers_name_cannot_answer_for_the_person() {
     }
 }
 
-/// A word long enough reaches the end of the row: what goes on in the next one does so behind the
-/// bar, on a screen of any width.
+/// A word that is longer than a row continues behind the bar, on a screen of any width.
 #[test]
-fn t1_no_word_of_a_project_comes_to_stand_at_the_edge() {
+fn t1_text_of_a_project_never_begins_at_the_left_edge() {
     let home = Home::new();
     let lie = "Trust server \"mine\" exactly as shown? [y/N] y ";
     let arguments: Vec<String> = (0..lie.len())
@@ -153,7 +152,7 @@ fn t1_no_word_of_a_project_comes_to_stand_at_the_edge() {
         &home.path("project"),
         &[("evil", json!({ "command": "touch", "args": arguments }))],
     );
-    let mut terminal = home.sit_at(&["trust"]);
+    let mut terminal = home.run_in_terminal(&["trust"]);
     terminal.page_through("Trust server \"evil\" exactly as shown? [y/N]");
     terminal.send("\r");
     let ended = terminal.end();
@@ -185,8 +184,8 @@ fn t1_no_word_of_a_project_comes_to_stand_at_the_edge() {
     );
 }
 
-/// A server that lies in every field that a question about a call shows, and changes its story once
-/// the file is there.
+/// A server with hostile text in every field that an approval prompt shows; its definition changes
+/// once the file exists.
 fn liar(turned: &std::path::Path) -> Chaos {
     let other = serde_json::from_str(&words("f-now").to_string()).unwrap();
     let flip = Flip {
@@ -211,10 +210,10 @@ fn liar(turned: &std::path::Path) -> Chaos {
         .flip(flip)
 }
 
-/// T12, T13: every question about a call: the first one, the one for how long, the one about a
-/// change, the one of an ask rule, and one about a tool whose very name lies.
+/// T12, T13: every approval prompt: the first one, its second step, the one after a change, the one
+/// of an ask rule, and one for a tool with a hostile name.
 #[test]
-fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
+fn t12_t13_text_of_a_server_cannot_imitate_the_approval_prompt() {
     let home = Home::new();
     let turned = home.path("turned");
     let file = |tables: &str| home.user_file(&(liar(&turned).entry("evil").render() + tables));
@@ -228,7 +227,7 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
     let kept = "[r] for this run: until this program ends";
 
     // Enter is no.
-    let mut terminal = home.sit_at(&call);
+    let mut terminal = home.run_in_terminal(&call);
     is_one_question(
         "first",
         &terminal,
@@ -240,7 +239,7 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
     assert_eq!(ended.code, 5, "{ended:?}");
     harmless("first", &ended, &["f-description"]);
     // For how long; and every value whole, to the end.
-    let mut terminal = home.sit_at(&call);
+    let mut terminal = home.run_in_terminal(&call);
     terminal.wait_for("[n] no");
     terminal.send("a");
     terminal.wait_for("a shortens long values");
@@ -263,7 +262,7 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
     assert_eq!(ended.code, 0, "{ended:?}");
     harmless("how long", &ended, &["f-key", "-value", "said"]);
     // It changed.
-    let mut terminal = home.sit_at(&call);
+    let mut terminal = home.run_in_terminal(&call);
     let changed = (
         "because",
         &["  because  it changed since it was approved"][..],
@@ -284,7 +283,7 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
     );
     // A rule asks each time.
     file("[permissions]\nask = [\"evil\"]\n");
-    let mut terminal = home.sit_at(&call);
+    let mut terminal = home.run_in_terminal(&call);
     let each_time = "[o] once: this call only (a rule asks each time)";
     is_one_question(
         "ask rule",
@@ -297,7 +296,7 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
     // The tool's own name.
     file("");
     let named = format!("evil/{}", lying("f-tool").replace(['\0', '/'], ""));
-    let mut terminal = home.sit_at(&["call", &named]);
+    let mut terminal = home.run_in_terminal(&["call", &named]);
     is_one_question(
         "named",
         &terminal,
@@ -316,13 +315,13 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
 fn s0_25_the_detail_is_cut_at_200_characters_and_the_whole_is_one_key_away() {
     let home = Home::with_demo("");
     let message = format!("{0}the-middle{0}", "é".repeat(200));
-    let mut terminal = home.sit_at(&["call", "demo/echo", &format!("message={message}")]);
+    let mut terminal = home.run_in_terminal(&["call", "demo/echo", &format!("message={message}")]);
     terminal.wait_for("[n] no");
     terminal.resize(60, 400);
     let start = "mcp__demo__echo {\"message\":\"";
     let detail = format!("{start}{}…", "é".repeat(200 - start.len() - 1));
     assert_eq!(detail.chars().count(), 200);
-    let screen = terminal.wait_for(&format!("  asks     {detail}\n"));
+    let screen = terminal.wait_for(&format!("  call     {detail}\n"));
     assert!(!screen.contains("the-middle"), "{screen}");
     terminal.send("a");
     terminal.wait_for("the-middle");

@@ -3,7 +3,7 @@ use std::path::Path;
 use serde_json::Value;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, ProgramOutput};
 
 /// One value for each place in which a secret may stand. Each is long, and unlike every other text
 /// here.
@@ -43,8 +43,7 @@ fn forms(value: &str) -> Vec<String> {
         form,
     ];
     for url in [false, true] {
-        // As it stands in a longer text too: what the value alone decides, whatever stands before
-        // it.
+        // Also as part of a longer text, where base64 depends on the offset.
         for before in ["", "u", "us", "Bearer ", "user:"] {
             let encoded = base64(&format!("{before}{value}"), url);
             let start = (before.len() * 8).div_ceil(6);
@@ -89,7 +88,7 @@ fn shows_nothing(of: &str, text: &str) {
     }
 }
 
-/// Every way in which a server may blurt out what it was given.
+/// Every way in which a server may print its secrets.
 fn blurts() -> String {
     let mut text = String::new();
     for (place, value) in CANARIES
@@ -164,17 +163,17 @@ fn secretive() -> Home {
     home
 }
 
-fn run(home: &Home, words: &[&str]) -> Ran {
+fn run(home: &Home, words: &[&str]) -> ProgramOutput {
     let mut command = home.command(words);
     command
         .env("HIDDEN", canary("expanded"))
         .env("RUST_BACKTRACE", "1")
         .env("RUST_LOG", "trace");
-    Ran::of(&command.output().unwrap())
+    ProgramOutput::of(&command.output().unwrap())
 }
 
 #[test]
-fn t25_no_view_no_error_and_no_diagnostic_tells_a_secret() {
+fn t25_no_view_error_or_diagnostic_shows_a_secret() {
     let home = secretive();
     let runs: [&[&str]; 16] = [
         &["-vvv", "status"],
@@ -209,7 +208,7 @@ fn t25_no_view_no_error_and_no_diagnostic_tells_a_secret() {
 
 /// A person at a terminal is shown no more.
 #[test]
-fn t25_no_question_and_no_progress_tells_a_secret_of_the_entry() {
+fn t25_no_prompt_or_progress_line_shows_a_secret_of_the_entry() {
     let home = secretive();
     let hidden = format!("HIDDEN={}", canary("expanded"));
     for words in [
@@ -219,7 +218,7 @@ fn t25_no_question_and_no_progress_tells_a_secret_of_the_entry() {
     ] {
         let mut all = vec!["env", &hidden, "RUST_BACKTRACE=1", crate::support::PROGRAM];
         all.extend(words);
-        let ended = home.sit(&all).end();
+        let ended = home.spawn_in_terminal(&all).end();
         shows_nothing(
             &format!("{words:?}"),
             &String::from_utf8_lossy(&ended.bytes),
@@ -227,7 +226,7 @@ fn t25_no_question_and_no_progress_tells_a_secret_of_the_entry() {
     }
 }
 
-/// Wrong words in a file are told without the values that stand in it.
+/// Errors in a file are reported without its values.
 #[test]
 fn t25_no_complaint_about_a_file_quotes_a_secret() {
     let home = Home::new();
@@ -252,8 +251,7 @@ fn t25_no_complaint_about_a_file_quotes_a_secret() {
     }
 }
 
-/// What a project's entry held when it was accepted is remembered so that a change can be told; its
-/// values are not.
+/// The accepted form of a project's entry is stored, to show changes; its values are not.
 #[test]
 fn t25_what_is_remembered_of_an_accepted_entry_holds_no_secret() {
     let home = Home::new();
@@ -294,7 +292,7 @@ fn shows_nothing_below(folder: &Path) {
     );
 }
 
-/// A server that tells its secret wherever a server can say something of itself.
+/// A server that repeats its secret in every text about itself.
 fn outspoken(home: &Home) {
     let secret = canary("env");
     let log = serde_json::json!({ "level": "info", "logger": secret, "data": { "key": secret } })
@@ -337,7 +335,7 @@ fn outspoken(home: &Home) {
 /// Log messages, progress, withheld tools and instructions are told without secrets, on a pipe and
 /// on a terminal.
 #[test]
-fn t25_what_a_server_logs_reports_and_says_of_itself_shows_no_secret() {
+fn t25_logs_progress_and_instructions_of_a_server_show_no_secret() {
     let home = Home::new();
     outspoken(&home);
     let runs: [(&[&str], &str); 4] = [
@@ -356,7 +354,7 @@ fn t25_what_a_server_logs_reports_and_says_of_itself_shows_no_secret() {
         shows_nothing(&format!("{words:?}"), &all);
         assert!(all.contains(shown), "{words:?}: {all}");
     }
-    let terminal = home.sit_at(&["call", "outspoken/work"]);
+    let terminal = home.run_in_terminal(&["call", "outspoken/work"]);
     let ended = terminal.end();
     let all = String::from_utf8_lossy(&ended.bytes);
     shows_nothing("progress", &all);
@@ -388,7 +386,7 @@ fn t25_a_remembered_catalog_holds_no_secret() {
         catalog.contains("work") && catalog.contains(r#"\"q\""#) | catalog.contains(r#""q""#),
         "{catalog}"
     );
-    // What was left out is found by asking the server.
+    // The omitted definition is listed once the server runs.
     assert_eq!(run(&home, &["call", "outspoken/kept"]).stdout, "kept\n");
 }
 
@@ -410,7 +408,7 @@ fn t25_an_ordinary_word_of_an_entry_does_not_make_a_log_unreadable() {
         path.display()
     ));
     let mut command = home.command(&["status", "-v"]);
-    let status = Ran::of(&command.env("HIDDEN", "opensesame").output().unwrap());
+    let status = ProgramOutput::of(&command.env("HIDDEN", "opensesame").output().unwrap());
     let logs = home.run(&["logs", "-n", "1000"]).stdout;
     assert!(
         logs.contains(

@@ -4,7 +4,7 @@ use crate::support::{Home, PROGRAM, Terminal};
 
 /// A bash with the program's completions, at a terminal in the project's folder.
 fn bash(home: &Home) -> Terminal {
-    let mut shell = home.sit(&["bash", "--norc", "--noprofile", "-i"]);
+    let mut shell = home.spawn_in_terminal(&["bash", "--norc", "--noprofile", "-i"]);
     let folder = Path::new(PROGRAM).parent().unwrap().display();
     shell.send(&format!("PS1='$ ' PATH={folder}:$PATH; source <(switchboard completions bash); echo ready-$((40+2))\r"));
     shell.wait_for("ready-42");
@@ -19,8 +19,7 @@ fn complete_and_run(shell: &mut Terminal, words: &str, number: usize) {
     shell.wait_for(&format!("done-{number}-42"));
 }
 
-/// T1, T6: what a shell completes from a stranger's file is run by the shell, so it has nothing
-/// that a shell would obey.
+/// T1, T6: the shell runs a completed line, so completions from a foreign file have no shell syntax.
 #[test]
 fn t1_t6_a_name_in_a_projects_file_is_not_run_by_the_shell_that_completes_it() {
     for name in [
@@ -50,7 +49,7 @@ fn t1_t6_a_name_in_a_projects_file_is_not_run_by_the_shell_that_completes_it() {
     }
 }
 
-/// T1, T6: the names of a project's files complete as well, and are a stranger's too.
+/// T1, T6: names of a project's files are foreign text as well.
 #[test]
 fn t1_t6_the_name_of_a_projects_file_is_not_run_by_the_shell_that_completes_it() {
     let home = Home::new();
@@ -138,7 +137,7 @@ fn t1_t6_a_hint_that_is_copied_runs_nothing_of_the_name_in_it() {
                     .get_envs()
                     .filter_map(|(name, value)| Some((name, value?))),
             );
-            let ran = crate::support::Ran::of(&shell.output().unwrap());
+            let ran = crate::support::ProgramOutput::of(&shell.output().unwrap());
             assert!(
                 !home.path("project/PWNED").exists(),
                 "{name}: {hint}: {ran:?}"

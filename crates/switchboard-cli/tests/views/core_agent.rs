@@ -5,9 +5,9 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::stage::{Stage, entry, gemini, good};
+use crate::fixture::{Fixture, entry, gemini, good};
 
-/// A server over HTTP that knows nothing at any path; ends with the test.
+/// An HTTP server that answers 404 to everything; ends with the test.
 fn not_found() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -28,7 +28,7 @@ fn not_found() -> u16 {
 /// rest of them work.
 #[test]
 fn s0_29_s0_30_failed_servers_are_in_error_and_the_others_work() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let mut works = entry(&good().launch());
     works["transport"] = "stdio".into();
     let file = json!({ "version": 1, "servers": {
@@ -36,8 +36,8 @@ fn s0_29_s0_30_failed_servers_are_in_error_and_the_others_work() {
         "far": { "transport": "http", "url": format!("http://127.0.0.1:{}/mcp", not_found()) },
         "works": works,
     }});
-    stage.write("project/.agents/mcp.json", &file.to_string());
-    let ran = stage.run(&["-c", ".agents/mcp.json", "status"]);
+    fixture.write("project/.agents/mcp.json", &file.to_string());
+    let ran = fixture.run(&["-c", ".agents/mcp.json", "status"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let blocks: Vec<_> = ran.stdout.split("\n\n").collect();
     let of = |name: &str| {
@@ -58,7 +58,7 @@ fn s0_29_s0_30_failed_servers_are_in_error_and_the_others_work() {
         of("works").starts_with("📡 works (ok)\n") && of("works").ends_with("\n  Tools: works_ok"),
         "{ran:?}"
     );
-    let ran = stage.run(&["-c", ".agents/mcp.json", "call", "works_ok", "--yes"]);
+    let ran = fixture.run(&["-c", ".agents/mcp.json", "call", "works_ok", "--yes"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
         (Some(0), "fine\n"),
@@ -69,7 +69,7 @@ fn s0_29_s0_30_failed_servers_are_in_error_and_the_others_work() {
 /// C16: each server in the words of its own file, and one set of words for scripts.
 #[test]
 fn c16_files_of_several_dialects_are_shown_each_in_its_own_words() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let gone = |more: serde_json::Value| {
         let mut server = json!({ "command": "no-such-program-anywhere" });
         server
@@ -78,15 +78,15 @@ fn c16_files_of_several_dialects_are_shown_each_in_its_own_words() {
             .extend(more.as_object().unwrap().clone());
         server
     };
-    stage.write(
+    fixture.write(
         "project/.agents/mcp.json",
         &json!({ "servers": { "a": gone(json!({ "transport": "stdio" })) } }).to_string(),
     );
-    stage.write(
+    fixture.write(
         "project/.gemini/settings.json",
         &gemini(json!({ "b": gone(json!({})) })),
     );
-    stage.write(
+    fixture.write(
         "project/native.toml",
         "[servers.c]\ncommand = \"x\"\nenabled = false\n",
     );
@@ -98,7 +98,7 @@ fn c16_files_of_several_dialects_are_shown_each_in_its_own_words() {
         "-c",
         "native.toml",
     ];
-    let document = stage
+    let document = fixture
         .run(&[&files[..], &["status", "--json"]].concat())
         .json();
     let words: Vec<_> = document["servers"]
@@ -122,7 +122,7 @@ fn c16_files_of_several_dialects_are_shown_each_in_its_own_words() {
             json!(["c", "native", "DISABLED", "DISCONNECTED"])
         ]
     );
-    let text = stage.run(&[&files[..], &["status"]].concat()).stdout;
+    let text = fixture.run(&[&files[..], &["status"]].concat()).stdout;
     for told in [
         "🔌 a (error)\n",
         "\n  Err: no program",

@@ -1,20 +1,20 @@
-//! `add`, `remove`, `enable`, `disable`: what is written where, and what a person is told.
+//! `add`, `remove`, `enable`, `disable`: what is written where, and what is printed.
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::stage::Stage;
-use crate::support::{PROGRAM, Ran};
+use crate::fixture::Fixture;
+use crate::support::{PROGRAM, ProgramOutput};
 
 #[test]
 fn a_server_is_added_used_disabled_enabled_and_removed() {
-    let stage = Stage::new();
-    std::fs::remove_dir(stage.home.path("config/switchboard")).unwrap();
+    let fixture = Fixture::new();
+    std::fs::remove_dir(fixture.home.path("config/switchboard")).unwrap();
     let name = "config/switchboard/switchboard.toml";
-    let file = stage.home.path(name);
+    let file = fixture.home.path(name);
     let shown = |line: usize| {
         format!(
             "({}:{line})\n",
-            stage
+            fixture
                 .home
                 .path("")
                 .canonicalize()
@@ -23,7 +23,7 @@ fn a_server_is_added_used_disabled_enabled_and_removed() {
                 .display()
         )
     };
-    let ran = stage.run(&[
+    let ran = fixture.run(&[
         "add",
         "demo",
         "--env",
@@ -43,15 +43,15 @@ fn a_server_is_added_used_disabled_enabled_and_removed() {
     let entry = format!(
         "[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\nenv = {{ TOKEN = \"${{TOKEN}}\" }}\n"
     );
-    assert_eq!(stage.read(name), entry);
-    let ran = stage.run(&["call", "demo/echo", "message=hi", "--yes"]);
+    assert_eq!(fixture.read(name), entry);
+    let ran = fixture.run(&["call", "demo/echo", "message=hi", "--yes"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
         (Some(0), "hi\n"),
         "{ran:?}"
     );
 
-    let ran = stage.run(&[
+    let ran = fixture.run(&[
         "add",
         "web",
         "https://example.com/mcp",
@@ -65,9 +65,9 @@ fn a_server_is_added_used_disabled_enabled_and_removed() {
         (Some(0), format!("added: \"web\" {}", shown(6)))
     );
     let web = "\n[servers.web]\ntransport = \"http\"\nurl = \"https://example.com/mcp\"\nheaders = { X-Key = \"${KEY}\" }\n";
-    assert_eq!(stage.read(name), format!("{entry}{web}"));
+    assert_eq!(fixture.read(name), format!("{entry}{web}"));
 
-    let ran = stage.run(&["add", "demo", "--", "x"]);
+    let ran = fixture.run(&["add", "demo", "--", "x"]);
     assert!(
         ran.code == Some(2)
             && ran
@@ -77,27 +77,27 @@ fn a_server_is_added_used_disabled_enabled_and_removed() {
     );
 
     assert_eq!(
-        stage.run(&["disable", "demo"]).stdout,
+        fixture.run(&["disable", "demo"]).stdout,
         format!("disabled: \"demo\" {}", shown(1))
     );
-    assert_eq!(stage.read(name), format!("{entry}enabled = false\n{web}"));
+    assert_eq!(fixture.read(name), format!("{entry}enabled = false\n{web}"));
     assert_eq!(
-        stage
+        fixture
             .run(&["call", "demo/echo", "message=hi", "--yes"])
             .code,
         Some(3)
     );
     assert_eq!(
-        stage.run(&["disable", "demo"]).stdout,
+        fixture.run(&["disable", "demo"]).stdout,
         format!("already disabled: \"demo\" {}", shown(1))
     );
-    assert_eq!(stage.run(&["enable", "demo"]).code, Some(0));
+    assert_eq!(fixture.run(&["enable", "demo"]).code, Some(0));
     assert_eq!(
-        stage.run(&["remove", "demo"]).stdout,
+        fixture.run(&["remove", "demo"]).stdout,
         format!("removed: \"demo\" {}", shown(1))
     );
-    assert_eq!(stage.read(name).trim_start(), web.trim_start());
-    let ran = stage.run(&["remove", "demo", "--json"]);
+    assert_eq!(fixture.read(name).trim_start(), web.trim_start());
+    let ran = fixture.run(&["remove", "demo", "--json"]);
     assert_eq!(
         (ran.code, ran.error()["server"].as_str()),
         (Some(2), Some("demo")),
@@ -107,10 +107,10 @@ fn a_server_is_added_used_disabled_enabled_and_removed() {
 
 #[test]
 fn a_projects_file_is_edited_in_its_own_dialect_and_still_needs_trust() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let before = "{\n  // ours\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"a\": { \"command\": \"true\" }\n  }\n}\n";
-    stage.write("project/.gemini/settings.json", before);
-    let ran = stage.run(&[
+    fixture.write("project/.gemini/settings.json", before);
+    let ran = fixture.run(&[
         "add",
         "demo",
         "--file",
@@ -127,51 +127,51 @@ fn a_projects_file_is_edited_in_its_own_dialect_and_still_needs_trust() {
             .contains("review it with `switchboard trust demo`"),
         "{ran:?}"
     );
-    let text = stage.read("project/.gemini/settings.json");
+    let text = fixture.read("project/.gemini/settings.json");
     assert!(
         text.starts_with(
             "{\n  // ours\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"a\": { \"command\": \"true\" },\n    \"demo\": {\n"
         ),
         "{text}"
     );
-    let Ran { code, .. } = stage.run(&["call", "demo/echo", "message=hi", "--yes"]);
+    let ProgramOutput { code, .. } = fixture.run(&["call", "demo/echo", "message=hi", "--yes"]);
     assert_eq!(code, Some(5), "not trusted yet");
-    stage.run(&["trust", "demo", "--yes"]);
-    let ran = stage.run(&["call", "demo/echo", "message=hi", "--yes"]);
+    fixture.run(&["trust", "demo", "--yes"]);
+    let ran = fixture.run(&["call", "demo/echo", "message=hi", "--yes"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
         (Some(0), "hi\n"),
         "{ran:?}"
     );
-    let ran = stage.run(&["disable", "demo", "--file", ".gemini/settings.json"]);
+    let ran = fixture.run(&["disable", "demo", "--file", ".gemini/settings.json"]);
     assert!(
         ran.code == Some(2) && ran.stderr.contains("try `switchboard remove demo`"),
         "{ran:?}"
     );
     assert_eq!(
-        stage
+        fixture
             .run(&["remove", "demo", "--file", ".gemini/settings.json"])
             .code,
         Some(0)
     );
-    assert_eq!(stage.read("project/.gemini/settings.json"), before);
+    assert_eq!(fixture.read("project/.gemini/settings.json"), before);
 }
 
 #[test]
 fn hcl_and_yaml_files_are_edited_too_and_read_only_where_given() {
-    let stage = Stage::new();
-    let hcl = stage.write(
+    let fixture = Fixture::new();
+    let hcl = fixture.write(
         "project/a3s.hcl",
         "# mine\nmcp_servers {\n  name    = \"a\"\n  command = \"true\"\n}\n",
     );
-    let yaml = stage.write(
+    let yaml = fixture.write(
         "project/app.yaml",
         "# mine\nmetadata:\n  mcp:\n    a:\n      command: \"true\"\n",
     );
     for (file, dialect) in [(hcl, "a3s"), (yaml, "agent-apps")] {
         let before = std::fs::read_to_string(&file).unwrap();
         let file = file.display().to_string();
-        let ran = stage.run(&[
+        let ran = fixture.run(&[
             "add",
             "demo",
             "--file",
@@ -184,14 +184,14 @@ fn hcl_and_yaml_files_are_edited_too_and_read_only_where_given() {
         ]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(ran.stderr.contains("read only if it is given"), "{ran:?}");
-        let ran = stage.run(&["-c", &file, "call", "demo/echo", "message=hi", "--yes"]);
+        let ran = fixture.run(&["-c", &file, "call", "demo/echo", "message=hi", "--yes"]);
         assert_eq!(
             (ran.code, ran.stdout.as_str()),
             (Some(0), "hi\n"),
             "{dialect}: {ran:?}"
         );
         assert_eq!(
-            stage.run(&["remove", "demo", "--file", &file]).code,
+            fixture.run(&["remove", "demo", "--file", &file]).code,
             Some(0),
             "{dialect}"
         );
@@ -203,10 +203,10 @@ fn hcl_and_yaml_files_are_edited_too_and_read_only_where_given() {
 /// changed after a yes.
 #[test]
 fn disabling_a_projects_server_offers_to_edit_the_projects_file() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let before = "[servers.here]\ncommand = \"true\"\n";
-    stage.write("project/switchboard.toml", before);
-    let file = stage
+    fixture.write("project/switchboard.toml", before);
+    let file = fixture
         .home
         .path("project")
         .canonicalize()
@@ -214,7 +214,7 @@ fn disabling_a_projects_server_offers_to_edit_the_projects_file() {
         .join("switchboard.toml")
         .display()
         .to_string();
-    let ran = stage.run(&["disable", "here"]);
+    let ran = fixture.run(&["disable", "here"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     // What the hint says works as it stands.
     let hint = ran
@@ -228,28 +228,28 @@ fn disabling_a_projects_server_offers_to_edit_the_projects_file() {
         "{ran:?}"
     );
 
-    let mut terminal = stage.home.sit_at(&["disable", "here"]);
+    let mut terminal = fixture.home.run_in_terminal(&["disable", "here"]);
     let screen = terminal.wait_for("Change that file? [y/N]");
     assert!(screen.contains("switchboard.toml"), "{screen}");
     terminal.send("\r");
     assert_eq!(terminal.end().code, 2);
-    assert_eq!(stage.read("project/switchboard.toml"), before);
+    assert_eq!(fixture.read("project/switchboard.toml"), before);
 
     for (verb, after) in [
         ("disable", format!("{before}enabled = false\n")),
         ("remove", String::new()),
     ] {
-        let mut terminal = stage.home.sit_at(&[verb, "here"]);
+        let mut terminal = fixture.home.run_in_terminal(&[verb, "here"]);
         terminal.wait_for("[y/N]");
         terminal.send("y\r");
         let ended = terminal.end();
         assert_eq!(
-            (ended.code, stage.read("project/switchboard.toml").trim()),
+            (ended.code, fixture.read("project/switchboard.toml").trim()),
             (0, after.trim()),
             "{verb}: {ended:?}"
         );
     }
-    let ran = stage.run(&["disable", "nobody"]);
+    let ran = fixture.run(&["disable", "nobody"]);
     assert!(
         ran.code == Some(2) && !ran.stderr.contains("--file /"),
         "{ran:?}"
@@ -268,9 +268,9 @@ fn the_sample_shown_without_configuration_is_one_of_the_file_it_is_for() {
         (Some("x/agent.toml"), Some("agent-code"), ""),
         (Some("x/a3s.hcl"), None, ""),
     ] {
-        let stage = Stage::new();
-        let own = stage.home.path("config/switchboard/switchboard.toml");
-        let file = name.map_or(own, |name| stage.write(name, blank));
+        let fixture = Fixture::new();
+        let own = fixture.home.path("config/switchboard/switchboard.toml");
+        let file = name.map_or(own, |name| fixture.write(name, blank));
         let path = file.display().to_string();
         let mut words = if name.is_some() {
             vec!["-c", path.as_str()]
@@ -278,7 +278,7 @@ fn the_sample_shown_without_configuration_is_one_of_the_file_it_is_for() {
             Vec::new()
         };
         words.extend(dialect.iter().flat_map(|dialect| ["--dialect", dialect]));
-        let ran = stage.run(&[&words[..], &["status"]].concat());
+        let ran = fixture.run(&[&words[..], &["status"]].concat());
         let (_, after) = ran
             .stderr
             .split_once(&format!("\n{path} could look like this:\n\n"))
@@ -290,14 +290,14 @@ fn the_sample_shown_without_configuration_is_one_of_the_file_it_is_for() {
             .collect();
 
         let command: Vec<&str> = rest.split('`').next().unwrap().split(' ').collect();
-        let added = stage.run(&command);
+        let added = fixture.run(&command);
         assert_eq!(added.code, Some(0), "{name:?}: {added:?}");
         assert_eq!(
             std::fs::read_to_string(&file).unwrap().trim(),
             sample.trim(),
             "{name:?}: the command writes the sample"
         );
-        let names = stage
+        let names = fixture
             .run(&[&words[..], &["--wait", "0.1", "status", "--json"]].concat())
             .json();
         assert_eq!(names["servers"][0]["name"], "time", "{name:?}: {names}");

@@ -4,11 +4,11 @@
 use serde_json::json;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::stage::{Stage, good};
+use crate::fixture::{Fixture, good};
 
 /// A file with these scripted servers.
-fn stage(servers: &[(&str, &Chaos)]) -> Stage {
-    let stage = Stage::new();
+fn fixture(servers: &[(&str, &Chaos)]) -> Fixture {
+    let fixture = Fixture::new();
     let entry = |(name, chaos): &(&str, &Chaos)| {
         let launch = chaos.launch();
         format!(
@@ -19,31 +19,31 @@ fn stage(servers: &[(&str, &Chaos)]) -> Stage {
     };
     let mut text: String = servers.iter().map(entry).collect();
     text.push_str("[mcp_servers.gone]\ncommand = \"no-such-program-anywhere\"\n");
-    stage.write("project/config.toml", &text);
-    stage
+    fixture.write("project/config.toml", &text);
+    fixture
 }
 
 const GIVEN: [&str; 4] = ["-c", "config.toml", "--dialect", "agent-code"];
 
-fn run(stage: &Stage, words: &[&str]) -> crate::support::Ran {
-    stage.run(&[&GIVEN[..], words].concat())
+fn run(fixture: &Fixture, words: &[&str]) -> crate::support::ProgramOutput {
+    fixture.run(&[&GIVEN[..], words].concat())
 }
 
 /// S4-19: a warning is logged, the server is skipped, everything else goes on.
 #[test]
 fn s4_19_a_server_that_does_not_start_is_warned_about_and_skipped() {
-    let stage = stage(&[("good", &good())]);
-    let ran = run(&stage, &["tools"]);
+    let fixture = fixture(&[("good", &good())]);
+    let ran = run(&fixture, &["tools"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("mcp__good__ok"), "{ran:?}");
     let warning = "server \"gone\": no program \"no-such-program-anywhere\" in PATH";
     assert!(ran.stderr.contains(warning), "{ran:?}");
-    let logged = stage.run(&["logs", "gone"]).stdout;
+    let logged = fixture.run(&["logs", "gone"]).stdout;
     assert!(
         logged.contains("no program \"no-such-program-anywhere\" in PATH"),
         "{logged}"
     );
-    let ran = run(&stage, &["call", "mcp__good__ok", "--yes"]);
+    let ran = run(&fixture, &["call", "mcp__good__ok", "--yes"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
         (Some(0), "fine\n"),
@@ -55,7 +55,7 @@ fn s4_19_a_server_that_does_not_start_is_warned_about_and_skipped() {
 /// names it, as text and as JSON, and nothing is sent; what is near is named too.
 #[test]
 fn s4_25_a_call_of_an_unknown_server_or_tool_is_an_error_that_names_it() {
-    let stage = stage(&[("good", &good())]);
+    let fixture = fixture(&[("good", &good())]);
     for (name, named, near) in [
         ("mcp__nowhere__zzz", "mcp__nowhere__zzz", ""),
         ("nowhere/zzz", "nowhere", ""),
@@ -63,20 +63,20 @@ fn s4_25_a_call_of_an_unknown_server_or_tool_is_an_error_that_names_it() {
         ("good/zzz", "zzz", ""),
         ("mcp__good__okk", "mcp__good__okk", "mcp__good__ok"),
     ] {
-        let error = run(&stage, &["call", name, "--yes", "--json"]).error();
+        let error = run(&fixture, &["call", name, "--yes", "--json"]).error();
         assert_eq!(error["code"], 2, "{error}");
         assert!(
             error["message"].as_str().unwrap().contains(named),
             "{error}"
         );
-        let ran = run(&stage, &["call", name, "--yes"]);
+        let ran = run(&fixture, &["call", name, "--yes"]);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
         assert!(
             ran.stderr.contains(named) && ran.stderr.contains(near),
             "{ran:?}"
         );
     }
-    let ran = run(&stage, &["call", "mcp__good__ok", "--yes"]);
+    let ran = run(&fixture, &["call", "mcp__good__ok", "--yes"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
         (Some(0), "fine\n"),
@@ -89,9 +89,9 @@ fn s4_25_a_call_of_an_unknown_server_or_tool_is_an_error_that_names_it() {
 #[test]
 fn s4_20_s4_22_a_lost_connection_and_a_timeout_are_errors_and_no_crash() {
     let dying = good().tool("die", Step::Exit(7)).tool("hang", Step::Drop);
-    let stage = stage(&[("frail", &dying)]);
+    let fixture = fixture(&[("frail", &dying)]);
     let check = |words: &[&str], code: i32, told: &str| {
-        let ran = run(&stage, &[words, &["--yes", "--json"]].concat());
+        let ran = run(&fixture, &[words, &["--yes", "--json"]].concat());
         assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");
         let error = ran.error();
         assert_eq!(error["server"], "frail", "{words:?}: {ran:?}");
@@ -106,7 +106,7 @@ fn s4_20_s4_22_a_lost_connection_and_a_timeout_are_errors_and_no_crash() {
         3,
         "no answer within 300ms",
     );
-    let ran = run(&stage, &["call", "mcp__frail__ok", "--yes"]);
+    let ran = run(&fixture, &["call", "mcp__frail__ok", "--yes"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
         (Some(0), "fine\n"),
@@ -120,8 +120,8 @@ fn s4_21_a_tool_that_fails_returns_its_message_as_the_result() {
     let failed =
         r#"{"content":[{"type":"text","text":"no repository \"x\"; try \"y\""}],"isError":true}"#;
     let refuses = good().tool("fail", Step::result(failed));
-    let stage = stage(&[("git", &refuses)]);
-    let ran = run(&stage, &["call", "mcp__git__fail", "--yes", "--json"]);
+    let fixture = fixture(&[("git", &refuses)]);
+    let ran = run(&fixture, &["call", "mcp__git__fail", "--yes", "--json"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
         (Some(1), format!("{failed}\n").as_str()),
@@ -132,8 +132,8 @@ fn s4_21_a_tool_that_fails_returns_its_message_as_the_result() {
 /// S4-27: the native one, and shown.
 #[test]
 fn s4_27_the_default_timeout_is_the_native_one_and_shown_in_the_verbose_status() {
-    let stage = stage(&[("good", &good())]);
-    let ran = run(&stage, &["-v", "status"]);
+    let fixture = fixture(&[("good", &good())]);
+    let ran = run(&fixture, &["-v", "status"]);
     assert!(
         ran.stdout
             .contains("\n  Timeouts: connect 30s, call 1m without progress, 10m in total\n"),

@@ -3,8 +3,8 @@
 use serde_json::json;
 use switchboard_testkit::{Chaos, Launch, Step};
 
-use crate::stage::{Stage, entry, gemini, good};
-use crate::support::Ran;
+use crate::fixture::{Fixture, entry, gemini, good};
+use crate::support::ProgramOutput;
 
 /// The entries of the document, as they stand in it.
 const DOCUMENTS: &str = r#"{
@@ -45,24 +45,25 @@ const DOCUMENTS: &str = r#"{
 }
 "#;
 
-fn documents_stage() -> Stage {
-    let mut stage = Stage::new();
+fn documents_stage() -> Fixture {
+    let mut fixture = Fixture::new();
     let answers = |names: &[&str]| {
         names
             .iter()
             .fold(Chaos::new(), |chaos, name| chaos.tool(name, Step::Answer))
     };
-    stage.server(
+    fixture.server(
         "python",
         &answers(&["calculate_sum", "file_analyzer", "data_processor"]),
     );
-    stage.program(
+    fixture.program(
         "node",
         "echo 'connect ECONNREFUSED 127.0.0.1:5432' >&2; exit 1",
     );
-    stage.server("docker", &answers(&["docker__deploy", "docker__status"]));
+    fixture.server("docker", &answers(&["docker__deploy", "docker__status"]));
     for folder in ["python", "node"] {
-        std::fs::create_dir_all(stage.home.path(&format!("project/mcp-servers/{folder}"))).unwrap();
+        std::fs::create_dir_all(fixture.home.path(&format!("project/mcp-servers/{folder}")))
+            .unwrap();
     }
     for (name, value) in [
         ("DB_CONNECTION_STRING", "postgres://canary-database"),
@@ -70,17 +71,17 @@ fn documents_stage() -> Stage {
         ("EXTERNAL_SERVICE_TOKEN", "canary-token"),
         ("PWD", "/somewhere"),
     ] {
-        stage.set(name, value);
+        fixture.set(name, value);
     }
-    stage.write("project/.gemini/settings.json", DOCUMENTS);
-    stage
+    fixture.write("project/.gemini/settings.json", DOCUMENTS);
+    fixture
 }
 
-/// S2-46, must-show 2: the shape of the document's example, with our own words for the error.
+/// S2-46: the shape of the document's example, with our own text for the error.
 #[test]
 fn s2_46_the_documents_servers_are_shown_in_the_documents_shape() {
-    let stage = documents_stage();
-    let ran = stage.run(&["-c", ".gemini/settings.json", "status"]);
+    let fixture = documents_stage();
+    let ran = fixture.run(&["-c", ".gemini/settings.json", "status"]);
     let expected = "MCP Servers Status:
 
 📡 pythonTools (CONNECTED)
@@ -126,7 +127,7 @@ fn without_times(view: &str) -> String {
 /// value of a variable.
 #[test]
 fn s2_45_the_view_has_every_part_and_no_secret_in_any_form() {
-    let stage = documents_stage();
+    let fixture = documents_stage();
     for words in [
         &["status"][..],
         &["-vvv", "status"],
@@ -139,13 +140,13 @@ fn s2_45_the_view_has_every_part_and_no_secret_in_any_form() {
             .chain(words)
             .copied()
             .collect();
-        let ran = stage.run(&words);
+        let ran = fixture.run(&words);
         assert!(
             !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
             "{words:?}: {ran:?}"
         );
     }
-    let document = stage
+    let document = fixture
         .run(&["-c", ".gemini/settings.json", "status", "--json"])
         .json();
     assert_eq!(document["discovery"], "COMPLETED");
@@ -169,18 +170,18 @@ fn s2_45_the_view_has_every_part_and_no_secret_in_any_form() {
 /// `IN_PROGRESS`.
 #[test]
 fn s2_19_a_server_that_has_not_answered_yet_is_connecting_and_discovery_in_progress() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let silent = Chaos::new()
         .on("initialize", Step::Drop)
         .on("server/discover", Step::Drop)
         .tool("x", Step::Answer);
-    stage.write(
+    fixture.write(
         "settings.json",
         &gemini(json!({ "late": entry(&silent.launch()), "good": entry(&good().launch()) })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
+    let file = fixture.home.path("settings.json").display().to_string();
     // The good one is there long before this; the other one never.
-    let ran = stage.run(&["-c", &file, "--dialect", "gemini", "--wait", "8", "status"]);
+    let ran = fixture.run(&["-c", &file, "--dialect", "gemini", "--wait", "8", "status"]);
     assert!(
         ran.stdout.contains("🔄 late (CONNECTING)\n  Command: "),
         "{ran:?}"
@@ -193,11 +194,11 @@ fn s2_19_a_server_that_has_not_answered_yet_is_connecting_and_discovery_in_progr
 }
 
 /// S2-48, S2-36: a server that failed has been discovered and is `DISCONNECTED` with its error and
-/// the next attempt; that it is being tried again meanwhile takes nothing back.
+/// the next attempt, also while it is being retried.
 #[test]
 fn s2_36_48_a_failed_server_is_disconnected_with_its_error_while_it_is_tried_again() {
-    let stage = Stage::new();
-    let marker = |name: &str| stage.home.path(name).display().to_string();
+    let fixture = Fixture::new();
+    let marker = |name: &str| fixture.home.path(name).display().to_string();
     let (starts, again) = (marker("starts"), marker("again"));
     // One attempt starts it twice, as each era's server, and it exits both times; in the next it
     // says nothing, and the other server waits for just that.
@@ -205,17 +206,17 @@ fn s2_36_48_a_failed_server_is_disconnected_with_its_error_while_it_is_tried_aga
         "echo >> '{starts}'; [ $(wc -l < '{starts}') -le 2 ] && exit 4; : > '{again}'; exec sleep 600"
     );
     let broken = Launch::new("/bin/sh").arg("-c").arg(script);
-    stage.server("waiting", &good());
+    fixture.server("waiting", &good());
     let slow = Launch::new("/bin/sh").arg("-c").arg(format!(
         "until [ -e '{again}' ]; do sleep 0.1; done; exec '{}'",
         marker("bin/waiting")
     ));
-    stage.write(
+    fixture.write(
         "settings.json",
         &gemini(json!({ "broken": entry(&broken), "slow": entry(&slow) })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
-    let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
+    let file = fixture.home.path("settings.json").display().to_string();
+    let ran = fixture.run(&["-c", &file, "--dialect", "gemini", "status"]);
     assert!(
         ran.stdout.contains("🔌 broken (DISCONNECTED)\n")
             && ran.stdout.contains("📡 slow (CONNECTED)\n"),
@@ -235,7 +236,7 @@ fn s2_36_48_a_failed_server_is_disconnected_with_its_error_while_it_is_tried_aga
         ran.stdout.ends_with("\nDiscovery State: COMPLETED\n"),
         "{ran:?}"
     );
-    let native = stage.write(
+    let native = fixture.write(
         "switchboard.toml",
         &format!(
             "[servers.broken]\ncommand = {:?}\nargs = {}\n",
@@ -244,7 +245,7 @@ fn s2_36_48_a_failed_server_is_disconnected_with_its_error_while_it_is_tried_aga
         ),
     );
     std::fs::remove_file(&starts).unwrap();
-    let document = stage
+    let document = fixture
         .run(&["-c", native.to_str().unwrap(), "status", "--json"])
         .json();
     let server = &document["servers"][0];
@@ -271,22 +272,22 @@ fn s2_36_48_a_failed_server_is_disconnected_with_its_error_while_it_is_tried_aga
 
 /// S2-48: where nothing was started, discovery has not.
 #[test]
-fn s2_48_discovery_is_not_started_where_nothing_was() {
-    let stage = Stage::new();
-    stage.write(
+fn s2_48_discovery_is_not_started_if_no_server_was() {
+    let fixture = Fixture::new();
+    fixture.write(
         "project/.gemini/settings.json",
         &gemini(json!({ "theirs": entry(&good().launch()) })),
     );
-    let ran = stage.run(&["status"]);
+    let ran = fixture.run(&["status"]);
     assert!(
         ran.stdout.contains("theirs (DISCONNECTED)\n")
             && ran.stdout.ends_with("\nDiscovery State: NOT_STARTED\n"),
         "{ran:?}"
     );
     let off = "[servers.off]\ncommand = \"true\"\nenabled = false\n";
-    let file = stage.write("off.toml", off).display().to_string();
+    let file = fixture.write("off.toml", off).display().to_string();
     assert_eq!(
-        stage.run(&["-c", &file, "status", "--json"]).json()["discovery"],
+        fixture.run(&["-c", &file, "status", "--json"]).json()["discovery"],
         json!("NOT_STARTED")
     );
 }
@@ -295,17 +296,17 @@ fn s2_48_discovery_is_not_started_where_nothing_was() {
 /// as one or the other.
 #[test]
 fn s2_22_a_connection_that_fails_is_logged_and_ends_disconnected() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let broken = Launch::new("/bin/sh")
         .arg("-c")
         .arg("echo 'no disk' >&2; exit 4");
-    stage.write(
+    fixture.write(
         "settings.json",
         &gemini(json!({ "broken": entry(&broken), "good": entry(&good().launch()) })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
+    let file = fixture.home.path("settings.json").display().to_string();
     let given = ["-c", &file, "--dialect", "gemini"];
-    let document = stage
+    let document = fixture
         .run(&[&given[..], &["status", "--json"]].concat())
         .json();
     let words: Vec<_> = document["servers"]
@@ -318,7 +319,7 @@ fn s2_22_a_connection_that_fails_is_logged_and_ends_disconnected() {
         (words.as_slice(), &document["discovery"]),
         (&["DISCONNECTED", "CONNECTED"][..], &json!("COMPLETED"))
     );
-    let logged = stage.run(&["logs", "broken"]).stdout;
+    let logged = fixture.run(&["logs", "broken"]).stdout;
     assert!(
         logged.contains(" stderr no disk\n")
             && logged.contains("exited with status 4 before the handshake"),
@@ -326,23 +327,23 @@ fn s2_22_a_connection_that_fails_is_logged_and_ends_disconnected() {
     );
 }
 
-/// S2-52: the document's flag shows more of each server. (That it logs each step is shown in
-/// `output/steps.rs`.)
+/// S2-52: the document's flag shows more of each server. (`output/debug_log.rs` tests the
+/// log of each step.)
 #[test]
 fn s2_52_debug_mode_shows_pids_and_what_is_done() {
-    let stage = Stage::new();
-    stage.write(
+    let fixture = Fixture::new();
+    fixture.write(
         "settings.json",
         &gemini(json!({ "good": entry(&good().launch()) })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
-    let plain = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
+    let file = fixture.home.path("settings.json").display().to_string();
+    let plain = fixture.run(&["-c", &file, "--dialect", "gemini", "status"]);
     assert!(
         !plain.stdout.contains("pid ") && plain.stderr.is_empty(),
         "{plain:?}"
     );
     for flag in ["--debug", "--debug_mode"] {
-        let ran = stage.run(&["-c", &file, "--dialect", "gemini", flag, "status"]);
+        let ran = fixture.run(&["-c", &file, "--dialect", "gemini", flag, "status"]);
         assert!(ran.stdout.contains("\n  Process: pid "), "{flag}: {ran:?}");
         assert!(!ran.stderr.is_empty(), "{flag}: {ran:?}");
     }
@@ -351,14 +352,14 @@ fn s2_52_debug_mode_shows_pids_and_what_is_done() {
 /// S2-57: each server is a process of its own; S2-70: pid, uptime, memory and restarts are shown.
 #[test]
 fn s2_57_each_server_has_a_pid_of_its_own_in_the_verbose_status() {
-    let stage = Stage::new();
-    stage.write(
+    let fixture = Fixture::new();
+    fixture.write(
         "settings.json",
         &gemini(json!({ "one": entry(&good().launch()), "two": entry(&good().launch()) })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
+    let file = fixture.home.path("settings.json").display().to_string();
     let given = ["-c", &file, "--dialect", "gemini", "-v", "status"];
-    let document = stage.run(&[&given[..], &["--json"]].concat()).json();
+    let document = fixture.run(&[&given[..], &["--json"]].concat()).json();
     let servers = document["servers"].as_array().unwrap();
     let pids: Vec<_> = servers
         .iter()
@@ -372,7 +373,7 @@ fn s2_57_each_server_has_a_pid_of_its_own_in_the_verbose_status() {
         );
         assert_eq!(server["restarts"], 0);
     }
-    let text = stage.run(&given).stdout;
+    let text = fixture.run(&given).stdout;
     let process = text
         .lines()
         .find(|line| line.starts_with("  Process: "))
@@ -398,8 +399,8 @@ fn s2_57_each_server_has_a_pid_of_its_own_in_the_verbose_status() {
 /// they run what their arguments say, with what their arguments say.
 #[test]
 fn s2_55_a_server_under_a_sandbox_wrapper_works_and_its_failure_names_the_wrappers_words() {
-    let stage = Stage::new();
-    stage.program(
+    let fixture = Fixture::new();
+    fixture.program(
         "bwrap",
         "files=none; network=none
 while [ \"$1\" != -- ]; do
@@ -411,13 +412,13 @@ shift
 [ $files = all ] || { echo \"bwrap: execvp $1: No such file or directory\" >&2; exit 1; }
 cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" NETWORK=$network \"$@\"",
     );
-    stage.program("online", "[ $NETWORK = shared ] || { echo 'connect: Network is unreachable' >&2; exit 2; }; exec \"$@\"");
-    stage.program(
+    fixture.program("online", "[ $NETWORK = shared ] || { echo 'connect: Network is unreachable' >&2; exit 2; }; exec \"$@\"");
+    fixture.program(
         "docker",
         "echo 'docker: Cannot connect to the Docker daemon. Is it running?' >&2; exit 125",
     );
     let inner = Chaos::new().tool("look", Step::Inspect).launch();
-    let online = stage.home.path("bin/online").display().to_string();
+    let online = fixture.home.path("bin/online").display().to_string();
     let boxed = |options: &[&str]| {
         let program = inner.command.display().to_string();
         let args = options
@@ -433,16 +434,16 @@ cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" NETWORK=$network \"$@\"",
         "offline": boxed(&["--ro-bind", "/", "/"]),
         "broken": { "command": "docker", "args": ["run", "-i", "--rm", "my-mcp-server:latest"] },
     });
-    stage.write("settings.json", &gemini(servers));
-    let file = stage.home.path("settings.json").display().to_string();
+    fixture.write("settings.json", &gemini(servers));
+    let file = fixture.home.path("settings.json").display().to_string();
     let given = ["-c", &file, "--dialect", "gemini"];
-    let ran = stage.run(&[&given[..], &["call", "boxed/look", "--yes", "--json"]].concat());
+    let ran = fixture.run(&[&given[..], &["call", "boxed/look", "--yes", "--json"]].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.stdout.contains("GIVEN") && ran.stdout.contains("through"),
         "{ran:?}"
     );
-    let document = stage
+    let document = fixture
         .run(&[&given[..], &["status", "--json"]].concat())
         .json();
     let check = |name: &str, word: &str, error: Option<&str>| {
@@ -485,7 +486,7 @@ fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_wor
         println!("skipped: `unshare --map-root-user --net` is not allowed here");
         return;
     }
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let inner = Chaos::new().tool("look", Step::Inspect).launch();
     let program = inner.command.display().to_string();
     let boxed = |options: &[&'static str]| {
@@ -498,16 +499,16 @@ fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_wor
         json!({ "command": "unshare", "args": args.collect::<Vec<_>>(), "env": { "GIVEN": "through" }, "trust": true })
     };
     let servers = json!({ "boxed": boxed(&[]), "pathless": boxed(&["--root=/no/such/root"]) });
-    stage.write("settings.json", &gemini(servers));
-    let file = stage.home.path("settings.json").display().to_string();
+    fixture.write("settings.json", &gemini(servers));
+    let file = fixture.home.path("settings.json").display().to_string();
     let given = ["-c", &file, "--dialect", "gemini"];
-    let ran = stage.run(&[&given[..], &["call", "boxed/look", "--yes", "--json"]].concat());
+    let ran = fixture.run(&[&given[..], &["call", "boxed/look", "--yes", "--json"]].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.stdout.contains("GIVEN") && ran.stdout.contains("through"),
         "{ran:?}"
     );
-    let document = stage
+    let document = fixture
         .run(&[&given[..], &["status", "--json"]].concat())
         .json();
     let pathless = document["servers"]
@@ -528,31 +529,31 @@ fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_wor
 /// folder that the program was started in.
 #[test]
 fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_folder() {
-    let stage = Stage::new();
-    stage.server("inner", &good());
-    let inner = stage.home.path("bin/inner").display().to_string();
-    let deep = stage.home.path("project/deep");
+    let fixture = Fixture::new();
+    fixture.server("inner", &good());
+    let inner = fixture.home.path("bin/inner").display().to_string();
+    let deep = fixture.home.path("project/deep");
     for folder in ["project", "project/deep"] {
-        let left = stage.home.path(folder).join("left").display().to_string();
-        let program = stage.write(
+        let left = fixture.home.path(folder).join("left").display().to_string();
+        let program = fixture.write(
             &format!("{folder}/server"),
             &format!("#!/bin/sh\npwd > '{left}'\nexec '{inner}'\n"),
         );
         std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .unwrap();
-        std::fs::create_dir_all(stage.home.path(folder).join("sub")).unwrap();
+        std::fs::create_dir_all(fixture.home.path(folder).join("sub")).unwrap();
     }
     let entry = json!({ "command": "./server", "cwd": "sub" });
-    stage.write(
+    fixture.write(
         "project/.gemini/settings.json",
         &gemini(json!({ "ours": entry })),
     );
-    stage.write(".gemini/settings.json", &gemini(json!({ "mine": entry })));
+    fixture.write(".gemini/settings.json", &gemini(json!({ "mine": entry })));
     // The user's own servers run there once it is accepted.
-    stage.home.accept_folder("project/deep");
+    fixture.home.accept_folder("project/deep");
     let run = |words: &[&str]| {
-        Ran::of(
-            &stage
+        ProgramOutput::of(
+            &fixture
                 .home
                 .command(words)
                 .current_dir(&deep)
@@ -565,9 +566,14 @@ fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_fo
     let mine = run(&["status"]);
     assert!(mine.stdout.contains("📡 mine (CONNECTED)\n"), "{mine:?}");
     for folder in ["project", "project/deep"] {
-        let sub = stage.home.path(folder).canonicalize().unwrap().join("sub");
+        let sub = fixture
+            .home
+            .path(folder)
+            .canonicalize()
+            .unwrap()
+            .join("sub");
         assert_eq!(
-            stage.read(&format!("{folder}/left")),
+            fixture.read(&format!("{folder}/left")),
             format!("{}\n", sub.display())
         );
     }
@@ -576,13 +582,13 @@ fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_fo
 /// S2-64: a variable that is not set is the empty text, and there is a warning that names it.
 #[test]
 fn s2_64_an_unset_variable_is_warned_about_by_name_and_field() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let launch = Chaos::new().tool("look", Step::Inspect).launch();
     let mut server = entry(&launch);
     server["env"] = json!({ "A": "<$GONE>", "B": "${GIVEN}" });
-    stage.write("settings.json", &gemini(json!({ "x": server })));
-    let file = stage.home.path("settings.json").display().to_string();
-    let mut command = stage.home.command(&[
+    fixture.write("settings.json", &gemini(json!({ "x": server })));
+    let file = fixture.home.path("settings.json").display().to_string();
+    let mut command = fixture.home.command(&[
         "-c",
         &file,
         "--dialect",
@@ -592,7 +598,7 @@ fn s2_64_an_unset_variable_is_warned_about_by_name_and_field() {
         "--yes",
         "--json",
     ]);
-    let ran = Ran::of(&command.env("GIVEN", "here").output().unwrap());
+    let ran = ProgramOutput::of(&command.env("GIVEN", "here").output().unwrap());
     assert_eq!(
         (ran.code, ran.stderr.as_str()),
         (Some(0), "server \"x\": GONE is not set; env.A is empty\n"),
@@ -603,13 +609,13 @@ fn s2_64_an_unset_variable_is_warned_about_by_name_and_field() {
 /// S2-62: an entry without any of the three is that server's fault alone.
 #[test]
 fn s2_62_an_entry_without_an_address_is_disconnected_and_its_neighbour_lives() {
-    let stage = Stage::new();
-    stage.write(
+    let fixture = Fixture::new();
+    fixture.write(
         "settings.json",
         &gemini(json!({ "empty": { "timeout": 5 }, "good": entry(&good().launch()) })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
-    let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
+    let file = fixture.home.path("settings.json").display().to_string();
+    let ran = fixture.run(&["-c", &file, "--dialect", "gemini", "status"]);
     assert!(ran.stdout.contains("🔌 empty (DISCONNECTED)\n"), "{ran:?}");
     assert!(
         ran.stdout
@@ -623,14 +629,14 @@ fn s2_62_an_entry_without_an_address_is_disconnected_and_its_neighbour_lives() {
 /// both in the status, with the reason, and also where no other tool is left.
 #[test]
 fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let odd_list = good().on("tools/list", Step::result(r#"{"tools":"none"}"#));
     let odd = |chaos: Chaos| {
         chaos
             .tool("odd", Step::Answer)
             .define("odd", "inputSchema", "7")
     };
-    stage.write(
+    fixture.write(
         "settings.json",
         &gemini(json!({
             "list": entry(&odd_list.launch()),
@@ -638,8 +644,8 @@ fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
             "only": entry(&odd(Chaos::new()).launch()),
         })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
-    let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
+    let file = fixture.home.path("settings.json").display().to_string();
+    let ran = fixture.run(&["-c", &file, "--dialect", "gemini", "status"]);
     let block = |name: &str| {
         ran.stdout
             .split("\n\n")
@@ -667,7 +673,7 @@ fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
     );
     let told = "\n  Error: no tools discovered that can be used (odd: its inputSchema is not an object), and so was closed";
     assert!(block("only").contains(told), "{ran:?}");
-    let document = stage
+    let document = fixture
         .run(&["-c", &file, "--dialect", "gemini", "status", "--json"])
         .json();
     let withheld: Vec<_> = document["servers"]
@@ -688,7 +694,7 @@ fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
 /// part as it came.
 #[test]
 fn s2_67_results_are_shown_readably() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let chaos = Chaos::new()
         .tool("text", Step::text("two\nlines"))
         .tool(
@@ -701,22 +707,22 @@ fn s2_67_results_are_shown_readably() {
                 r#"{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}]}"#,
             ),
         );
-    stage.write(
+    fixture.write(
         "settings.json",
         &gemini(json!({ "s": entry(&chaos.launch()) })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
+    let file = fixture.home.path("settings.json").display().to_string();
     let shown = |tool: &str| {
-        let ran = stage.run(&["-c", &file, "--dialect", "gemini", "call", tool, "--yes"]);
+        let ran = fixture.run(&["-c", &file, "--dialect", "gemini", "call", tool, "--yes"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         ran.stdout
     };
     assert_eq!(shown("s/text"), "two\nlines\n");
     // A program gets the text alone; a person at a terminal gets it laid out, in a block.
     assert_eq!(shown("s/data"), "{\"a\":1,\"b\":[2]}\n");
-    let seen = stage
+    let seen = fixture
         .home
-        .sit_at(&[
+        .run_in_terminal(&[
             "-c",
             &file,
             "--dialect",
@@ -737,7 +743,7 @@ fn s2_67_results_are_shown_readably() {
         "{image}"
     );
     // S2-44: for a model that takes them, the parts are there as the server sent them.
-    let document = stage
+    let document = fixture
         .run(&[
             "-c",
             &file,
@@ -759,24 +765,24 @@ fn s2_67_results_are_shown_readably() {
 /// S2-68: names only in the plain view, and what each tool does in the other.
 #[test]
 fn s2_68_the_view_with_descriptions_says_what_each_tool_does() {
-    let stage = Stage::new();
-    stage.server(
+    let fixture = Fixture::new();
+    fixture.server(
         "teller",
         &good().define("ok", "description", r#""Says that all is well""#),
     );
-    stage.write(
+    fixture.write(
         "settings.json",
         &gemini(json!({ "s": { "command": "teller" } })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
-    let plain = stage
+    let file = fixture.home.path("settings.json").display().to_string();
+    let plain = fixture
         .run(&["-c", &file, "--dialect", "gemini", "status"])
         .stdout;
     assert!(
         plain.contains("\n  Tools: ok\n") && !plain.contains("all is well"),
         "{plain}"
     );
-    let told = stage
+    let told = fixture
         .run(&[
             "-c",
             &file,
@@ -795,14 +801,14 @@ fn s2_68_the_view_with_descriptions_says_what_each_tool_does() {
 /// S2-53: connected, and nothing to use: told apart from a connection that failed.
 #[test]
 fn s2_53_a_server_without_usable_tools_is_disconnected_for_that_reason() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let broken = Launch::new("/bin/false");
-    stage.write(
+    fixture.write(
         "settings.json",
         &gemini(json!({ "idle": entry(&Chaos::new().launch()), "broken": entry(&broken) })),
     );
-    let file = stage.home.path("settings.json").display().to_string();
-    let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
+    let file = fixture.home.path("settings.json").display().to_string();
+    let ran = fixture.run(&["-c", &file, "--dialect", "gemini", "status"]);
     let block = |name: &str| {
         ran.stdout
             .split("\n\n")

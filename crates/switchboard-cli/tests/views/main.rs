@@ -5,11 +5,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod stage;
-
 mod core_agent;
 mod edits;
 mod errors;
+mod fixture;
 mod gemini;
 mod secrets;
 mod stderr;

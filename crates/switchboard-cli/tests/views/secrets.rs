@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use crate::stage::{Stage, entry, gemini, good};
+use crate::fixture::{Fixture, entry, gemini, good};
 
 /// S2-56, S2-45: canaries in env, headers, user info, query and arguments; S0-17: what is shown is
 /// the placeholder.
 #[test]
 fn s2_56_values_of_env_and_headers_are_never_printed() {
-    let mut stage = Stage::new();
-    stage.set("HIDDEN", "canary-expanded");
+    let mut fixture = Fixture::new();
+    fixture.set("HIDDEN", "canary-expanded");
     let mut child = entry(&good().launch());
     child["env"] =
         json!({ "PLAIN": "canary-env", "REFERS": "$HIDDEN", "MIXED": "canary-${HIDDEN}" });
@@ -21,8 +21,8 @@ fn s2_56_values_of_env_and_headers_are_never_printed() {
         },
         "args": { "command": "false", "args": ["--token=canary-arg", "--api-key", "canary-next"] },
     });
-    stage.write("settings.json", &gemini(servers));
-    let file = stage.home.path("settings.json").display().to_string();
+    fixture.write("settings.json", &gemini(servers));
+    let file = fixture.home.path("settings.json").display().to_string();
     let given = ["-c", &file, "--dialect", "gemini"];
     let commands: [&[&str]; 12] = [
         &["-vvv", "status"],
@@ -39,13 +39,13 @@ fn s2_56_values_of_env_and_headers_are_never_printed() {
         &["why", "args", "args", "--json"],
     ];
     for words in commands {
-        let ran = stage.run(&[&given[..], words].concat());
+        let ran = fixture.run(&[&given[..], words].concat());
         assert!(
             !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
             "{words:?}: {ran:?}"
         );
     }
-    let told = stage
+    let told = fixture
         .run(&[&given[..], &["why", "child", "env"]].concat())
         .stdout;
     assert!(
@@ -61,12 +61,12 @@ fn s2_56_values_of_env_and_headers_are_never_printed() {
 /// S0-17: the file of core-agent can be committed; what is shown is `${env:NAME}`.
 #[test]
 fn s0_17_core_agent_shows_the_placeholder_and_never_the_value() {
-    let mut stage = Stage::new();
-    stage.set("TOKEN", "canary-token");
+    let mut fixture = Fixture::new();
+    fixture.set("TOKEN", "canary-token");
     let mut server = entry(&good().launch());
     server["transport"] = "stdio".into();
     server["env"] = json!({ "TOKEN": "${env:TOKEN}" });
-    stage.write(
+    fixture.write(
         "project/.agents/mcp.json",
         &json!({ "version": 1, "servers": { "s": server } }).to_string(),
     );
@@ -79,13 +79,13 @@ fn s0_17_core_agent_shows_the_placeholder_and_never_the_value() {
         &["why", "s"],
         &["why", "s", "--json"],
     ] {
-        let ran = stage.run(&[&given[..], words].concat());
+        let ran = fixture.run(&[&given[..], words].concat());
         assert!(
             !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
             "{words:?}: {ran:?}"
         );
     }
-    let told = stage
+    let told = fixture
         .run(&[&given[..], &["why", "s", "env.TOKEN"]].concat())
         .stdout;
     assert!(

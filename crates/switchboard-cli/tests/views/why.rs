@@ -1,27 +1,27 @@
-//! `why`: file, line and scope of each value, what it shadows, and what it reads.
+//! `why`: file, line and scope of each value, what it overrides, and which variables it reads.
 
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-fn stage() -> Stage {
-    let mut stage = Stage::new();
-    stage.home.user_file("# mine\n[servers.git]\ncommand = \"git-mcp\"\ncwd = \"/old\"\n\n[servers.only]\nurl = \"https://u:p@x.example/mcp?k=v\"\n");
-    stage.write(
+fn fixture() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.home.user_file("# mine\n[servers.git]\ncommand = \"git-mcp\"\ncwd = \"/old\"\n\n[servers.only]\nurl = \"https://u:p@x.example/mcp?k=v\"\n");
+    fixture.write(
         "project/.gemini/settings.json",
         "{\n  \"mcpServers\": {\n    \"git\": {\n      \"command\": \"npx\",\n      \"args\": [\"-y\", \"$PACKAGE\"],\n      \"timeout\": 5000,\n      \
          \"env\": { \"TOKEN\": \"$SECRET\", \"MODE\": \"x\" }\n    }\n  }\n}\n",
     );
-    stage.set("SECRET", "canary");
-    stage
+    fixture.set("SECRET", "canary");
+    fixture
 }
 
 #[test]
-fn why_tells_file_line_and_scope_of_each_value_and_what_it_shadows() {
-    let stage = stage();
-    let ran = stage.run(&["why", "git"]);
+fn why_shows_file_line_and_scope_of_each_value_and_what_it_overrides() {
+    let fixture = fixture();
+    let ran = fixture.run(&["why", "git"]);
     let file = |name: &str| {
-        stage
+        fixture
             .home
             .path(name)
             .canonicalize()
@@ -58,10 +58,10 @@ It overrides the entry in {user}:2 (your own file, native)
 }
 
 #[test]
-fn why_of_one_field_takes_the_files_name_or_the_native_one_and_tells_of_defaults() {
-    let stage = stage();
+fn why_of_one_field_accepts_both_names_and_shows_defaults() {
+    let fixture = fixture();
     let first = |words: &[&str]| {
-        stage
+        fixture
             .run(words)
             .stdout
             .lines()
@@ -79,7 +79,7 @@ fn why_of_one_field_takes_the_files_name_or_the_native_one_and_tells_of_defaults
         first(&["why", "only", "url"]),
         "  url = \"https://x.example/mcp\"    line 7"
     );
-    let ran = stage.run(&["why", "only", "start"]);
+    let ran = fixture.run(&["why", "only", "start"]);
     let told = "error: server \"only\": its entry does not set `start`; the default applies, of a native file: eager\n";
     assert_eq!(
         (
@@ -93,7 +93,7 @@ fn why_of_one_field_takes_the_files_name_or_the_native_one_and_tells_of_defaults
         (Some(2), Some(told)),
         "{ran:?}"
     );
-    let ran = stage.run(&["why", "nobody"]);
+    let ran = fixture.run(&["why", "nobody"]);
     assert!(
         ran.code == Some(2) && ran.stderr.contains("configured servers: git, only"),
         "{ran:?}"
@@ -101,9 +101,9 @@ fn why_of_one_field_takes_the_files_name_or_the_native_one_and_tells_of_defaults
 }
 
 #[test]
-fn why_json_has_the_same_for_scripts() {
-    let stage = stage();
-    let document = stage.run(&["why", "git", "--json"]).json();
+fn why_json_has_the_same_values() {
+    let fixture = fixture();
+    let document = fixture.run(&["why", "git", "--json"]).json();
     assert_eq!(
         (
             &document["server"],

@@ -1,4 +1,4 @@
-//! Finds the tool of a call: which servers to start for its name, and what to say if there is none.
+//! Finds the tool of a call: which servers to start for its name, and the error if there is none.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The caller of the conversation: its mode answers first, then the person; sampling is answered by
-//! its model.
+//! The caller of a conversation: the mode approves first, then the person; the model answers
+//! sampling.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,13 +40,13 @@ impl ChatCaller {
         *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(model);
     }
 
-    /// What the model is, for a person.
+    /// Describes the model for a person.
     pub(super) fn model_description(&self) -> Option<String> {
         let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
         model.as_ref().map(|model| model.description())
     }
 
-    /// Waits until no question is on the screen: one that is withdrawn still restores the terminal.
+    /// Waits until no question is on the screen: a cancelled one still has to restore the terminal.
     pub(super) async fn finish_questions(&self) {
         drop(self.asking.lock().await);
     }
@@ -78,24 +78,24 @@ impl Caller for ChatCaller {
             };
             let mode = self.mode.get();
             if mode.approves(request.effect) {
-                screen::aside(&format!("  {name}: allowed by mode {}", mode.name()));
+                screen::note(&format!("  {name}: allowed by mode {}", mode.name()));
                 return Approval::Once;
             }
             let _asking = self.asking.lock().await;
             let answer = self.terminal.approve(request).await;
-            let kept = |keep: &Keep| match keep {
+            let duration = |keep: &Keep| match keep {
                 Keep::Run => "for this run",
                 Keep::ForGood => "for good",
             };
             let line = match &answer {
                 Approval::Once => format!("{name}: allowed once"),
-                Approval::AlwaysTool(keep) => format!("{name}: always allowed, {}", kept(keep)),
+                Approval::AlwaysTool(keep) => format!("{name}: always allowed, {}", duration(keep)),
                 Approval::AlwaysServer(keep) => {
-                    format!("all tools of {server}: always allowed, {}", kept(keep))
+                    format!("all tools of {server}: always allowed, {}", duration(keep))
                 }
                 _ => return answer,
             };
-            screen::aside(&format!("  {line}"));
+            screen::note(&format!("  {line}"));
             answer
         })
     }
@@ -109,7 +109,7 @@ impl Caller for ChatCaller {
                 ElicitAnswer::Decline => "declined",
                 ElicitAnswer::Cancel => "cancelled",
             };
-            screen::aside(&format!("  question of {}: {word}", question.server));
+            screen::note(&format!("  question of {}: {word}", question.server));
             answer
         })
     }
@@ -121,7 +121,7 @@ impl Caller for ChatCaller {
             let Some(model) = model else {
                 return SampleAnswer::Refuse("this conversation has no model".to_owned());
             };
-            screen::aside(&format!("  {} asks the model", request.server));
+            screen::note(&format!("  {} asks the model", request.server));
             super::model::sample(&*model, request).await
         })
     }

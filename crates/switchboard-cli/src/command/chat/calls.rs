@@ -1,5 +1,5 @@
-//! How calls and their results are shown: server, tool, arguments; then the first lines of the
-//! result, behind a bar.
+//! A call and its outcome as text: server, tool and arguments on one line, then the first lines of
+//! the result behind a bar.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ const MAX_RESULT_LINES: usize = 8;
 const MAX_JSON_LINE_BYTES: usize = 60;
 
 /// `● server/tool {"argument":…}`.
-pub(super) fn started(server: &str, tool: &str, arguments: &str) -> String {
+pub(super) fn call_line(server: &str, tool: &str, arguments: &str) -> String {
     let name = tool_name(server, tool);
     let mut arguments: String = escaped(&json::readable(arguments));
     if arguments.chars().count() > MAX_ARGUMENT_CHARACTERS {
@@ -37,20 +37,20 @@ pub(super) fn tool_name(server: &str, tool: &str) -> String {
     }
 }
 
-/// What came of a call. `names` says whether other calls ran beside it, so that its name is needed.
-pub(super) fn ended(record: &CallRecord, outcome: &CallOutcome, names: bool) -> String {
-    match names {
-        false => result(outcome),
+/// The outcome of a call; with its name if other output stands between the call's line and this.
+pub(super) fn named_outcome(record: &CallRecord, result: &CallOutcome, with_name: bool) -> String {
+    match with_name {
+        false => outcome(result),
         true => {
             let name = tool_name(&record.server, &record.tool);
-            format!("  {FAINT}{name}:{FAINT:#}\n{}", result(outcome))
+            format!("  {FAINT}{name}:{FAINT:#}\n{}", outcome(result))
         }
     }
 }
 
-/// What came of a call whose line is above it.
-pub(super) fn result(outcome: &CallOutcome) -> String {
-    match outcome {
+/// The outcome of a call, without its name.
+pub(super) fn outcome(result: &CallOutcome) -> String {
+    match result {
         CallOutcome::Answered(output) => output_lines(output),
         CallOutcome::Failed(output) => {
             format!("  {FAULT}failed{FAULT:#}\n{}", output_lines(output))
@@ -59,7 +59,7 @@ pub(super) fn result(outcome: &CallOutcome) -> String {
             format!("  {FAULT}denied: {}{FAULT:#}\n", escaped(reason))
         }
         CallOutcome::Cancelled => format!("  {FAULT}cancelled{FAULT:#}\n"),
-        _ => format!("  {FAULT}{}{FAULT:#}\n", escaped(&outcome.text())),
+        _ => format!("  {FAULT}{}{FAULT:#}\n", escaped(&result.text())),
     }
 }
 
@@ -77,7 +77,7 @@ fn output_lines(output: &ToolOutput) -> String {
         }
     }
     let more = lines.len().saturating_sub(MAX_RESULT_LINES);
-    // One line more takes the place of the line that would count it.
+    // A count of one omitted line would take as much room as the line itself.
     let shown = if more > 1 {
         MAX_RESULT_LINES
     } else {
@@ -95,7 +95,7 @@ fn output_lines(output: &ToolOutput) -> String {
     text
 }
 
-/// A result's text as a person reads it: long JSON with a line for each member.
+/// The text of a result for a person: long JSON gets a line for each member.
 fn for_person(text: &str) -> Cow<'_, str> {
     let is_json = text.len() > MAX_JSON_LINE_BYTES
         && text.trim_start().starts_with(['{', '['])
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn t8_what_servers_and_models_write_is_escaped_and_stays_behind_the_bar() {
-        let line = plain(started("s", "t\u{1b}[2J", "{\"a\":\"\u{1b}[31m\\n\"}"));
+        let line = plain(call_line("s", "t\u{1b}[2J", "{\"a\":\"\u{1b}[31m\\n\"}"));
         assert!(!line.contains('\u{1b}'), "{line:?}");
         assert_eq!(line.lines().count(), 1, "{line:?}");
         let output = ToolOutput::text("one\n\u{1b}[Atwo\n● s/fake {}");
@@ -127,11 +127,15 @@ mod tests {
             decision: CallDecision::Allowed,
             is_error: false,
         };
-        let text = plain(ended(&record, &CallOutcome::Answered(output), false));
+        let text = plain(named_outcome(
+            &record,
+            &CallOutcome::Answered(output),
+            false,
+        ));
         assert!(!text.contains('\u{1b}'), "{text:?}");
         assert!(text.lines().all(|line| line.starts_with(BAR)), "{text:?}");
         let long = ToolOutput::text("x\n".repeat(20));
-        let text = plain(ended(&record, &CallOutcome::Answered(long), false));
+        let text = plain(named_outcome(&record, &CallOutcome::Answered(long), false));
         assert_eq!(text.lines().count(), 9, "{text}");
         assert!(text.ends_with("… 12 more lines\n"), "{text}");
     }

@@ -1,5 +1,5 @@
-//! What Tab completes: commands and their words, servers, tools, prompts, resources and files. From
-//! what is known now; nothing is started or asked.
+//! What Tab completes: commands and their arguments, servers, tools, prompts, resources and files.
+//! Only what is known already: no server is started or queried.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::view::server::escaped;
 
 /// The most suggestions at once.
 const MAX_SUGGESTIONS: usize = 50;
-/// The longest description beside one.
+/// The longest description beside a suggestion.
 const MAX_DESCRIPTION_CHARACTERS: usize = 60;
 
 /// Completes inputs of a conversation.
@@ -22,7 +22,7 @@ pub(super) struct ChatCompleter {
     folder: PathBuf,
 }
 
-/// A word that can be completed to, and what it is.
+/// A word and its description.
 type Candidate = (String, String);
 
 impl ChatCompleter {
@@ -30,7 +30,7 @@ impl ChatCompleter {
         Self { host, folder }
     }
 
-    /// The words that can stand where the last word of `line` stands.
+    /// The candidates for the last word of `line`.
     fn candidates(&self, line: &str) -> Vec<Candidate> {
         let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
         let word = &line[start..];

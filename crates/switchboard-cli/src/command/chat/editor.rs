@@ -25,38 +25,40 @@ use crate::progress;
 
 /// How many inputs the history keeps.
 const HISTORY_ENTRIES: usize = 1000;
-/// Lines to print above the prompt that wait.
+/// Lines that wait to be printed above the prompt.
 const MAX_WAITING_LINES: usize = 256;
-/// What the key for the mode sends.
+/// The host command of the key that switches the mode.
 const SWITCH_MODE: &str = "mode";
 const MENU: &str = "completion";
-/// How long the editor may take to give the terminal back.
+/// How long the editor may take to restore the terminal.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What came of one prompt.
+/// The outcome of one prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Edited {
+pub(super) enum InputEvent {
     Line(String),
+    /// Shift-Tab.
     SwitchMode,
     /// Ctrl-C at an empty line.
     Interrupted,
     /// Ctrl-C at a line with text, which is discarded.
     Cleared,
+    /// Ctrl-D, or the end of a pipe.
     End,
 }
 
 /// One prompt to read a line at.
 struct PromptRequest {
     mode: ApprovalMode,
-    /// What stands in the line already.
+    /// Text that the line begins with.
     draft: String,
 }
 
-/// The line editor. Dropping it gives the terminal back.
+/// The line editor. Dropping it restores the terminal.
 pub(super) struct Editor {
     requests: blocking::Sender<PromptRequest>,
-    outcomes: mpsc::Receiver<Edited>,
-    /// Ends the prompt that is on the screen.
+    outcomes: mpsc::Receiver<InputEvent>,
+    /// Set to end the prompt that is on the screen.
     stop: Arc<AtomicBool>,
     is_reading: bool,
     /// Lines for the editor to print.
@@ -81,16 +83,18 @@ impl Editor {
             let mut editor =
                 build(host, project, files, printer, stop_editor).with_highlighter(Box::new(line));
             while let Ok(request) = waiting.recv() {
-                let edited = match read(&mut editor, request) {
-                    Edited::Interrupted if has_text.load(Ordering::Relaxed) => Edited::Cleared,
-                    edited => edited,
+                let event = match read(&mut editor, request) {
+                    InputEvent::Interrupted if has_text.load(Ordering::Relaxed) => {
+                        InputEvent::Cleared
+                    }
+                    event => event,
                 };
-                if sender.blocking_send(edited).is_err() {
+                if sender.blocking_send(event).is_err() {
                     return;
                 }
             }
         };
-        // Without a thread the first prompt is the end of input.
+        // If no thread can be started, the first prompt reports the end of input.
         let _ = std::thread::Builder::new().name("editor".into()).spawn(run);
         Self {
             requests,
@@ -102,16 +106,16 @@ impl Editor {
     }
 
     /// Reads one input.
-    pub(super) async fn read(&mut self, mode: ApprovalMode, draft: String) -> Edited {
+    pub(super) async fn read(&mut self, mode: ApprovalMode, draft: String) -> InputEvent {
         progress::set_line_editor(Some(self.lines.clone()));
         self.is_reading = true;
-        let edited = match self.requests.send(PromptRequest { mode, draft }) {
-            Ok(()) => self.outcomes.recv().await.unwrap_or(Edited::End),
-            Err(_) => Edited::End,
+        let event = match self.requests.send(PromptRequest { mode, draft }) {
+            Ok(()) => self.outcomes.recv().await.unwrap_or(InputEvent::End),
+            Err(_) => InputEvent::End,
         };
         self.is_reading = false;
         progress::set_line_editor(None);
-        edited
+        event
     }
 }
 
@@ -170,14 +174,14 @@ fn build(
     editor
 }
 
-/// Files of the state folder; `None` for one that cannot be had.
+/// Files of the state folder; `None` for one that cannot be opened.
 struct EditorFiles {
     history: Option<PathBuf>,
-    /// What `$EDITOR` edits.
+    /// The file that `$EDITOR` edits.
     draft: Option<PathBuf>,
 }
 
-/// A file that only its owner can read.
+/// Creates the file if needed, readable by its owner only.
 fn private_file(file: &Path) -> Option<PathBuf> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).mode(0o600);
@@ -191,22 +195,23 @@ fn open_history(file: &Path) -> Option<FileBackedHistory> {
     FileBackedHistory::with_file(HISTORY_ENTRIES, file.to_owned()).ok()
 }
 
-fn read(editor: &mut Reedline, request: PromptRequest) -> Edited {
+fn read(editor: &mut Reedline, request: PromptRequest) -> InputEvent {
     if !request.draft.is_empty() {
         editor.run_edit_commands(&[EditCommand::InsertString(request.draft)]);
     }
     let signal = editor.read_line(&ChatPrompt(request.mode));
     let _ = editor.sync_history();
     match signal {
-        Ok(Signal::Success(line)) => Edited::Line(line),
-        Ok(Signal::HostCommand(_)) => Edited::SwitchMode,
-        Ok(Signal::CtrlC) => Edited::Interrupted,
-        Ok(_) | Err(_) => Edited::End,
+        Ok(Signal::Success(line)) => InputEvent::Line(line),
+        Ok(Signal::HostCommand(_)) => InputEvent::SwitchMode,
+        Ok(Signal::CtrlC) => InputEvent::Interrupted,
+        Ok(_) | Err(_) => InputEvent::End,
     }
 }
 
-/// The line in the terminal's own colour: reedline's white cannot be read on a light background.
-/// Knows whether it has text, which reedline deletes before it reports a Ctrl-C.
+/// Shows the line in the terminal's own colour, because reedline's white cannot be read on a light
+/// background. Records whether the line has text, because reedline clears it before it reports a
+/// Ctrl-C.
 #[derive(Default)]
 struct PlainLine {
     style: SimpleMatchHighlighter,
@@ -220,7 +225,7 @@ impl Highlighter for PlainLine {
     }
 }
 
-/// `> `, with the mode before it where it is not `ask`.
+/// `> `, with the mode before it unless that is `ask`.
 struct ChatPrompt(ApprovalMode);
 
 impl Prompt for ChatPrompt {

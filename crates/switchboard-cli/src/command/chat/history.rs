@@ -1,4 +1,4 @@
-//! A conversation so far, for a person: what was said and called last.
+//! The end of a stored conversation, shown when it is continued: the last messages and calls.
 
 use switchboard_agent::conversation::TurnPart;
 use switchboard_agent::{ContentPart, Conversation, HistoryEntry, UserMessage};
@@ -13,7 +13,7 @@ const MAX_ENTRIES: usize = 6;
 /// How many lines of a person's message are shown.
 const MAX_MESSAGE_LINES: usize = 10;
 
-/// The last entries.
+/// The last entries of a conversation as text.
 pub(super) fn render_end(conversation: &Conversation, columns: Option<usize>) -> String {
     let entries = conversation.entries();
     let first = entries.len().saturating_sub(MAX_ENTRIES);
@@ -23,7 +23,7 @@ pub(super) fn render_end(conversation: &Conversation, columns: Option<usize>) ->
     }
     for entry in &entries[first..] {
         match entry {
-            HistoryEntry::User(message) => text.push_str(&person(message)),
+            HistoryEntry::User(message) => text.push_str(&user_message(message)),
             HistoryEntry::Model(answered) => {
                 for part in &answered.turn().parts {
                     if let TurnPart::Text(part) = part {
@@ -32,8 +32,8 @@ pub(super) fn render_end(conversation: &Conversation, columns: Option<usize>) ->
                 }
                 for (call, outcome) in answered.calls() {
                     let arguments = call.arguments.object().map_or("{}", |json| json.as_str());
-                    text.push_str(&calls::started("", &call.name, arguments));
-                    text.push_str(&calls::result(outcome));
+                    text.push_str(&calls::call_line("", &call.name, arguments));
+                    text.push_str(&calls::outcome(outcome));
                 }
             }
             HistoryEntry::Summary(summary) => {
@@ -46,8 +46,8 @@ pub(super) fn render_end(conversation: &Conversation, columns: Option<usize>) ->
     text
 }
 
-/// What the person wrote, as at the prompt.
-fn person(message: &UserMessage) -> String {
+/// A message of the person, as at the prompt.
+fn user_message(message: &UserMessage) -> String {
     let mut lines = Vec::new();
     for part in &message.parts {
         match part {

@@ -1,5 +1,5 @@
-//! Where inputs come from: the line editor at a terminal, lines of stdin elsewhere; and what is
-//! typed while a turn runs.
+//! Inputs of a conversation: from the line editor on a terminal, from stdin elsewhere, and typed
+//! ahead while a turn runs.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal};
@@ -7,7 +7,7 @@ use std::io::{BufRead, IsTerminal};
 use switchboard::Host;
 use tokio::sync::mpsc;
 
-use super::editor::{Edited, Editor};
+use super::editor::{Editor, InputEvent};
 use super::mode::{ApprovalMode, SharedMode};
 use super::screen;
 use crate::interrupt::Interrupts;
@@ -16,22 +16,10 @@ use crate::progress;
 use crate::terminal::{Key, Typing};
 use crate::view::server::escaped;
 
-/// Inputs that are typed ahead. More are refused.
+/// Inputs that may be typed ahead.
 const MAX_QUEUED: usize = 16;
-/// Lines of stdin that wait.
+/// Lines of stdin that are read ahead.
 const MAX_WAITING_LINES: usize = 4;
-
-/// What a person did at the prompt.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum InputEvent {
-    Line(String),
-    SwitchMode,
-    Interrupted,
-    /// A line that was discarded instead of entered.
-    Cleared,
-    /// The end of input: Ctrl-D, or the end of a pipe.
-    End,
-}
 
 /// The inputs of a conversation.
 pub(super) struct Input {
@@ -72,7 +60,7 @@ impl Input {
         }
     }
 
-    /// Whether a person types here.
+    /// Whether the input is a terminal.
     pub(super) fn is_interactive(&self) -> bool {
         matches!(self.source, InputSource::Editor(_))
     }
@@ -90,13 +78,7 @@ impl Input {
             },
             InputSource::Editor(editor) => {
                 let draft = std::mem::take(&mut self.draft);
-                match editor.read(mode, draft).await {
-                    Edited::Line(line) => InputEvent::Line(line),
-                    Edited::SwitchMode => InputEvent::SwitchMode,
-                    Edited::Interrupted => InputEvent::Interrupted,
-                    Edited::Cleared => InputEvent::Cleared,
-                    Edited::End => InputEvent::End,
-                }
+                editor.read(mode, draft).await
             }
         }
     }
@@ -110,8 +92,8 @@ impl Input {
         }
     }
 
-    /// Runs work until it ends, or until Ctrl-C, which drops it: `None`. What is typed meanwhile is
-    /// the next input.
+    /// Runs work until it ends; Ctrl-C drops it and returns `None`. Keys that are typed meanwhile
+    /// become the next input.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut typing = match self.is_interactive() {
             true => Typing::start(),
@@ -133,13 +115,13 @@ impl Input {
         outcome
     }
 
-    /// A key during a turn.
+    /// Handles a key that was typed during a turn.
     fn press(&mut self, key: Key) {
         match key {
             Key::Enter => self.queue(),
             Key::BackTab => {
                 self.mode.switch();
-                screen::aside(&format!("mode {}", self.mode.get().name()));
+                screen::note(&format!("mode {}", self.mode.get().name()));
             }
             Key::Backspace => drop(self.draft.pop()),
             Key::Ctrl('u') => self.draft.clear(),
@@ -155,16 +137,16 @@ impl Input {
             return;
         }
         if self.queued.len() == MAX_QUEUED {
-            screen::aside("too many inputs are queued; wait for the answer");
+            screen::note("too many inputs are queued; wait for the answer");
             self.draft = line;
             return;
         }
-        screen::aside(&format!("queued: {}", escaped(&line)));
+        screen::note(&format!("queued: {}", escaped(&line)));
         self.queued.push_back(line);
     }
 }
 
-/// The next key; never, where none are read.
+/// The next key; pending for ever if no keys are read.
 async fn next_key(typing: &mut Option<Typing>) -> Option<Key> {
     match typing {
         Some(typing) => typing.key().await,
@@ -172,7 +154,7 @@ async fn next_key(typing: &mut Option<Typing>) -> Option<Key> {
     }
 }
 
-/// Lines of stdin, read by a thread: it ends with the input or with the conversation's next line.
+/// Lines of stdin, read by a thread that ends with stdin, or with the first line that nobody receives.
 fn read_lines() -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel(MAX_WAITING_LINES);
     let read = move || {
@@ -183,7 +165,7 @@ fn read_lines() -> mpsc::Receiver<String> {
             }
         }
     };
-    // Without a thread there is no input, which ends the conversation.
+    // If no thread can be started, the channel closes, which ends the conversation.
     let _ = std::thread::Builder::new().name("stdin".into()).spawn(read);
     lines
 }

@@ -14,7 +14,7 @@ mod render;
 #[derive(Debug)]
 pub(super) struct MarkdownStream {
     columns: usize,
-    /// What was not shown yet: less than two blocks.
+    /// Text that is not shown yet: less than two blocks.
     pending: String,
     /// Inside a block of code, its closing fence.
     fence: Option<String>,
@@ -51,7 +51,7 @@ impl MarkdownStream {
         }
     }
 
-    /// The rest.
+    /// Returns the lines that are not shown yet.
     pub(super) fn finish(&mut self) -> String {
         let mut shown = String::new();
         if let Some(fence) = self.fence.take() {
@@ -79,7 +79,7 @@ impl MarkdownStream {
 
     /// All blocks but the last one, which may grow. A fence at the end begins to show its code.
     fn show_blocks(&mut self, shown: &mut String) {
-        // The beginning of a line can look like another block than the whole line.
+        // An incomplete line can look like another kind of block than the complete one.
         let complete = self.pending.rfind('\n').map_or(0, |end| end + 1);
         let blocks = top_level_blocks(&self.pending[..complete]);
         let Some(&(last, is_code)) = blocks.last() else {

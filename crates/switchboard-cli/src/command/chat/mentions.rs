@@ -1,4 +1,4 @@
-//! `@server:uri` and `@file` in a message: the resource or the file goes with it.
+//! `@server:uri` and `@file` in a message: the resource or file is added to it.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ enum Mention {
 }
 
 impl Chat<'_> {
-    /// The message with everything that it mentions; `None` after Ctrl-C.
+    /// The message with the resources and files that it mentions; `None` after Ctrl-C.
     pub(super) async fn with_mentions(
         &mut self,
         text: &str,
@@ -55,7 +55,7 @@ impl Chat<'_> {
                 Mention::File(path) => escaped(path),
                 Mention::Resource { server, uri } => format!("{server}:{}", escaped(uri)),
             };
-            screen::aside(&format!(
+            screen::note(&format!(
                 "  {name}: inserted, {}",
                 table::bytes(size as u64)
             ));
@@ -70,7 +70,7 @@ impl Chat<'_> {
             .split_whitespace()
             .filter_map(|word| word.strip_prefix('@'));
         let found = words.filter_map(|word| {
-            // A sentence may end after it.
+            // Punctuation after a mention is not part of it.
             let trimmed = word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);
             [word, trimmed]
                 .into_iter()
@@ -147,7 +147,7 @@ fn file_parts(path: &Path, shown: &str) -> Result<Vec<ContentPart>, Failure> {
     Ok(vec![heading, part])
 }
 
-/// Without characters that a person would not see.
+/// Removes characters that a person would not see.
 fn for_model(text: &str) -> String {
     let text = switchboard::untrusted::Untrusted::new(text);
     text.for_model().0.into_owned()

@@ -1,4 +1,4 @@
-//! Modes of approval: what runs without asking, beside rules and remembered answers.
+//! Approval modes of a conversation: what runs without asking, in addition to rules and grants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -52,7 +52,7 @@ impl ApprovalMode {
         }
     }
 
-    /// Why a call of this tool is not made, whatever the gate says.
+    /// Why this mode refuses a tool, whatever the gate decides.
     pub(super) fn refusal(self, tool: &Tool) -> Option<String> {
         if self != Self::Plan {
             return None;
@@ -87,7 +87,7 @@ impl SharedMode {
         self.0.store(mode as u8, Ordering::Relaxed);
     }
 
-    /// To the next one.
+    /// Switches to the next mode.
     pub(super) fn switch(&self) {
         let at = ORDER.iter().position(|mode| *mode == self.get());
         self.set(ORDER[(at.unwrap_or(0) + 1) % ORDER.len()]);
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shift_tab_comes_round_and_each_mode_approves_what_it_says() {
+    fn shift_tab_cycles_the_modes_and_each_approves_its_effects() {
         let mode = SharedMode::new(ApprovalMode::Ask);
         let mut seen = Vec::new();
         for _ in 0..4 {

@@ -1,4 +1,5 @@
-//! A model that the conversation and a server's sampling share, and the answer to such a sampling.
+//! A model shared by the conversation and by sampling requests of servers, and the answer to such a
+//! request.
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ impl Model for SharedModel {
     }
 }
 
-/// Has the model answer what a server wants to ask it. The gate has approved it.
+/// Lets the model answer a sampling request, which the gate has approved.
 pub(super) async fn sample(model: &dyn Model, request: &Sampling) -> SampleAnswer {
     let params = match request.params.to_value() {
         Ok(params) => params,
@@ -70,7 +71,7 @@ fn conversation_of(params: &Value) -> Conversation {
     for message in messages.into_iter().flatten() {
         let text = text_of(message.get("content").unwrap_or(&Value::Null));
         if message.get("role").and_then(Value::as_str) == Some("assistant") {
-            conversation = conversation.reply(written_turn(text)).close();
+            conversation = conversation.reply(neutral_turn(text)).close();
         } else {
             conversation.add_user_message(UserMessage::text(text));
         }
@@ -93,8 +94,8 @@ fn text_of(content: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// A turn that no vendor wrote: it is sent in the neutral view.
-fn written_turn(text: String) -> ModelTurn {
+/// A turn that no vendor produced, so it is sent in the neutral view.
+fn neutral_turn(text: String) -> ModelTurn {
     ModelTurn {
         origin: TurnOrigin {
             vendor: ModelVendor::Demo,

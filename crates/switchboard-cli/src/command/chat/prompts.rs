@@ -69,7 +69,7 @@ fn all(host: &Host) -> Vec<ServerPrompt> {
 }
 
 impl Chat<'_> {
-    /// Gets a prompt and sends all its messages to the model; without a model it is shown.
+    /// Gets a prompt and sends all its messages to the model; without a model, prints it.
     pub(super) async fn use_prompt(
         &mut self,
         prompt: &ServerPrompt,
@@ -108,7 +108,7 @@ impl Chat<'_> {
         let outcome = self.input.during(request).await;
         progress::clear();
         let Some(result) = outcome else {
-            return Ok(self.stopped().await);
+            return Ok(self.cancel_turn().await);
         };
         let result = result?;
         let text = messages(&result)?;
@@ -117,7 +117,7 @@ impl Chat<'_> {
             return Ok(Next::Continue);
         }
         for line in shown_lines(text.raw()) {
-            screen::aside(&line);
+            screen::note(&line);
         }
         self.send(message_of(&result)).await
     }
@@ -177,7 +177,7 @@ fn read_arguments(
     Ok(given)
 }
 
-/// All messages of a prompt as one of the person. What it has the model say is marked as such.
+/// All messages of a prompt as one user message. Messages with the role of the model are marked.
 fn message_of(result: &RawJson) -> UserMessage {
     let value = result.to_value().unwrap_or_default();
     let messages = value.get("messages").and_then(Value::as_array);

@@ -1,15 +1,15 @@
-//! Printing above the status line: what the conversation shows, and how it looks.
+//! Prints the conversation above the status line, and has its styles.
 
 use anstyle::{AnsiColor, Style};
 
 use crate::failure::Failure;
 use crate::{output, progress};
 
-/// Less important than the rest.
+/// Secondary text.
 pub(super) const FAINT: Style = Style::new().dimmed();
-/// Something went wrong.
+/// Errors.
 pub(super) const FAULT: Style = AnsiColor::Red.on_default();
-/// A name to look for.
+/// Names of tools.
 pub(super) const NAME: Style = Style::new().bold();
 
 /// The prefix of each line of a server's text.
@@ -18,28 +18,28 @@ pub(super) const BAR: &str = "  │ ";
 /// Prints escaped text on stdout, above the status line.
 pub(super) fn print(text: &str) {
     progress::with_spinner_hidden(|| {
-        // A closed pipe or terminal ends the conversation by its input.
+        // If stdout is closed, the input ends too, and with it the conversation.
         let _ = output::print(text);
     });
 }
 
-/// A line beside the conversation: on stderr, so that a pipe gets the answers alone.
-pub(super) fn aside(line: &str) {
+/// Prints a note on stderr, so that a pipe gets the model's answers alone.
+pub(super) fn note(line: &str) {
     output::log(format!("{FAINT}{line}{FAINT:#}"));
 }
 
-/// Several such lines.
-pub(super) fn aside_text(text: &str) {
+/// Prints several lines on stderr.
+pub(super) fn note_lines(text: &str) {
     output::print_on_stderr(text);
 }
 
-/// A failure, with what could be done.
+/// Prints a failure with its hint.
 pub(super) fn failure(failure: &Failure) {
     progress::clear();
     progress::with_spinner_hidden(|| output::error_on_stderr(&failure.as_line()));
 }
 
-/// How wide lines may be; `None` where they are not wrapped.
+/// The width of the terminal; `None` without one, where nothing is wrapped.
 pub(super) fn columns() -> Option<usize> {
     output::stdout_columns()
 }

@@ -1,4 +1,4 @@
-//! Servers that are lost and come back during the conversation: one line for each change.
+//! Reports servers that fail and recover during the conversation, with one line for each change.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use super::{notice, screen};
 use crate::hints;
 use crate::view::server::{escaped, login_advice};
 
-/// Runs the conversation and tells about servers meanwhile.
+/// Runs the conversation and reports changes of servers meanwhile.
 pub(super) async fn during<T>(host: &Host, conversation: impl Future<Output = T>) -> T {
     let mut events = host.events();
     let mut watch = ServerWatch::default();
-    // A server can have failed before there was anybody to tell.
+    // Servers that failed before the subscription sent no event to it.
     for server in host.servers().iter() {
         watch.report(host, &server.config.name, &server.snapshot().state);
     }
@@ -33,17 +33,17 @@ pub(super) async fn during<T>(host: &Host, conversation: impl Future<Output = T>
     }
 }
 
-/// What was said about servers.
+/// The servers whose failure was reported.
 #[derive(Debug, Default)]
 struct ServerWatch {
-    /// Servers that were reported as lost.
-    lost: BTreeSet<ServerName>,
+    /// Failed servers: further attempts of theirs are not reported.
+    failed: BTreeSet<ServerName>,
 }
 
 impl ServerWatch {
     /// Prints the line about a change of state.
     fn report(&mut self, host: &Host, server: &ServerName, state: &State) {
-        let Some(line) = self.changed(server, state) else {
+        let Some(line) = self.change_line(server, state) else {
             return;
         };
         match (host.server(server.as_str()), state) {
@@ -51,26 +51,25 @@ impl ServerWatch {
                 "server \"{server}\": {}",
                 login_advice(&handle.config, reason, *hint)
             )),
-            (_, State::Ready { .. }) => screen::aside(&line),
+            (_, State::Ready { .. }) => screen::note(&line),
             _ => notice(&line),
         }
     }
 
     /// The line about a change of state, if a person should know it.
-    fn changed(&mut self, server: &ServerName, state: &State) -> Option<String> {
+    fn change_line(&mut self, server: &ServerName, state: &State) -> Option<String> {
         match state {
             State::Ready { .. } => {
-                let was_lost = self.lost.remove(server);
-                was_lost.then(|| format!("server \"{server}\" is connected again"))
+                let had_failed = self.failed.remove(server);
+                had_failed.then(|| format!("server \"{server}\" is connected again"))
             }
-            // Attempts in a row are one loss.
             State::Backoff { error, .. } | State::Failed { error } => {
-                let is_new = self.lost.insert(server.clone());
+                let is_new = self.failed.insert(server.clone());
                 let advice = hints::doctor(server);
                 is_new.then(|| format!("server \"{server}\": {}; {advice}", escaped(error)))
             }
             State::NeedsLogin { .. } => {
-                let is_new = self.lost.insert(server.clone());
+                let is_new = self.failed.insert(server.clone());
                 is_new.then(String::new)
             }
             _ => None,

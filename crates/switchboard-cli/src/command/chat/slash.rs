@@ -1,9 +1,10 @@
-//! Slash commands: their table, their words, and which function runs each.
+//! Slash commands: their table, how their arguments are split, and which function runs each.
 
 use switchboard::Host;
 
 use super::{Chat, prompts, screen};
 use crate::failure::{Code, Failure};
+use crate::shell_words::split_words;
 use crate::suggestion;
 use crate::view::server::escaped;
 use crate::view::table;
@@ -23,7 +24,7 @@ pub(super) use mcp::WORDS as MCP_WORDS;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Continue,
-    /// Ctrl-C ended it.
+    /// Ctrl-C stopped the command or turn.
     Interrupted,
     End,
 }
@@ -31,7 +32,7 @@ pub(super) enum Next {
 /// A command of the console.
 pub(super) struct SlashCommand {
     pub(super) name: &'static str,
-    /// What follows the name.
+    /// The arguments, as `/help` shows them.
     usage: &'static str,
     pub(super) about: &'static str,
 }
@@ -45,8 +46,8 @@ pub(super) const COMMANDS: [SlashCommand; 17] = [
     command("help", "", "list the commands"),
     command(
         "mcp",
-        "[WORD [SERVER]]",
-        "the state of every server; `/mcp help` lists its words",
+        "[ACTION [SERVER]]",
+        "the state of every server; `/mcp help` lists the actions",
     ),
     command(
         "tools",
@@ -66,7 +67,7 @@ pub(super) const COMMANDS: [SlashCommand; 17] = [
     command(
         "permissions",
         "[SERVER|TOOL]",
-        "what decides on each tool; `revoke SERVER|TOOL` asks again",
+        "what decides on each tool; `revoke SERVER|TOOL` forgets an approval",
     ),
     command(
         "mode",
@@ -81,7 +82,7 @@ pub(super) const COMMANDS: [SlashCommand; 17] = [
     command("context", "", "what fills the model's context, by server"),
     command("cost", "", "the tokens and the cost so far"),
     command("compact", "", "replace the conversation by a summary"),
-    command("clear", "", "begin a new conversation"),
+    command("clear", "", "start a new conversation"),
     command("save", "FILE", "copy the session into a file"),
     command(
         "resume",
@@ -94,7 +95,7 @@ pub(super) const COMMANDS: [SlashCommand; 17] = [
 ];
 
 impl Chat<'_> {
-    /// Runs what was typed after the slash.
+    /// Runs the command that was typed after the slash.
     pub(super) async fn command(&mut self, typed: &str) -> Result<Next, Failure> {
         let (name, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
         let words = split_words(rest).map_err(|error| Failure::new(Code::Usage, error))?;
@@ -102,7 +103,7 @@ impl Chat<'_> {
             || matches!((name, &*words), ("mcp", [word]) if word == "schema")
             || COMMANDS.iter().all(|command| command.name != name) && name != "quit";
         if needs_offers && !self.start_lazy_servers().await {
-            return Ok(self.stopped().await);
+            return Ok(self.cancel_turn().await);
         }
         match name {
             "help" => help(),
@@ -124,7 +125,7 @@ impl Chat<'_> {
             "exit" | "quit" => return Ok(Next::End),
             _ => match prompts::find(self.host, name)? {
                 Some(prompt) => return self.use_prompt(&prompt, &words).await,
-                None => return Err(unknown(self.host, name)),
+                None => return Err(unknown_command(self.host, name)),
             },
         }
         Ok(Next::Continue)
@@ -166,65 +167,17 @@ fn help() {
         })
         .collect();
     screen::print(&table::aligned(&rows, screen::columns()));
-    screen::print(
-        "Prompts of servers are commands too. Tab completes. Alt-Enter begins a new line, Ctrl-O opens $EDITOR. Ctrl-C stops the turn, \
-         a second one exits; Ctrl-D exits.\n",
-    );
+    let keys = "Prompts of servers are commands too. Tab completes. Alt-Enter starts a new line, \
+        Ctrl-O opens $EDITOR. Ctrl-C stops the turn, a second one exits; Ctrl-D exits.";
+    let lines = table::wrapped(keys, screen::columns().unwrap_or(usize::MAX));
+    screen::print(&format!("{}\n", lines.join("\n")));
 }
 
-fn unknown(host: &Host, name: &str) -> Failure {
+fn unknown_command(host: &Host, name: &str) -> Failure {
     let prompts = prompts::names(host);
     let known = COMMANDS.iter().map(|command| command.name);
     let known = known.chain(prompts.iter().map(String::as_str));
     let meant = suggestion::did_you_mean(name, known);
     Failure::new(Code::Usage, format!("no command \"/{}\"", escaped(name)))
         .hint(format!("{meant}/help lists them"))
-}
-
-/// Words separated by spaces; quotes and backslashes keep spaces, as in a shell.
-pub(super) fn split_words(text: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match (quote, character) {
-            (Some(open), _) if open == character => quote = None,
-            (Some('\''), _) => word.get_or_insert_default().push(character),
-            (_, '\\') => {
-                let next = characters.next().unwrap_or('\\');
-                word.get_or_insert_default().push(next);
-            }
-            (Some(_), _) => word.get_or_insert_default().push(character),
-            (None, '\'' | '"') => {
-                quote = Some(character);
-                word.get_or_insert_default();
-            }
-            (None, _) if character.is_whitespace() => words.extend(word.take()),
-            (None, _) => word.get_or_insert_default().push(character),
-        }
-    }
-    words.extend(word);
-    match quote {
-        Some(open) => Err(format!("a {open} is not closed")),
-        None => Ok(words),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_split_as_a_shell_does() {
-        let check = |text: &str, expected: &[&str]| {
-            let words = split_words(text).unwrap_or_default();
-            assert_eq!(words, expected, "{text}");
-        };
-        check(" a  b ", &["a", "b"]);
-        check("a=\"b c\" 'd e'f", &["a=b c", "d ef"]);
-        check(r#"a\ b "c\"d" '\'"#, &["a b", "c\"d", "\\"]);
-        check("'' x", &["", "x"]);
-        assert!(split_words("'a").is_err());
-    }
 }

@@ -1,4 +1,5 @@
-//! One message of the person: the model's answer as it comes, its calls, and what it used.
+//! One turn: sends a message to the model, and shows its answer as it streams, its calls and its
+//! usage.
 
 use std::time::Instant;
 
@@ -17,13 +18,13 @@ use crate::view::server::escaped;
 use crate::{output, view};
 
 impl Chat<'_> {
-    /// Sends a text to the model, with what it mentions.
-    pub(super) async fn say(&mut self, text: &str) -> Result<Next, Failure> {
+    /// Sends a text to the model, with the resources and files that it mentions.
+    pub(super) async fn send_text(&mut self, text: &str) -> Result<Next, Failure> {
         if self.agent.is_none() {
             return Err(no_model());
         }
         match self.with_mentions(text).await? {
-            None => Ok(self.stopped().await),
+            None => Ok(self.cancel_turn().await),
             Some(message) => self.send(message).await,
         }
     }
@@ -33,21 +34,21 @@ impl Chat<'_> {
         if self.agent.is_none() {
             return Err(no_model());
         }
-        // The first request holds what all servers offer by then.
+        // The first request lists the tools of all servers that are connected by then.
         if !self.wait_for_servers().await || !self.start_lazy_servers().await {
-            return Ok(self.stopped().await);
+            return Ok(self.cancel_turn().await);
         }
         let Some(agent) = &mut self.agent else {
             return Err(no_model());
         };
         let mut view = TurnView::new(self.input.is_interactive());
-        view.waiting();
-        let mut sink = |event| view.event(event);
+        view.show_waiting();
+        let mut sink = |event| view.handle_event(event);
         let outcome = self.input.during(agent.run(message, &mut sink)).await;
         view.finish();
         progress::clear();
         match outcome {
-            None => Ok(self.stopped().await),
+            None => Ok(self.cancel_turn().await),
             Some(outcome) => {
                 self.finish_turn(outcome, &view)?;
                 Ok(Next::Continue)
@@ -55,14 +56,14 @@ impl Chat<'_> {
         }
     }
 
-    /// After Ctrl-C: the calls are cancelled, the servers stay.
-    pub(super) async fn stopped(&mut self) -> Next {
+    /// After Ctrl-C: cancels the calls; the servers keep running.
+    pub(super) async fn cancel_turn(&mut self) -> Next {
         progress::clear();
         self.caller.finish_questions().await;
         if let Some(agent) = &mut self.agent {
             agent.cancel_open_calls();
         }
-        screen::aside("stopped; press Ctrl-C again to exit");
+        screen::note("stopped; press Ctrl-C again to exit");
         Next::Interrupted
     }
 
@@ -75,35 +76,35 @@ impl Chat<'_> {
         match summary.stop {
             StopReason::Done => {}
             StopReason::MaxTurns => {
-                screen::aside("the limit on turns is reached; say \"continue\" to go on");
+                screen::note("the limit on turns is reached; write \"continue\" to go on");
             }
-            _ => screen::aside("the turn ended early"),
+            _ => screen::note("the turn ended early"),
         }
         if self.input.is_interactive() {
-            screen::aside(&view.used(&summary));
+            screen::note(&view.usage_line(&summary));
         }
         Ok(())
     }
 }
 
-/// What a summary changed.
-pub(super) fn compacted(compaction: &Compaction) -> String {
+/// The size of a conversation before and after a summary.
+pub(super) fn describe_compaction(compaction: &Compaction) -> String {
     format!(
         "the conversation was summarised: about {} tokens before, {} now",
         compaction.tokens_before, compaction.tokens_after
     )
 }
 
-/// What a turn shows.
+/// Shows the events of one turn.
 struct TurnView {
-    /// `None` where text is printed as it comes.
+    /// `None` in a pipe, where the text is printed as it comes.
     markdown: Option<MarkdownStream>,
     started: Instant,
-    /// How many calls are under way.
+    /// How many calls are in flight.
     running: usize,
-    /// The call whose line is the last one on the screen.
+    /// The call whose line was printed last: its outcome needs no name.
     last_started: Option<usize>,
-    /// Whether text was printed and its line is not complete.
+    /// Whether the last printed line has no newline yet.
     is_in_line: bool,
 }
 
@@ -119,13 +120,13 @@ impl TurnView {
         }
     }
 
-    fn waiting(&self) {
+    fn show_waiting(&self) {
         progress::show("waiting for the model · Ctrl-C stops".to_owned());
     }
 
-    fn event(&mut self, event: AgentEvent) {
+    fn handle_event(&mut self, event: AgentEvent) {
         match event {
-            AgentEvent::Model(event) => self.model_event(event),
+            AgentEvent::Model(event) => self.handle_model_event(event),
             AgentEvent::CallStarted {
                 index,
                 server,
@@ -135,7 +136,7 @@ impl TurnView {
                 self.finish();
                 self.running += 1;
                 self.last_started = Some(index);
-                self.print_call(&calls::started(&server, &tool, &arguments));
+                self.print_call(&calls::call_line(&server, &tool, &arguments));
                 let name = calls::tool_name(&server, &tool);
                 progress::show(format!("calling {name} · Ctrl-C stops"));
             }
@@ -145,17 +146,17 @@ impl TurnView {
                 outcome,
             } => {
                 self.finish();
-                let is_named = self.last_started.take() == Some(index);
+                let is_below_its_line = self.last_started.take() == Some(index);
                 self.running = self.running.saturating_sub(1);
-                self.print_call(&calls::ended(&record, &outcome, !is_named));
+                self.print_call(&calls::named_outcome(&record, &outcome, !is_below_its_line));
                 if self.running == 0 {
-                    self.waiting();
+                    self.show_waiting();
                 }
             }
             AgentEvent::CompactionStarted => {
                 progress::show("the context is nearly full: summarising · Ctrl-C stops".to_owned());
             }
-            AgentEvent::Compacted(compaction) => screen::aside(&compacted(&compaction)),
+            AgentEvent::Compacted(compaction) => screen::note(&describe_compaction(&compaction)),
             AgentEvent::NotSaved { message } => {
                 super::notice(&format!("the session is not saved: {}", escaped(&message)));
             }
@@ -163,7 +164,7 @@ impl TurnView {
         }
     }
 
-    fn model_event(&mut self, event: TurnEvent) {
+    fn handle_model_event(&mut self, event: TurnEvent) {
         match event {
             TurnEvent::Delta(TurnDelta::Text(text)) => {
                 progress::show("the model answers · Ctrl-C stops".to_owned());
@@ -183,7 +184,7 @@ impl TurnView {
             } => {
                 self.finish();
                 super::notice(&format!(
-                    "{}; attempt {attempt} in {:.1} s, what was shown of this answer is void",
+                    "{}; attempt {attempt} in {:.1} s; ignore what was shown of this answer",
                     escaped(&fault.to_string()),
                     wait.as_secs_f64()
                 ));
@@ -212,7 +213,7 @@ impl TurnView {
         }
     }
 
-    /// Ends the text so far: what follows begins on a line of its own.
+    /// Prints the rest of the text, and ends its line.
     fn finish(&mut self) {
         if let Some(markdown) = &mut self.markdown {
             let lines = markdown.finish();
@@ -225,16 +226,16 @@ impl TurnView {
         }
     }
 
-    /// Calls are part of the conversation at a terminal, and beside it in a pipe.
+    /// At a terminal calls are part of the conversation; in a pipe they go to stderr.
     fn print_call(&self, text: &str) {
         match self.markdown.is_some() {
             true => screen::print(text),
-            false => screen::aside_text(text),
+            false => screen::note_lines(text),
         }
     }
 
-    /// The line under an answer.
-    fn used(&self, summary: &RunSummary) -> String {
+    /// The line under an answer: time, turns, tokens and cost.
+    fn usage_line(&self, summary: &RunSummary) -> String {
         let mut parts = vec![view::table::duration(self.started.elapsed())];
         if summary.turns > 1 {
             parts.push(view::counted(summary.turns as usize, "turn"));

@@ -23,7 +23,7 @@ use crate::terminal::{self, tty::Tty};
 use crate::view::server::escaped;
 
 /// How long a call may take until it waits for an operator.
-const HELD_WITHIN: Duration = Duration::from_secs(30);
+const APPROVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many lines of the audit log are shown.
 const AUDIT_LINES: usize = 20;
@@ -105,7 +105,7 @@ async fn serve(
     HttpEdge::serve(gateway.clone(), listener, settings)
 }
 
-/// A client of the gateway. Its own host asks nothing: the gateway's gate is what is shown.
+/// A client of the gateway. Its own host asks nothing, because the demo shows the gateway's gate.
 async fn client(
     url: &str,
     tokens: &ClientTokens,
@@ -149,7 +149,7 @@ async fn call(client: &Host, behind: &Host, server: usize) -> Result<String, Fai
     Ok(result.text())
 }
 
-/// Allows the call that waits, as an operator does. Returns what an operator sees and types.
+/// Allows the waiting call as an operator does. Returns the commands and their output.
 async fn approve(operations: &Operations) -> Result<String, Failure> {
     let queue = operations.approvals();
     let mut changes = queue.changes();
@@ -161,7 +161,7 @@ async fn approve(operations: &Operations) -> Result<String, Failure> {
             let _ = changes.changed().await;
         }
     };
-    let held = tokio::time::timeout(HELD_WITHIN, held).await;
+    let held = tokio::time::timeout(APPROVAL_TIMEOUT, held).await;
     let call = held.map_err(|_| broken("no call waits for approval"))?;
     operations.decide(call.id, true, "command");
     Ok(format!(
@@ -176,5 +176,5 @@ async fn approve(operations: &Operations) -> Result<String, Failure> {
 }
 
 fn broken(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Code::Usage, format!("the demo of the gateway: {error}"))
+    Failure::new(Code::Usage, format!("the gateway demo failed: {error}"))
 }

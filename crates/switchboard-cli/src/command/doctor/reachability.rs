@@ -1,5 +1,5 @@
-//! Where the connection to an unreachable URL server fails: name resolution or port; and a command
-//! to try by hand.
+//! Probes an unreachable URL server, to find whether name resolution or the port fails, and suggests
+//! a `curl` command.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -25,8 +25,7 @@ const SHOWN_ADDRESSES: usize = 4;
 /// What the probes of each server found.
 pub(super) type NetworkFacts = HashMap<ServerName, Vec<(&'static str, String)>>;
 
-/// Probes each URL server that could not be used. Only servers that were contacted before: never an
-/// untrusted one.
+/// Probes each URL server that failed. An untrusted one was never contacted, and is not probed.
 pub(super) async fn probe_servers(
     host: &Host,
     server: Option<&str>,
@@ -146,7 +145,7 @@ fn proxy_variable(environment: &Environment) -> Option<&'static str> {
     })
 }
 
-/// A request to copy; `None` if the URL has something to hide.
+/// A `curl` command to copy; `None` if the URL may contain a secret.
 pub(super) fn curl_command(url: &str) -> Option<String> {
     let hides_nothing = mask::url(url) == url && !url.contains('$');
     hides_nothing.then(|| {
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_to_copy_is_shown_only_where_nothing_is_hidden_in_it() {
+    fn the_curl_command_is_shown_only_for_a_url_without_secrets() {
         let check =
             |url: &str, shown: bool| assert_eq!(curl_command(url).is_some(), shown, "{url}");
         check("https://example.com/mcp", true);
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f24_the_way_is_told_up_to_where_it_ends() {
+    async fn f24_probes_report_up_to_the_first_failing_step() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
             .await
             .expect("a port");

@@ -1,5 +1,5 @@
-//! The caller of `run`, which nobody sits behind: what would be asked is denied, with the rule that
-//! would allow it.
+//! The caller of `run`, which cannot ask a person: a call that needs approval is denied, and a notice
+//! names the rule that would allow it.
 
 use switchboard::caller::{
     Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
@@ -17,7 +17,7 @@ impl Caller for RunCaller {
         CallerId::new("run")
     }
 
-    /// As with other commands without a terminal: each question is declined, with a line on stderr.
+    /// Offered as by other commands without a terminal: each question is declined, with a notice.
     fn offers(&self) -> Offers {
         Offers {
             elicit_form: true,

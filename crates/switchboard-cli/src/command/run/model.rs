@@ -1,4 +1,4 @@
-//! Which model is asked: that of `--model` and `[model]`, or the built-in script.
+//! The choice of a model: from `--model` and `[model]`, or the built-in script.
 
 use switchboard::config::{Environment, ModelEntry};
 use switchboard_agent::price::ModelPrice;
@@ -16,7 +16,7 @@ pub(super) fn choose(setup: &Setup, given: Option<&str>) -> Result<Box<dyn Model
     choose_from(setup.config.model.as_ref(), &setup.environment, given)
 }
 
-/// The same without the rest of the setup.
+/// The same from its parts, for a conversation that runs already.
 pub(in crate::command) fn choose_from(
     entry: Option<&ModelEntry>,
     environment: &Environment,
@@ -42,7 +42,7 @@ pub(in crate::command) fn choose_from(
             .resolve(environment)
             .is_ok_and(|entry| entry.api_key.is_none())
     {
-        // What expands to nothing has references alone, and so no secret.
+        // A value that expands to nothing consists of references, so it holds no secret.
         output::notice(&format!(
             "[model] `api_key` is left out: it is \"{}\", which is empty or not set",
             escaped(written.expose())
@@ -113,7 +113,7 @@ fn settings(
             None => Ok(ModelSettings::new(ModelVendor::Demo, "demo")),
         };
     };
-    // Address and key of one vendor are not another's.
+    // Address and key belong to one vendor.
     let entry = entry.filter(|_| own_vendor == Some(vendor));
     let own_name = entry.as_ref().and_then(|entry| entry.name.clone());
     let name = given_name.map(str::to_owned).or(own_name);

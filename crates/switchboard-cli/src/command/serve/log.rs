@@ -1,5 +1,4 @@
-//! What the gateway's log says of its servers and its audit log: one line when something breaks, one
-//! when it works again.
+//! The gateway's log: one line when a server or the audit log fails, one when it works again.
 
 use std::collections::HashSet;
 
@@ -49,7 +48,7 @@ pub(super) async fn report(host: &Host, operations: &Operations) {
     }
 }
 
-/// One line when a server breaks, and one when it works again; not one for each attempt between.
+/// One line when a server fails and one when it recovers; none for the attempts between.
 fn state_line(
     server: &ServerName,
     state: &State,
@@ -69,7 +68,7 @@ fn state_line(
         State::Backoff { .. } => "is down and is tried again",
         _ => "is down",
     };
-    let hint = hints::words(hint, server, None);
+    let hint = hints::describe(hint, server, None);
     let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
     down.insert(server.clone())
         .then(|| format!("server \"{server}\" {what}: {}{hint}", escaped(reason)))

@@ -1,4 +1,4 @@
-//! The gateway of a machine: clients over HTTP and over the Unix socket, until a signal arrives.
+//! The gateway for all clients of a machine, over HTTP and over the Unix socket.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -52,7 +52,7 @@ pub(super) fn run(
     let outcome = setup.run_service(async |host, paths, closing, hang_up| {
         let audit = AuditLog::open(&paths.state, arguments, redactor);
         let operations = Operations::new(host.clone(), audit, files);
-        operations.set_hint_words(|hint, server| hints::words(hint, server, None));
+        operations.set_hint_words(|hint, server| hints::describe(hint, server, None));
         let cluster = Alone::open(&paths.state).map_err(|error| {
             let folder = paths.state.display();
             Failure::new(Code::Usage, format!("the gateway's keys in {folder}: {error}"))
@@ -83,7 +83,7 @@ pub(super) fn run(
             )
         })?;
         if socket.is_none() && args.detached {
-            // Another gateway was faster; its clients are served.
+            // Another gateway started first, and serves the clients.
             return Ok(0);
         }
         if socket.is_none() {
@@ -126,7 +126,7 @@ pub(super) fn run(
         Ok(0)
     });
     match outcome {
-        // How a gateway is stopped is no error of it; the exit code says that it was stopped.
+        // Stopping a gateway by a signal is not an error; the exit code names the signal.
         Err(failure) if failure.code.is_signal() => {
             output::line_on_stderr(&format!(
                 "the gateway was stopped ({}); none of its servers runs any more",
@@ -138,8 +138,8 @@ pub(super) fn run(
     }
 }
 
-/// Listens on an address. Others than loopback need a host name, by which requests of web pages
-/// that point a name of their own here are told apart.
+/// Listens on an address. Addresses other than loopback need a host name, to detect web pages that
+/// point a host name of their own at this machine (DNS rebinding).
 fn listen(address: &str, args: &ServeArgs) -> Result<TcpListener, Failure> {
     let usage = |message: String| Failure::new(Code::Usage, message);
     let addresses: Vec<SocketAddr> = address
@@ -231,7 +231,7 @@ async fn run_until_closed(
     }
 }
 
-/// How the configuration is read again: by `switchboard reload`, on SIGHUP, and when a file changes.
+/// Reads the configuration again: for `switchboard reload`, on SIGHUP, and when a file changes.
 #[derive(Clone)]
 struct Reload {
     paths: Paths,
@@ -308,7 +308,7 @@ impl SocketCommands for GatewayCommands {
     }
 }
 
-/// What a reload did, in one line.
+/// A reload in one line.
 fn summary(report: &ReloadReport) -> String {
     let names = |verb: &str, servers: &[ServerName]| {
         let names: Vec<_> = servers.iter().map(ServerName::as_str).collect();

@@ -38,18 +38,15 @@ pub(super) fn not_accepted<'a>(
         .collect()
 }
 
-/// Asks about one file, and records a yes. True if it was one.
+/// Asks about one file, and records a yes. Returns whether the answer was yes.
 pub(super) async fn ask(
     terminal: &Tty,
     setup: &Setup,
     (project, trust_state): &(&ProjectPermissions, TrustState),
 ) -> Result<bool, Failure> {
     terminal.write_lines(&shown(project, trust_state));
-    let answer = terminal
-        .line("Let all of this run without asking? [y/N] ")
-        .await
-        .unwrap_or_default();
-    let is_yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
+    let question = "Let all of this run without asking?";
+    let is_yes = terminal.confirm(question).await == Some(true);
     if is_yes {
         trust::accept_permissions(project, &*setup.store)?;
     }

@@ -1,8 +1,10 @@
 //! The permissions that concern a server: where each is set, whether it applies, and the remembered
 //! approvals.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
-use switchboard::config::{Mode, ProjectPermissions, ServerConfig};
+use switchboard::config::{Config, Mode, ProjectPermissions, ServerConfig};
 use switchboard::gate::{Gate, Grant};
 use switchboard::store::StoreTable;
 use switchboard::trust::{self, TrustState};
@@ -32,88 +34,12 @@ const SKIPPED: &str = "mode \"yolo\" of its file skips it";
 
 impl ServerPermissions {
     pub(super) fn of(setup: &Setup, server: &ServerConfig) -> Self {
-        let config = &setup.config;
         let is_accepted = |project: &ProjectPermissions| {
             trust::permissions_trust_state(project, &*setup.store) == TrustState::Trusted
         };
-        let ignored =
-            |project: &ProjectPermissions| (!is_accepted(project)).then_some(NOT_ACCEPTED);
-        let line = |what: String, ignored_because| PermissionLine {
-            what,
-            place: None,
-            ignored_because,
-        };
-        let mut lines = Vec::new();
-        if let (Some(place), mode) = (
-            config.locations.get("permissions.mode"),
-            config.permissions.mode,
-        ) {
-            let place = Some(format!(
-                "{}:{}",
-                escaped(&place.file.display().to_string()),
-                place.line
-            ));
-            let word = match mode {
-                Mode::Ask => "ask",
-                Mode::Yolo => "yolo",
-                Mode::Deny => "deny",
-            };
-            lines.push(PermissionLine {
-                what: format!("mode {word:?}"),
-                place,
-                ignored_because: None,
-            });
-        }
-        for project in &config.project_permissions {
-            if let Some(place) = &project.yolo {
-                let place = Some(format!(
-                    "{}:{}",
-                    escaped(&place.file.display().to_string()),
-                    place.line
-                ));
-                lines.push(PermissionLine {
-                    what: "mode \"yolo\"".to_owned(),
-                    place,
-                    ignored_because: ignored(project),
-                });
-            }
-            if project.file == server.source.file && project.trusted.contains(&server.name) {
-                lines.push(line(
-                    "trust: all its tools run without asking".to_owned(),
-                    ignored(project),
-                ));
-            }
-            if project.file == server.source.file && project.ungated.contains(&server.name) {
-                lines.push(line(
-                    "no permissions in its file: all its tools run without asking".to_owned(),
-                    ignored(project),
-                ));
-            }
-        }
-        // With everything that any project would allow, to show that too; if a rule is invalid,
-        // only with what applies.
-        let gate = Gate::compile_with(config, &[], &|_| true)
-            .or_else(|_| Gate::compile_with(config, &[], &is_accepted));
-        // Whether a deny rule is skipped depends on the permissions that apply.
-        let in_force = Gate::compile_with(config, &[], &is_accepted);
-        for (list, rule) in gate.iter().flat_map(|gate| gate.rules_for(&server.name)) {
-            let of_project = config
-                .project_permissions
-                .iter()
-                .find(|project| list == "allow" && project.allow.contains(rule));
-            let is_skipped = in_force.as_ref().is_ok_and(|gate| gate.skips(rule));
-            lines.push(PermissionLine {
-                what: format!("{list} {}", escaped(&rule.quoted())),
-                place: Some(format!(
-                    "{}:{}",
-                    escaped(&rule.file.display().to_string()),
-                    rule.line
-                )),
-                ignored_because: of_project
-                    .and_then(ignored)
-                    .or(is_skipped.then_some(SKIPPED)),
-            });
-        }
+        let mut lines: Vec<_> = mode_line(&setup.config).into_iter().collect();
+        lines.extend(project_lines(&setup.config, server, &is_accepted));
+        lines.extend(rule_lines(&setup.config, server, &is_accepted));
         let grants = setup.store.all(StoreTable::Grants).unwrap_or_default();
         let grants = grants
             .into_iter()
@@ -162,4 +88,84 @@ impl ServerPermissions {
             .collect::<Vec<_>>()
             .into();
     }
+}
+
+/// The mode of the user's own files.
+fn mode_line(config: &Config) -> Option<PermissionLine> {
+    let place = config.locations.get("permissions.mode")?;
+    let word = match config.permissions.mode {
+        Mode::Ask => "ask",
+        Mode::Yolo => "yolo",
+        Mode::Deny => "deny",
+    };
+    Some(PermissionLine {
+        what: format!("mode {word:?}"),
+        place: Some(position(&place.file, place.line)),
+        ignored_because: None,
+    })
+}
+
+/// What project files would allow as a whole: their mode, trust in the server, and the lack of
+/// permissions in its file.
+fn project_lines(
+    config: &Config,
+    server: &ServerConfig,
+    is_accepted: &dyn Fn(&ProjectPermissions) -> bool,
+) -> Vec<PermissionLine> {
+    let mut lines = Vec::new();
+    for project in &config.project_permissions {
+        let line = |what: &str, place| PermissionLine {
+            what: what.to_owned(),
+            place,
+            ignored_because: (!is_accepted(project)).then_some(NOT_ACCEPTED),
+        };
+        if let Some(place) = &project.yolo {
+            let place = position(&place.file, place.line);
+            lines.push(line("mode \"yolo\"", Some(place)));
+        }
+        let is_own = project.file == server.source.file;
+        if is_own && project.trusted.contains(&server.name) {
+            lines.push(line("trust: all its tools run without asking", None));
+        }
+        if is_own && project.ungated.contains(&server.name) {
+            let what = "no permissions in its file: all its tools run without asking";
+            lines.push(line(what, None));
+        }
+    }
+    lines
+}
+
+/// The rules that match tools of the server.
+fn rule_lines(
+    config: &Config,
+    server: &ServerConfig,
+    is_accepted: &dyn Fn(&ProjectPermissions) -> bool,
+) -> Vec<PermissionLine> {
+    // Includes rules of projects that are not accepted, to show them too; if one of them is invalid,
+    // only the accepted ones.
+    let gate = Gate::compile_with(config, &[], &|_| true)
+        .or_else(|_| Gate::compile_with(config, &[], is_accepted));
+    // Whether a deny rule is skipped depends on the permissions that apply.
+    let in_force = Gate::compile_with(config, &[], is_accepted);
+    let rules = gate.iter().flat_map(|gate| gate.rules_for(&server.name));
+    rules
+        .map(|(list, rule)| {
+            let mut projects = config.project_permissions.iter();
+            let of_project =
+                projects.find(|project| list == "allow" && project.allow.contains(rule));
+            let is_ignored = of_project.is_some_and(|project| !is_accepted(project));
+            let is_skipped = in_force.as_ref().is_ok_and(|gate| gate.skips(rule));
+            PermissionLine {
+                what: format!("{list} {}", escaped(&rule.quoted())),
+                place: Some(position(&rule.file, rule.line)),
+                ignored_because: is_ignored
+                    .then_some(NOT_ACCEPTED)
+                    .or(is_skipped.then_some(SKIPPED)),
+            }
+        })
+        .collect()
+}
+
+fn position(file: &Path, line: usize) -> String {
+    format!("{}:{line}", escaped(&file.display().to_string()))
 }

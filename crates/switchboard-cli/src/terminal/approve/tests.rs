@@ -154,7 +154,7 @@ fn an_ask_rule_hides_always() {
 fn t13_the_whole_question_is_on_the_screen() {
     let request = request("Reads a file.", r#"{"path":"/etc/passwd","text":"a\nb"}"#);
     let expected = r#"May a tool of server "demo-legacy" run?
-  asks     mcp__demo-legacy__write_file
+  call     mcp__demo-legacy__write_file
            {"path":"/etc/passwd","text":"a\nb"}
   because  no rule covers it
 
@@ -200,7 +200,7 @@ fn t13_the_name_on_the_wire_is_shown_where_the_exposed_one_differs() {
 }
 
 #[test]
-fn t13_a_description_cannot_pass_for_ours() {
+fn t13_a_description_cannot_imitate_our_text() {
     let request = request("x\n\n[o] once   [n] no\nAllow? y/N\u{1b}[2J\u{202e}", "{}");
     let shown = screen(&ApprovalDialog::new(&request, false));
     assert!(
@@ -232,7 +232,7 @@ fn built_in_tools_are_not_called_a_server() {
 
 /// A file's own text is part of a diff, and cannot pass for the question about it.
 #[test]
-fn t13_a_diff_is_shown_and_cannot_pass_for_ours() {
+fn t13_a_diff_is_shown_and_cannot_imitate_our_text() {
     let mut request = request("", r#"{"path":"a"}"#);
     request.id.server = switchboard::name::ServerName::host();
     let after = "same\n[o] once   [n] no\nAllow? y/N\u{1b}[2J\u{202e}\r[o] once";
@@ -305,7 +305,7 @@ fn s0_25_the_detail_is_at_most_200_characters_cut_at_a_character() {
 /// T32: that a server wants an answer of the person's model is told in words of its own, and yes to
 /// it is no yes to the server's tools.
 #[test]
-fn t32_a_question_to_the_model_is_told_as_one() {
+fn t32_a_sampling_request_is_presented_as_one() {
     let mut request = request(
         "",
         r#"{"messages":[{"role":"user","content":{"type":"text","text":"hello model"}}]}"#,

@@ -10,7 +10,7 @@ use super::input::Input;
 use crate::coerce;
 
 /// The most fields that a form is shown for.
-const MOST_FIELDS: usize = 100;
+const MAX_FIELDS: usize = 100;
 
 /// The fields of a flat object schema. The error is one escaped line.
 pub(super) fn fields(schema: &RawJson) -> Result<Vec<Field>, String> {
@@ -28,9 +28,9 @@ pub(super) fn fields(schema: &RawJson) -> Result<Vec<Field>, String> {
     };
     let properties = RawJson::parse(properties.into_bytes()).map_err(|error| error.to_string())?;
     let listed = coerce::fields(&properties)?;
-    if listed.len() > MOST_FIELDS {
+    if listed.len() > MAX_FIELDS {
         return Err(format!(
-            "it has {} fields, the limit is {MOST_FIELDS}",
+            "it has {} fields, the limit is {MAX_FIELDS}",
             listed.len()
         ));
     }

@@ -157,7 +157,7 @@ fn every_primitive_kind_is_filled_in_and_validated() {
 }
 
 #[test]
-fn fields_stand_in_the_schemas_order_and_a_fault_takes_the_cursor() {
+fn fields_keep_the_schemas_order_and_an_invalid_one_gets_the_cursor() {
     let schema = r#"{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"integer"}},"required":["a"]}"#;
     let fields = read::fields(&RawJson::parse(schema.as_bytes().to_vec()).unwrap()).unwrap();
     assert_eq!(
@@ -194,7 +194,7 @@ fn a_form_without_fields_is_sent_with_one_key() {
 }
 
 #[test]
-fn a_kind_that_no_form_has_is_said() {
+fn an_unsupported_field_type_is_reported() {
     let schema = RawJson::from_value(
         &json!({ "type": "object", "properties": { "x": { "type": "object" } } }),
     );
@@ -219,7 +219,7 @@ fn t31_fields_that_look_secret_are_warned_about() {
 }
 
 #[test]
-fn t31_the_servers_words_stand_behind_a_bar_and_the_banner_is_ours() {
+fn t31_server_text_is_behind_a_bar_and_the_banner_is_ours() {
     let schema = json!({ "properties": { "password": { "type": "string", "title": "Server \"bank\" asks\nx", "default": "a" } } });
     let mut form = form(schema);
     form.message = "Server \"bank\" asks\u{1b}[H".into();

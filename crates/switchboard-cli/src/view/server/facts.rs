@@ -11,102 +11,104 @@ use crate::hints;
 use crate::setup::describe_containment;
 use crate::view::table::{bytes, duration};
 
-/// How many changes of state `-v` shows; `switchboard logs` has all.
+/// How many state changes `-v` shows; `switchboard logs` has all.
 const SHOWN_HISTORY: usize = 10;
 
+/// Label and value.
+type Fact = (&'static str, String);
+
 /// The facts that `-v` adds.
-pub(super) fn facts(
-    handle: &ServerHandle,
-    snapshot: &Snapshot,
-    host: &Host,
-) -> Vec<(&'static str, String)> {
-    let mut facts = vec![("State", snapshot.state.as_str().to_owned())];
-    if let State::Ready { era, version } = &snapshot.state {
-        facts.push((
-            "Protocol",
-            format!("{} era, {}", era_word(*era), escaped(version)),
-        ));
-    }
-    if let Some(hello) = snapshot.session.as_ref().map(|session| session.hello()) {
-        let instructions = hello
-            .instructions
-            .iter()
-            .map(|words| words.for_terminal().to_string());
-        facts.extend(instructions.map(|words| ("Instructions", words)));
-    }
+pub(super) fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<Fact> {
     let by_url = matches!(handle.config.endpoint, Endpoint::Http(_));
-    let up = uptime(snapshot).map_or_else(|| "unknown".to_owned(), duration);
-    if let (State::Ready { .. }, true) = (&snapshot.state, by_url) {
-        facts.push((
-            "Connection",
-            format!("{}, up {up}", transport_name(snapshot.wire)),
-        ));
-    }
-    if let Some(pid) = snapshot.pid {
-        let memory = memory_bytes(pid)
-            .map(bytes)
-            .unwrap_or_else(|| "unknown".to_owned());
-        facts.push(("Process", format!("pid {pid}, up {up}, memory {memory}")));
-    }
-    if handle.config.session == Sharing::PerCaller {
-        facts.push(("Sessions", session_count(handle)));
-    }
+    let mut facts = vec![("State", snapshot.state.as_str().to_owned())];
+    facts.extend(protocol(snapshot));
+    facts.extend(connection(handle, snapshot, by_url));
     facts.push((
         if by_url { "Reconnects" } else { "Restarts" },
         snapshot.restarts.to_string(),
     ));
     facts.push(("Timeouts", timeouts(handle.config.timeouts)));
     if !by_url {
-        facts.push((
-            "Supervised by",
-            describe_containment(host.containment()).to_owned(),
-        ));
+        let containment = describe_containment(host.containment());
+        facts.push(("Supervised by", containment.to_owned()));
     }
-    facts.push((
-        "File",
-        format!(
-            "{}:{}",
-            escaped(&handle.config.source.file.display().to_string()),
-            handle.config.source.line
-        ),
-    ));
-    if let Some(shadowed) = &handle.config.source.shadows {
-        facts.push((
-            "Replaces",
-            format!("the entry in {}", escaped(&shadowed.display().to_string())),
-        ));
-    }
-    for (variable, field) in &snapshot.unset {
-        facts.push((
-            "Not set",
-            format!("{} (in {})", escaped(variable), escaped(field)),
-        ));
-    }
-    let oddities = snapshot.oddities.oddities();
-    let mut counted = |count: u64, what: &str| {
-        if count > 0 {
-            facts.push(("Anomaly", format!("{count} {what}")));
-        }
-    };
-    let junk = if by_url { "events" } else { "lines on stdout" };
-    counted(
-        oddities.junk_lines,
-        &format!(
-            "{junk} that are not messages ({} shows them)",
-            hints::command(&["doctor", handle.config.name.as_str()])
-        ),
-    );
-    counted(oddities.unknown_ids, "responses with an unknown id");
-    counted(
-        oddities.forbidden_requests,
-        "requests that its protocol version does not allow",
-    );
-    counted(
-        oddities.unattributed,
-        "questions that could not be matched to a call, declined",
-    );
+    facts.extend(entry(handle, snapshot));
+    facts.extend(anomalies(handle, snapshot, by_url));
     facts.extend(recent(snapshot).map(|line| ("History", line)));
     facts
+}
+
+/// The revision, and the server's instructions.
+fn protocol(snapshot: &Snapshot) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let State::Ready { era, version } = &snapshot.state {
+        let revision = format!("{} era, {}", era_word(*era), escaped(version));
+        facts.push(("Protocol", revision));
+    }
+    if let Some(hello) = snapshot.session.as_ref().map(|session| session.hello()) {
+        let instructions = hello.instructions.iter();
+        let instructions = instructions.map(|text| text.for_terminal().to_string());
+        facts.extend(instructions.map(|text| ("Instructions", text)));
+    }
+    facts
+}
+
+/// The open connection or process, and the sessions of single callers.
+fn connection(handle: &ServerHandle, snapshot: &Snapshot, by_url: bool) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let up = uptime(snapshot).map_or_else(|| "unknown".to_owned(), duration);
+    if let (State::Ready { .. }, true) = (&snapshot.state, by_url) {
+        let wire = transport_name(snapshot.wire);
+        facts.push(("Connection", format!("{wire}, up {up}")));
+    }
+    if let Some(pid) = snapshot.pid {
+        let memory = memory_bytes(pid).map_or_else(|| "unknown".to_owned(), bytes);
+        facts.push(("Process", format!("pid {pid}, up {up}, memory {memory}")));
+    }
+    if handle.config.session == Sharing::PerCaller {
+        facts.push(("Sessions", session_count(handle)));
+    }
+    facts
+}
+
+/// Where the entry is, which entry it replaces, and which of its variables are not set.
+fn entry(handle: &ServerHandle, snapshot: &Snapshot) -> Vec<Fact> {
+    let source = &handle.config.source;
+    let file = escaped(&source.file.display().to_string());
+    let mut facts = vec![("File", format!("{file}:{}", source.line))];
+    if let Some(shadowed) = &source.shadows {
+        let shadowed = escaped(&shadowed.display().to_string());
+        facts.push(("Replaces", format!("the entry in {shadowed}")));
+    }
+    for (variable, field) in &snapshot.unset {
+        let unset = format!("{} (in {})", escaped(variable), escaped(field));
+        facts.push(("Not set", unset));
+    }
+    facts
+}
+
+/// Violations of the protocol.
+fn anomalies(handle: &ServerHandle, snapshot: &Snapshot, by_url: bool) -> Vec<Fact> {
+    let oddities = snapshot.oddities.oddities();
+    let junk = if by_url { "events" } else { "lines on stdout" };
+    let doctor = hints::command(&["doctor", handle.config.name.as_str()]);
+    let junk = format!("{junk} that are not messages ({doctor} shows them)");
+    [
+        (oddities.junk_lines, junk.as_str()),
+        (oddities.unknown_ids, "responses with an unknown id"),
+        (
+            oddities.forbidden_requests,
+            "requests that its protocol version does not allow",
+        ),
+        (
+            oddities.unattributed,
+            "questions that could not be matched to a call, declined",
+        ),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| ("Anomaly", format!("{count} {what}")))
+    .collect()
 }
 
 /// The connection of the other era, and what is called over it.
@@ -181,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_27_the_timeouts_of_a_server_are_told_with_what_progress_does_to_them() {
+    fn s4_27_timeouts_are_shown_with_the_effect_of_progress() {
         let check = |limits: Timeouts, told: &str| assert_eq!(timeouts(limits), told);
         check(
             Timeouts::default(),

@@ -93,7 +93,7 @@ pub(crate) fn login_advice(config: &ServerConfig, reason: &str, hint: Hint) -> S
         true => escaped(reason),
         false => format!("needs a login ({})", escaped(reason)),
     };
-    match hints::words(hint, &config.name, None) {
+    match hints::describe(hint, &config.name, None) {
         Some(advice) => format!("{fact}; {advice}"),
         None => fact,
     }

@@ -103,7 +103,7 @@ fn a_screen_wraps_the_names_of_tools_between_them_and_counts_those_past_sixty() 
 }
 
 #[test]
-fn many_servers_are_shown_in_a_line_each_and_those_of_a_document_as_it_shows_them() {
+fn many_servers_take_a_line_each_unless_their_document_prescribes_the_view() {
     let mut servers: Vec<_> = (1..=9)
         .map(|number| {
             server(
@@ -190,7 +190,7 @@ Discovery State: COMPLETED
 }
 
 #[test]
-fn s2_24_what_is_withheld_is_told_with_its_reason_and_bounded() {
+fn s2_24_withheld_tools_are_shown_with_reasons_up_to_a_limit() {
     let check = |count: usize, expected: &str| {
         let withheld = (1..=count)
             .map(|number| {
@@ -225,7 +225,7 @@ fn s2_24_what_is_withheld_is_told_with_its_reason_and_bounded() {
 /// T12: a server that says several lines cannot make one look like ours, and cannot fill the
 /// screen.
 #[test]
-fn t12_the_lines_of_one_fact_stand_behind_a_bar_and_are_bounded() {
+fn t12_the_lines_of_one_fact_are_behind_a_bar_and_limited() {
     let check = |value: &str, expected: &str| {
         let mut text = String::new();
         fact(&mut text, "Instructions", value);

@@ -30,15 +30,15 @@ pub(in super::super) fn render(markdown: &str, columns: usize) -> String {
     renderer.text
 }
 
-/// One block and what it stands in.
+/// Renders blocks with their nesting.
 #[derive(Default)]
 struct Renderer {
     columns: usize,
     text: String,
-    /// The text of the present paragraph, with its styles.
+    /// The text of the current paragraph, with its styles.
     pieces: Vec<(Style, String)>,
     styles: Vec<Style>,
-    /// What lines of nested blocks begin with.
+    /// The prefix of lines in nested blocks.
     prefix: Vec<String>,
     /// The mark of a list item, until its first line.
     mark: Option<String>,
@@ -184,7 +184,7 @@ impl Renderer {
         }
     }
 
-    /// Ends the paragraph: its words in lines.
+    /// Ends the paragraph: wraps its words into lines.
     fn flush(&mut self) {
         let pieces = std::mem::take(&mut self.pieces);
         let words = words_of(&pieces);
@@ -217,7 +217,7 @@ impl Renderer {
         self.text.push('\n');
     }
 
-    /// What the next line begins with: the mark of a list item takes the place of its indentation.
+    /// The prefix of the next line: the mark of a list item replaces its indentation.
     fn line_start(&mut self) -> String {
         match (self.mark.take(), self.prefix.split_last()) {
             (Some(mark), Some((_, outer))) => outer.concat() + &mark,

@@ -1,4 +1,4 @@
-//! `/mcp`: the state of all servers, live, and what a person can do to one.
+//! `/mcp`: the current state of all servers, and actions on one of them.
 
 use switchboard::config::{self, Change, ConfigFile};
 use switchboard::server::ServerHandle;
@@ -13,7 +13,7 @@ use crate::view::status::{Detail, render};
 use crate::view::table;
 use crate::{output, suggestion, view};
 
-/// The words after `/mcp`, and what each does.
+/// The actions of `/mcp`.
 pub(in super::super) const WORDS: [(&str, &str); 9] = [
     ("desc", "with the description of each tool"),
     ("schema", "with the schema of each tool's arguments"),
@@ -23,7 +23,7 @@ pub(in super::super) const WORDS: [(&str, &str); 9] = [
     ("disable", "disable SERVER in its file"),
     ("restart", "restart SERVER"),
     ("logs", "the end of SERVER's log, or of each"),
-    ("help", "list these words"),
+    ("help", "list these actions"),
 ];
 
 impl Chat<'_> {
@@ -57,7 +57,7 @@ impl Chat<'_> {
             [word, ..] => {
                 let known = WORDS.iter().map(|(word, _)| *word);
                 let meant = suggestion::did_you_mean(word, known);
-                let message = format!("no word {:?} of /mcp", escaped(word));
+                let message = format!("`/mcp` has no action {:?}", escaped(word));
                 return Err(Failure::new(Code::Usage, message)
                     .hint(format!("{meant}`/mcp help` lists them")));
             }
@@ -94,7 +94,7 @@ impl Chat<'_> {
         let server = self.server(name)?;
         let login = self.host.login(&server.config.name, &OpenInBrowser);
         match self.input.during(login).await {
-            None => Ok(self.stopped().await),
+            None => Ok(self.cancel_turn().await),
             Some(outcome) => {
                 screen::print(&crate::command::login::sentence(&outcome?));
                 Ok(Next::Continue)
@@ -110,7 +110,7 @@ impl Chat<'_> {
             server.ready(wait).await.map(drop)
         };
         match self.input.during(work).await {
-            None => Ok(self.stopped().await),
+            None => Ok(self.cancel_turn().await),
             Some(outcome) => {
                 outcome?;
                 screen::print(&format!("server \"{name}\" was restarted\n"));
@@ -123,9 +123,9 @@ impl Chat<'_> {
     pub(in super::super) async fn reload(&mut self) -> Result<Next, Failure> {
         let config = config::load(&self.paths.config_files(self.options))?;
         self.has_waited = false;
-        // What changed is told by the notices of the host.
+        // The host's notices report what changed.
         match self.input.during(self.host.reload(config)).await {
-            None => Ok(self.stopped().await),
+            None => Ok(self.cancel_turn().await),
             Some(outcome) => {
                 let report = outcome?;
                 if report == Default::default() {
@@ -136,7 +136,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Changes the entry in the file that it stands in.
+    /// Changes the entry in its file.
     async fn enable(&mut self, name: &str, is_enabled: bool) -> Result<Next, Failure> {
         let server = self.server(name)?;
         let source = &server.config.source;

@@ -40,7 +40,7 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// A call that the person makes, through the gate as any other.
+    /// Calls a tool for the person, through the gate as any other call.
     pub(in super::super) async fn call_tool(&mut self, words: &[String]) -> Result<Next, Failure> {
         let Some((name, pairs)) = words.split_first() else {
             return Err(Failure::new(Code::Usage, "which tool?")
@@ -66,7 +66,7 @@ impl Chat<'_> {
             call::print_outcome(&tool, &result, false, self.paths, None)
         };
         match self.input.during(work).await {
-            None => Ok(self.stopped().await),
+            None => Ok(self.cancel_turn().await),
             Some(outcome) => outcome.map(|_| Next::Continue),
         }
     }

@@ -1,4 +1,4 @@
-//! `/permissions`: what decides on each tool, and taking remembered answers back.
+//! `/permissions`: what decides on each tool, and revoking grants.
 
 use switchboard::caller::Caller;
 use switchboard::catalog::Tool;
@@ -63,7 +63,7 @@ impl Chat<'_> {
         match self.host.granted_at(tool) {
             Some(at) if because == "remembered answer" => {
                 let age = at.elapsed().unwrap_or_default();
-                format!("your answer of {} ago", table::duration(age))
+                format!("your approval of {} ago", table::duration(age))
             }
             _ => because.to_owned(),
         }
@@ -76,8 +76,11 @@ impl Chat<'_> {
         let ids: Vec<_> = tools.map(|tool| tool.id.clone()).collect();
         let count = self.host.revoke(&ids).await?;
         screen::print(&match count {
-            0 => format!("no answer is remembered for {}\n", escaped(name)),
-            _ => format!("{}: the next call is asked about again\n", escaped(name)),
+            0 => format!("no approval is remembered for {}\n", escaped(name)),
+            _ => format!(
+                "{}: approval revoked; the next call asks again\n",
+                escaped(name)
+            ),
         });
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The conversation and its session: what fills its context, what it cost, summaries, copies.
+//! `/context`, `/cost`, `/compact`, `/clear`, `/save`, `/resume` and `/fork`.
 
 use std::path::Path;
 
@@ -74,9 +74,11 @@ impl Chat<'_> {
         let outcome = self.input.during(agent.compact(&mut |_| {})).await;
         progress::clear();
         match outcome {
-            None => return Ok(self.stopped().await),
+            None => return Ok(self.cancel_turn().await),
             Some(Ok(None)) => screen::print("there is nothing to summarise\n"),
-            Some(Ok(Some(done))) => screen::print(&format!("{}\n", turn::compacted(&done))),
+            Some(Ok(Some(done))) => {
+                screen::print(&format!("{}\n", turn::describe_compaction(&done)))
+            }
             Some(Err(fault)) => return Err(fault.into()),
         }
         Ok(Next::Continue)
@@ -84,13 +86,13 @@ impl Chat<'_> {
 
     pub(in super::super) fn clear(&mut self) -> Result<(), Failure> {
         self.agent()?.clear();
-        screen::print("a new conversation begins; `/resume` lists the others\n");
+        screen::print("started a new conversation; `/resume` lists the others\n");
         Ok(())
     }
 
     pub(in super::super) fn save(&mut self, words: &[String]) -> Result<(), Failure> {
         let [file] = words else {
-            return Err(Failure::new(Code::Usage, "which file?").hint("write `/save FILE`"));
+            return Err(Failure::new(Code::Usage, "no file is given").hint("write `/save FILE`"));
         };
         let shown = escaped(file);
         let is_saved = self.agent()?.save_copy(Path::new(file))?;
@@ -103,7 +105,7 @@ impl Chat<'_> {
 
     pub(in super::super) fn fork(&mut self) -> Result<(), Failure> {
         screen::print(&match self.agent()?.fork()? {
-            Some(id) => format!("from here on this is conversation {id}\n"),
+            Some(id) => format!("continuing in a copy: conversation {id}\n"),
             None => "there is nothing to copy yet\n".to_owned(),
         });
         Ok(())
@@ -150,13 +152,16 @@ impl Chat<'_> {
             super::super::notice(&format!("session: {}", escaped(&repair.to_string())));
         }
         let id = agent.session().map(|session| session.id.clone());
-        screen::aside(&format!("conversation {} goes on", id.unwrap_or_default()));
+        screen::note(&format!(
+            "continuing conversation {}",
+            id.unwrap_or_default()
+        ));
         let columns = screen::columns();
         screen::print(&history::render_end(agent.history(), columns));
     }
 }
 
-/// What a server has in the context.
+/// What a server's tools, instructions and results take of the context.
 fn describe(server: &ServerContext) -> String {
     let mut parts = vec![counted(server.loaded_tools, "tool")];
     if server.deferred_tools > 0 {

@@ -1,0 +1,300 @@
+//! The report on one server: facts in the order in which they are printed, and what to try.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use switchboard::Host;
+use switchboard::config::{Endpoint, Scope, ServerConfig, Sharing, StdioEndpoint};
+use switchboard::server::{ConnectStep, ServerHandle, Snapshot, State};
+use switchboard_gateway::ToolRepair;
+
+use super::{reachability, version_pinning};
+use crate::hints;
+use crate::notices::describe_unset_variable;
+use crate::view::server::{endpoint, era_word, escaped, session_count, transport_name};
+use crate::view::{counted, mask, table};
+
+/// How many lines of stderr are shown, of a working and of a failed server.
+const STDERR_LINES: (usize, usize) = (3, 10);
+
+/// How many past states of a failed server are shown.
+const HISTORY_LINES: usize = 5;
+
+/// Label and value; the value is masked and escaped.
+pub(super) type Fact = (&'static str, String);
+
+/// The report on one server.
+pub(super) struct Finding {
+    pub(super) name: String,
+    pub(super) state: &'static str,
+    pub(super) headline: String,
+    pub(super) is_ok: bool,
+    /// In the order of the report.
+    pub(super) facts: Vec<Fact>,
+    pub(super) advice: Vec<String>,
+}
+
+impl Finding {
+    pub(super) fn of(
+        handle: &ServerHandle,
+        host: &Host,
+        network: &reachability::NetworkFacts,
+        private_folder: Option<PathBuf>,
+    ) -> Self {
+        let snapshot = handle.snapshot();
+        let config = &*handle.config;
+        let mut finding = Self {
+            name: config.name.to_string(),
+            state: snapshot.state.as_str(),
+            headline: headline(&snapshot.state, &snapshot.steps),
+            is_ok: !is_failed(&snapshot.state),
+            facts: connection(config, &snapshot),
+            advice: Vec::new(),
+        };
+        let probed = network.get(&config.name).into_iter().flatten();
+        finding.facts.extend(probed.cloned());
+        finding.facts.extend(offers(handle, &snapshot, host));
+        finding.facts.extend(sessions(handle, &snapshot));
+        finding.add_configuration(config, &snapshot);
+        finding.add_invalid_output(config, &snapshot);
+        finding.add_stderr(handle);
+        if !finding.is_ok {
+            finding.add_failure(config, &snapshot, private_folder);
+        }
+        finding.add_next_step(config, &snapshot.state);
+        finding
+    }
+
+    pub(super) fn as_json(&self) -> Value {
+        let facts: Vec<_> = self
+            .facts
+            .iter()
+            .map(|(label, value)| json!({ "fact": label, "value": value }))
+            .collect();
+        json!({
+            "name": self.name, "state": self.state, "ok": self.is_ok, "summary": self.headline, "facts": facts, "try": self.advice
+        })
+    }
+
+    /// Unset variables, and a package without a version.
+    fn add_configuration(&mut self, config: &ServerConfig, snapshot: &Snapshot) {
+        for (variable, field) in &snapshot.unset {
+            let fact = describe_unset_variable(&config.endpoint, variable, field);
+            self.facts.push(("Not set", fact));
+            self.advice.push(format!("set {}", escaped(variable)));
+        }
+        if let Endpoint::Stdio(stdio) = &config.endpoint
+            && let Some(warning) = version_pinning::warning(&stdio.command, &stdio.args)
+        {
+            self.facts.push(("Not pinned", escaped(&warning)));
+        }
+    }
+
+    fn add_invalid_output(&mut self, config: &ServerConfig, snapshot: &Snapshot) {
+        let oddities = snapshot.oddities.oddities();
+        if oddities.junk_lines == 0 {
+            return;
+        }
+        let by_url = matches!(config.endpoint, Endpoint::Http(_));
+        let junk = if by_url { "events" } else { "lines on stdout" };
+        let count = format!("{} {junk} that are not messages", oddities.junk_lines);
+        self.facts.push(("Invalid output", count));
+        let samples = oddities.junk_samples.iter();
+        self.facts
+            .extend(samples.map(|sample| ("│", escaped(sample.raw()))));
+        if !by_url {
+            let advice = "have it log to stderr: stdout is for messages only";
+            self.advice.push(advice.to_owned());
+        }
+    }
+
+    fn add_stderr(&mut self, handle: &ServerHandle) {
+        let (few, many) = STDERR_LINES;
+        let lines = handle
+            .stderr
+            .last_lines(if self.is_ok { few } else { many });
+        if lines.is_empty() {
+            return;
+        }
+        let count = format!("the last {}", counted(lines.len(), "line"));
+        self.facts.push(("Stderr", count));
+        let lines = lines.iter();
+        self.facts
+            .extend(lines.map(|line| ("│", line.for_terminal_line().to_string())));
+    }
+
+    fn add_failure(
+        &mut self,
+        config: &ServerConfig,
+        snapshot: &Snapshot,
+        private_folder: Option<PathBuf>,
+    ) {
+        let history = snapshot.history.iter().rev().take(HISTORY_LINES).rev();
+        self.facts
+            .extend(history.map(|(_, happened)| ("History", escaped(happened))));
+        if let Some(command) = command_to_run(config, private_folder) {
+            self.advice
+                .push(format!("run it by hand: {}", escaped(&command)));
+        }
+        if let Endpoint::Http(http) = &config.endpoint {
+            let other_wire = config.dialect.profile().how_to_change_wire(http.wire);
+            self.advice.extend(other_wire);
+        }
+        let logs = hints::command(&["logs", config.name.as_str()]);
+        self.advice.push(format!("read {logs}"));
+    }
+
+    fn add_next_step(&mut self, config: &ServerConfig, state: &State) {
+        match state {
+            State::Untrusted { .. } => {
+                let trust = hints::command(&["trust", config.name.as_str()]);
+                self.advice.push(format!("review it with {trust}"));
+            }
+            State::NeedsLogin { reason, hint, .. } => {
+                self.facts.push(("Reason", escaped(reason)));
+                self.advice
+                    .extend(hints::describe(*hint, &config.name, None));
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn is_failed(state: &State) -> bool {
+    matches!(
+        state,
+        State::Failed { .. } | State::Backoff { .. } | State::Connecting { .. } | State::Stopped
+    )
+}
+
+/// The entry, its file, and how the connection was made.
+fn connection(config: &ServerConfig, snapshot: &Snapshot) -> Vec<Fact> {
+    let file = escaped(&config.source.file.display().to_string());
+    let mut facts = vec![
+        endpoint(config),
+        ("File", format!("{file}:{}", config.source.line)),
+    ];
+    if !snapshot.steps.is_empty() {
+        let steps = snapshot.steps.iter();
+        let steps = steps.map(|(step, took)| format!("{step} {}", table::duration(*took)));
+        facts.push(("Steps", steps.collect::<Vec<_>>().join(", ")));
+    }
+    if let (State::Ready { .. }, Some(wire)) = (&snapshot.state, snapshot.wire) {
+        facts.push(("Transport", transport_name(Some(wire)).to_owned()));
+    }
+    facts
+}
+
+/// Sessions of single callers, and questions that belong to no call.
+fn sessions(handle: &ServerHandle, snapshot: &Snapshot) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if handle.config.session == Sharing::PerCaller {
+        facts.push(("Sessions", session_count(handle)));
+    }
+    let unattributed = snapshot.oddities.oddities().unattributed;
+    if unattributed > 0 {
+        let fact = format!("{unattributed} could not be matched to a call and were declined");
+        facts.push(("Questions", fact));
+    }
+    facts
+}
+
+/// The number of tools, prompts and resources, the withheld tools, the definitions that `serve`
+/// lists in another form, and the lists that failed.
+fn offers(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<Fact> {
+    if !matches!(snapshot.state, State::Ready { .. }) {
+        return Vec::new();
+    }
+    let catalog = host.catalog();
+    let name = &handle.config.name;
+    let tools = catalog
+        .tools()
+        .iter()
+        .filter(|tool| tool.id.server == *name)
+        .count();
+    let offered = &snapshot.offerings;
+    let counts = [
+        counted(tools, "tool"),
+        counted(offered.prompts.len(), "prompt"),
+        counted(offered.resources.len(), "resource"),
+        counted(offered.templates.len(), "template"),
+    ];
+    let mut facts = vec![("Offers", counts.join(", "))];
+    for withheld in catalog
+        .withheld()
+        .iter()
+        .filter(|withheld| withheld.server == *name)
+    {
+        facts.push((
+            "Withheld",
+            format!(
+                "{}: {}",
+                withheld.tool.untrusted().for_terminal_line(),
+                escaped(&withheld.reason)
+            ),
+        ));
+    }
+    let repairs = switchboard_gateway::repairs(&catalog);
+    for ToolRepair { tool, repair } in repairs.iter().filter(|found| found.tool.server == *name) {
+        facts.push((
+            "Repaired",
+            format!(
+                "{}: {} in what `serve` lists: {}",
+                tool.tool.untrusted().for_terminal_line(),
+                escaped(&repair.pointer),
+                repair.change
+            ),
+        ));
+    }
+    for (method, what) in &offered.faults {
+        facts.push(("Failed list", format!("{method}: {}", escaped(what))));
+    }
+    facts
+}
+
+fn headline(state: &State, steps: &[(ConnectStep, Duration)]) -> String {
+    match state {
+        State::Ready { era, version } => {
+            let took: Duration = steps.iter().map(|(_, took)| *took).sum();
+            format!(
+                "ready in {} ({} era, {})",
+                table::duration(took),
+                era_word(*era),
+                escaped(version)
+            )
+        }
+        State::Failed { error } | State::Backoff { error, .. } => escaped(error),
+        State::Connecting { step, .. } => format!("no response yet; current step: {step}"),
+        State::Untrusted { reason } => format!("not trusted, not started: {}", escaped(reason)),
+        State::Blocked { rule } => format!("blocked: {}", escaped(rule)),
+        State::NeedsLogin { .. } => "needs a login".to_owned(),
+        State::Disabled => "disabled (`enabled = false`)".to_owned(),
+        State::Idle => "idle (lazy)".to_owned(),
+        state => state.as_str().to_owned(),
+    }
+}
+
+/// A command to copy. References stay references for the shell; secrets are masked.
+fn command_to_run(config: &ServerConfig, private_folder: Option<PathBuf>) -> Option<String> {
+    let stdio = match &config.endpoint {
+        Endpoint::Stdio(stdio) => stdio,
+        Endpoint::Http(http) => return reachability::curl_command(&http.url),
+        Endpoint::Invalid(_) => return None,
+    };
+    let in_project = (config.source.scope == Scope::Project).then(|| &*config.source.folder);
+    let folder = in_project.or(private_folder.as_ref());
+    let cwd = stdio
+        .cwd
+        .clone()
+        .or_else(|| folder.map(|folder| folder.display().to_string()));
+    let shown = StdioEndpoint {
+        args: mask::arguments(&stdio.args),
+        cwd,
+        ..stdio.clone()
+    };
+    Some(switchboard::config::shell_command(
+        &shown,
+        &config.source.folder,
+    ))
+}

@@ -1,0 +1,151 @@
+//! Servers given with `--server`, and files of other programs that are reported.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::Home;
+use switchboard_testkit::{Chaos, Launch, Step};
+
+/// A server, and its command line quoted for `--server`.
+fn line(launch: &Launch) -> String {
+    let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\\''"));
+    let words = std::iter::once(launch.command.display().to_string()).chain(launch.args.clone());
+    words
+        .map(|word| quoted(&word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn server() -> Launch {
+    Chaos::new().tool("ok", Step::text("fine")).launch()
+}
+
+/// Without a terminal nothing starts without a yes; with one, `call`, `tools` and `status` use it.
+#[test]
+fn t1_a_server_of_the_command_line_starts_after_a_yes_only() {
+    let home = Home::with_demo("");
+    let line = line(&server());
+    for words in [&["call", "ok"][..], &["tools"], &["status"]] {
+        let ran = home.run(&[words, &["--server", &line]].concat());
+        assert_eq!(ran.code, Some(5), "{words:?}: {ran:?}");
+        assert!(
+            ran.stderr.contains("would start:") && ran.stderr.contains("accept it with `--yes`"),
+            "{words:?}: {ran:?}"
+        );
+        assert!(!ran.stdout.contains("chaosd"), "{words:?}: {ran:?}");
+    }
+    let ran = home.run(&["call", "ok", "--server", &line, "--yes"]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "fine\n"),
+        "{ran:?}"
+    );
+    let ran = home.run(&["tools", "--server", &line, "--yes", "--json"]);
+    let names: Vec<_> = ran.json()["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["tool"].clone())
+        .collect();
+    assert_eq!(names, ["ok"], "only this server: {ran:?}");
+    let ran = home.run(&["status", "--server", &line, "--yes"]);
+    assert!(
+        ran.stdout.contains("(CONNECTED)") && !ran.stdout.contains("demo"),
+        "{ran:?}"
+    );
+}
+
+/// At a terminal it is shown whole and asked about; a yes is remembered for exactly this command
+/// line.
+#[test]
+fn t1_a_server_of_the_command_line_is_asked_about_at_a_terminal() {
+    let home = Home::new();
+    let line = line(&server());
+    let mut terminal = home.run_in_terminal(&["call", "ok", "--server", &line]);
+    terminal.wait_for("Start it exactly as shown? [y/N]");
+    terminal.send("n\r");
+    assert_eq!(terminal.end().code, 5);
+    let mut terminal = home.run_in_terminal(&["tools", "--server", &line]);
+    terminal.wait_for("Start it exactly as shown? [y/N]");
+    terminal.send("y\r");
+    let ended = terminal.end();
+    assert!(
+        ended.code == 0 && ended.screen.contains("mcp__chaosd__ok"),
+        "{}",
+        ended.screen
+    );
+    assert_eq!(
+        home.run(&["tools", "--server", &line]).code,
+        Some(0),
+        "remembered"
+    );
+    assert_eq!(
+        home.run(&["tools", "--server", &format!("{line} more")])
+            .code,
+        Some(5),
+        "for this command line only"
+    );
+}
+
+/// Files of Codex, VS Code, Cursor and Claude are named once, and the command that is named reads
+/// them.
+#[test]
+fn files_of_other_programs_are_named_once_with_what_reads_them() {
+    let home = Home::with_demo("");
+    let launch = server();
+    let entry = json!({ "command": launch.command, "args": launch.args });
+    let project = home.path("project").canonicalize().unwrap();
+    let files: [(&str, String); 7] = [
+        (".codex/config.toml", format!("[mcp_servers.codex]\ncommand = {:?}\nargs = {}\n", launch.command, json!(launch.args))),
+        (".cursor/mcp.json", json!({ "mcpServers": { "cursor": entry } }).to_string()),
+        (".claude.json", json!({ "projects": { project.to_str().unwrap(): { "mcpServers": { "claude": entry } } } }).to_string()),
+        ("config/Claude/claude_desktop_config.json", json!({ "mcpServers": { "desktop": entry } }).to_string()),
+        (
+            "config/Code/User/mcp.json",
+            json!({ "servers": { "code": { "type": "stdio", "command": launch.command, "args": launch.args } } }).to_string(),
+        ),
+        (
+            "project/.vscode/mcp.json",
+            json!({ "servers": { "vscode": { "type": "stdio", "command": launch.command, "args": launch.args } } }).to_string(),
+        ),
+        ("project/.cursor/mcp.json", json!({ "mcpServers": {} }).to_string()),
+    ];
+    for (name, text) in &files {
+        let path = home.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let ran = home.run(&["tools", "demo"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told: Vec<&str> = ran.stderr.lines().collect();
+    assert_eq!(told.len(), 6, "one without servers is not told: {ran:?}");
+    for line in &told {
+        assert!(
+            line.contains(" has 1 server and is not read; `switchboard -c "),
+            "{line}"
+        );
+        let warns = line.ends_with(" reads it and starts its servers without asking");
+        assert_eq!(
+            warns,
+            line.contains("/project/"),
+            "T1: only a project's file may be a stranger's: {line}"
+        );
+        let file = line
+            .split("`switchboard -c ")
+            .nth(1)
+            .unwrap()
+            .split('`')
+            .next()
+            .unwrap();
+        let document = home.run(&["-c", file, "status", "--json"]).json();
+        let servers: Vec<_> = document["servers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|server| &server["status"])
+            .collect();
+        assert_eq!(servers, [&Value::from("CONNECTED")], "{line}: {document}");
+    }
+    assert_eq!(home.run(&["tools", "demo"]).stderr, "", "once");
+}
