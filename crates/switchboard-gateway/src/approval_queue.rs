@@ -1,7 +1,7 @@
 //! The queue of calls that wait for an operator, because their client cannot be asked.
 //!
-//! A call is held for a while, then answered with an error that names the approval. A yes that comes
-//! later is kept as a permit for exactly that call: same principal, tool, definition and arguments;
+//! A call is held for a while, then answered with an error that names the approval. A yes after that
+//! is stored as a permit for exactly that call: same principal, tool, definition and arguments;
 //! used once, within ten minutes. No answer means no.
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,10 +19,10 @@ use crate::approvals::{Approvals, HeldCall};
 /// How long a call is held: common clients give up after 60 s.
 const HOLD: Duration = Duration::from_secs(50);
 
-/// How long an unanswered approval and an unused permit are kept.
+/// How long an unanswered approval and an unused permit are stored.
 const KEEP: Duration = Duration::from_secs(600);
 
-/// How often a client that waits gets a sign of progress.
+/// How often a waiting client gets a progress notification.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Approvals that may wait at the same time, and permits that may be kept; more calls are denied.
@@ -35,7 +35,7 @@ type CallDigest = blake3::Hash;
 #[derive(Debug)]
 pub struct ApprovalQueue {
     state: Mutex<QueueState>,
-    /// Counts changes, for whoever shows the queue.
+    /// Counts changes, so that the status page can follow the queue.
     changes: watch::Sender<u64>,
     hold: Duration,
 }
@@ -44,7 +44,7 @@ pub struct ApprovalQueue {
 struct QueueState {
     last_id: u64,
     waiting: BTreeMap<u64, QueueEntry>,
-    /// The calls that an operator allowed after they had been answered, each until a moment.
+    /// Calls that an operator allowed after they were answered with an error, each with its expiry.
     permits: HashMap<CallDigest, Instant>,
 }
 
@@ -61,9 +61,9 @@ struct QueueEntry {
 /// A call that waits for an operator, as it is shown.
 #[derive(Debug, Clone)]
 pub struct WaitingCall {
-    /// What an operator names it by.
+    /// Its number for an operator.
     pub id: u64,
-    /// Whose call it is.
+    /// The client that made the call.
     pub principal: Principal,
     /// The tool.
     pub tool: ToolId,
@@ -75,16 +75,17 @@ pub struct WaitingCall {
     pub changed: Vec<String>,
     /// When it was first called.
     pub since: SystemTime,
-    /// While the call is held: how much longer. Afterwards a yes is kept for the client's next try.
+    /// How much longer the call is held; `None` after it was answered, when a yes is stored for the
+    /// client's next attempt.
     pub held_for: Option<Duration>,
 }
 
-/// What became of an operator's answer.
+/// The effect of an operator's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalEffect {
     /// The call runs.
     Runs,
-    /// The client got an error already; its next try with the same arguments runs.
+    /// The client got an error already; its next call with the same arguments runs.
     Kept,
     /// The call is denied.
     Denied,
@@ -152,7 +153,7 @@ impl ApprovalQueue {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// A permit for this call, used up; else a place in the queue. The error is for the client.
+    /// Uses a permit for this call, or enters it into the queue. The error is for the client.
     fn enter(&self, held: &HeldCall<'_>) -> Result<Entered<'_>, String> {
         let now = Instant::now();
         let digest = digest(held);
@@ -162,7 +163,7 @@ impl ApprovalQueue {
         if state.permits.remove(&digest).is_some() {
             return Ok(Entered::Permitted);
         }
-        // The client tries again while its approval still waits.
+        // The client repeats a call whose approval still waits.
         let is_full = state.waiting.len() >= MAX_WAITING;
         let known = state
             .waiting
@@ -246,7 +247,7 @@ impl ApprovalQueue {
         }
     }
 
-    /// The call was answered with an error; its approval goes on waiting.
+    /// The call was answered with an error; its approval still waits.
     fn release(&self, id: u64) {
         if let Some(entry) = lock(&self.state).waiting.get_mut(&id) {
             entry.held = None;
@@ -266,7 +267,7 @@ enum Entered<'q> {
     Waiting(Place<'q>),
 }
 
-/// A held call's place. When the client goes away, its approval is withdrawn.
+/// A held call in the queue. If the client disconnects, its approval is withdrawn.
 struct Place<'q> {
     queue: &'q ApprovalQueue,
     id: u64,

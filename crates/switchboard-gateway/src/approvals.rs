@@ -8,18 +8,18 @@ use crate::Principal;
 /// Decides on calls whose client cannot be asked. A queue for an operator implements it; without
 /// one, such calls are denied ([`DenyUnasked`]).
 pub trait Approvals: Send + Sync {
-    /// May this call run? Dropping the future withdraws the question. `Approval::no` with a reason
-    /// makes the call an error result that says the reason.
+    /// Decides on a call. Dropping the future withdraws the question. The reason of `Approval::no`
+    /// becomes the call's error result.
     fn approve<'a>(&'a self, held: &'a HeldCall<'a>) -> BoxFuture<'a, Approval>;
 }
 
 /// A call that waits for approval.
 pub struct HeldCall<'a> {
-    /// Whose call it is.
+    /// The client that made the call.
     pub principal: &'a Principal,
     /// What it is.
     pub request: &'a ApprovalRequest,
-    /// Reports progress to the client, which keeps it waiting; does nothing where it wants none.
+    /// Reports progress to the client, so that it does not time out; does nothing if it wants none.
     pub report: &'a (dyn Fn(&str) + Send + Sync),
 }
 

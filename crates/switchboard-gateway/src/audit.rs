@@ -1,7 +1,7 @@
 //! The audit log: one JSON line for each request, approval and refusal, in a bounded set of files.
 //!
 //! Writing a line never waits: it is put into a bounded buffer, which a task writes to the file.
-//! Lines that the disk does not take are tried again. Lines that do not fit into the buffer are
+//! Lines that cannot be written are retried. Lines that do not fit into the buffer are
 //! dropped and counted; the next line that is written says how many.
 
 use std::borrow::Cow;
@@ -30,7 +30,7 @@ mod shape;
 /// The most bytes that wait to be written.
 const MAX_PENDING_BYTES: usize = 1 << 20;
 
-/// The lines that are kept for the status page.
+/// How many lines are stored for the status page.
 const RECENT_LINES: usize = 500;
 
 /// Lines are collected this long, so that a busy gateway writes many at once.
@@ -49,9 +49,9 @@ pub struct AuditLog(Arc<AuditState>);
 #[derive(Debug)]
 struct AuditState {
     buffer: Mutex<AuditBuffer>,
-    /// Wakes the writer when the buffer is no longer empty.
+    /// Wakes the writer when the buffer gets its first line.
     is_pending: Notify,
-    /// Changes with each line, while somebody shows them.
+    /// Changes with each line, while a status page is open.
     lines: watch::Sender<u64>,
     dropped: AtomicU64,
     /// Why the last lines could not be written.
@@ -72,7 +72,7 @@ struct AuditBuffer {
     clock: AuditClock,
 }
 
-/// The time as text, all but the milliseconds written once in a second.
+/// The time as text; only the milliseconds are formatted for each line.
 #[derive(Debug, Default)]
 struct AuditClock {
     second: u64,
@@ -129,7 +129,7 @@ impl AuditLog {
     pub fn add(&self, line: &AuditLine<'_>) {
         let mut locked = lock(&self.0.buffer);
         let buffer = &mut *locked;
-        // The oldest of the recent lines leaves its memory to the new one.
+        // The buffer of the oldest recent line is reused for the new one.
         let oldest = (buffer.recent.len() >= RECENT_LINES).then(|| buffer.recent.pop_front());
         let mut text = oldest.flatten().unwrap_or_default();
         text.clear();
@@ -164,13 +164,13 @@ impl AuditLog {
         if is_first {
             self.0.is_pending.notify_one();
         }
-        // Waking nobody takes time, too.
+        // Notifying costs time even without a receiver.
         if self.0.lines.receiver_count() > 0 {
             self.0.lines.send_modify(|count| *count += 1);
         }
     }
 
-    /// What is recorded of a call's arguments.
+    /// The recorded form of a call's arguments.
     pub fn arguments(&self, arguments: &RawJson) -> Option<String> {
         let mut text = String::new();
         match self.0.arguments {
@@ -191,7 +191,7 @@ impl AuditLog {
         self.0.dropped.load(Ordering::Relaxed)
     }
 
-    /// Why lines cannot be written now; `None` if they can. They wait, and calls go on.
+    /// Why lines cannot be written now; `None` if they can. Calls continue, and their lines wait.
     pub fn fault(&self) -> watch::Receiver<Option<String>> {
         self.0.fault.subscribe()
     }

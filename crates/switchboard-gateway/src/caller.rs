@@ -1,5 +1,5 @@
-//! The caller of one request: what the gate and the servers ask because of it goes to its client,
-//! and to the stream of that request only.
+//! The caller of one request: questions of the gate and of servers about it go to its client, on the
+//! stream of that request only.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,16 +38,16 @@ pub(crate) struct RequestCaller {
     pub(crate) client: Arc<ClientState>,
     pub(crate) era: Era,
     pub(crate) capabilities: ClientCapabilities,
-    /// From which level on the client wants the logs of this request.
+    /// The log level that the client asked for in this request.
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) forwarded: ForwardedParams,
-    /// Where its messages go now; a call that waits for its client's next request has none.
+    /// The stream for its messages; a call that waits for its client's next request has none.
     pub(crate) route: Mutex<Option<RequestRoute>>,
     /// What a modern client is asked.
     pub(crate) inputs: InputRequests,
-    /// Whoever was asked for approval has answered so.
+    /// The answer to the approval question.
     pub(crate) approval: Mutex<Option<String>>,
-    /// Somebody was asked for approval.
+    /// Whether approval was asked for.
     pub(crate) was_asked: AtomicBool,
     /// The host's report of the call, once it has ended.
     pub(crate) report: Mutex<Option<CallReport>>,
@@ -57,7 +57,7 @@ pub(crate) struct RequestCaller {
     pub(crate) task: OnceLock<String>,
     /// How many questions the client has not answered.
     open_questions: AtomicUsize,
-    /// What the server last said about the progress of the call.
+    /// The server's last progress message.
     last_progress: Mutex<Option<String>>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct RequestRoute {
 }
 
 impl RequestCaller {
-    /// The caller of a request, with what of it the server gets.
+    /// The caller of a request, with the params that are passed to the server.
     pub(crate) fn new(
         settings: &Arc<GatewaySettings>,
         request: &ClientRequest,
@@ -107,7 +107,7 @@ impl RequestCaller {
         self.open_questions.load(Ordering::Relaxed) > 0
     }
 
-    /// What the server last said about the progress of the call.
+    /// The server's last progress message.
     pub(crate) fn last_progress(&self) -> Option<String> {
         lock(&self.last_progress).clone()
     }
@@ -160,7 +160,7 @@ impl RequestCaller {
         }
     }
 
-    /// Reports progress of our own, so that the client goes on waiting.
+    /// Reports progress of our own, so that the client does not time out.
     fn report(&self, line: &str) {
         let params = json!({"progress": 0, "message": line});
         self.send_progress(&RawJson::from(params));
@@ -256,7 +256,7 @@ impl Caller for RequestCaller {
             .then(|| self.client.roots().unwrap_or_default())
     }
 
-    /// A legacy client has listed them before, or is about to; a modern one is asked now.
+    /// The roots of a legacy client are listed beforehand; a modern client is asked now.
     fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<Vec<Root>>> {
         Box::pin(async move {
             let known = self.client.roots();
@@ -276,8 +276,8 @@ impl Caller for RequestCaller {
         Some(&self.forwarded)
     }
 
-    /// After an approval the rest of the call is held here: the client's next request must not be
-    /// approved again.
+    /// After an approval the call is suspended here, so that the client's next request is not approved
+    /// again.
     fn takes_input_required(&self) -> bool {
         self.era == Era::Modern
             && !self.was_asked.load(Ordering::Relaxed)
@@ -359,7 +359,7 @@ fn approval_form(request: &ApprovalRequest) -> Value {
     })
 }
 
-/// Whole up to a length that a form can show.
+/// The text, cut to a length that a form can show.
 fn shown_arguments(arguments: &RawJson) -> String {
     const MAX_SHOWN: usize = 4000;
     let text = arguments.as_str();
@@ -371,7 +371,7 @@ fn shown_arguments(arguments: &RawJson) -> String {
     }
 }
 
-/// Reads the result of `elicitation/create`. What is not valid counts as turned away.
+/// Reads the result of `elicitation/create`. An invalid one counts as declined.
 fn read_elicit_result(result: &RawJson) -> ElicitAnswer {
     #[derive(Deserialize)]
     struct ElicitResult {

@@ -1,4 +1,4 @@
-//! What clients are told without having asked: lists and resources that changed, logs of no call.
+//! Notifications to clients: changed lists and resources, and logs that belong to no call.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -24,7 +24,7 @@ use crate::settings::ServerSelection;
 /// How many resources one `subscriptions/listen` may name.
 const MAX_RESOURCES: usize = 1024;
 
-/// Passes on what the host reports, until either is gone.
+/// Passes on events of the host, until the host or the gateway ends.
 pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
     let mut loop_checks = JoinSet::new();
     let mut check = |gateway: &Arc<GatewayState>, servers: &[ServerHandle]| {
@@ -33,7 +33,7 @@ pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
             loop_checks.spawn(gateway_loop::check(gateway.clone(), server.clone()));
         }
     };
-    // Some were connected before.
+    // Some servers were connected before.
     if let Some(gateway) = gateway.upgrade() {
         check(&gateway, &gateway.host.servers());
     }
@@ -50,7 +50,7 @@ pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
             check(&gateway, server.as_slice());
         }
         match next {
-            // Of what was lost only lists can be told again.
+            // Of missed events only changed lists can be reported again.
             NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => report_lists(&gateway),
             NextEvent::Event(Event::ResourceUpdated { server, uri }) => {
                 report_resource(&gateway, &server, uri.raw());
@@ -104,8 +104,8 @@ fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
     }
 }
 
-/// A legacy server's log that belongs to no call goes to a client only where there is no other
-/// client that it could be about.
+/// A log of a legacy server that belongs to no call goes to a client only if no other client could
+/// have caused it.
 fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: &RawJson) {
     let sees_server = |client: &Arc<ClientState>| client.selection.includes(server);
     let clients: Vec<_> = gateway.clients().into_iter().filter(sees_server).collect();
@@ -202,7 +202,7 @@ fn ended(id: &RequestId) -> Vec<u8> {
     out
 }
 
-/// Ends what a listener holds, however it ends.
+/// Removes a listener's subscriptions when it is dropped.
 struct EndOfListening {
     gateway: Arc<GatewayState>,
     number: u64,
@@ -226,7 +226,7 @@ impl Drop for EndOfListening {
 }
 
 impl GatewayState {
-    /// The lists that changed since clients were last told, by selection.
+    /// The lists that changed since the last notification, by selection.
     fn announce(&self) -> Vec<(ServerSelection, ListChange)> {
         let mut changes = Vec::new();
         for selection in self.announced_selections() {

@@ -1,5 +1,5 @@
-//! One client: what it said of itself, its requests in flight, and the questions it was asked. What a
-//! request does is [`dispatch`](crate::dispatch)'s matter.
+//! One client: its `initialize`, its requests in flight, and its open questions. Requests are handled
+//! by [`dispatch`](crate::dispatch).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,33 +31,33 @@ mod roots;
 const MAX_IN_FLIGHT: usize = 1024;
 
 pub(crate) struct ClientState {
-    /// Tells clients of one principal apart.
+    /// Distinguishes clients of one principal.
     pub(crate) number: u64,
     pub(crate) principal: Principal,
     /// Two calls of one client have the same caller.
     pub(crate) caller_id: CallerId,
     pub(crate) selection: ServerSelection,
-    /// For what belongs to no request.
+    /// The queue for messages that belong to no request.
     pub(crate) outbound: Outbound,
     pub(crate) questions: OpenQuestions,
-    /// What a legacy client said in `initialize`.
+    /// The `initialize` of a legacy client.
     handshake: Mutex<Option<Arc<ClientHandshake>>>,
     pub(crate) connected: Instant,
-    /// The client sent `notifications/initialized`: it may be told of changes.
+    /// The client sent `notifications/initialized`: it may be notified of changes.
     is_initialized: AtomicBool,
     /// Wakes the task of each request that is in flight, to cancel it.
     in_flight: Mutex<HashMap<RequestId, Arc<Notify>, RandomState>>,
     /// Notified when the last of them ends.
     ended: Notify,
-    /// True once no more messages are read: what has no end of its own ends.
+    /// True once no more messages are read: open-ended requests end then.
     is_draining: watch::Sender<bool>,
     /// `logging/setLevel`.
     log_level: Mutex<Option<LogLevel>>,
-    /// The folders that a legacy client listed, once it has.
+    /// The roots of a legacy client, once they were listed.
     roots: Mutex<Option<Vec<Root>>>,
 }
 
-/// What a legacy client said of itself.
+/// The `initialize` of a legacy client.
 #[derive(Debug)]
 pub struct ClientHandshake {
     /// The revision that was agreed on.
@@ -68,7 +68,7 @@ pub struct ClientHandshake {
 }
 
 impl ClientState {
-    /// A client that has just connected. `outbound` gets what belongs to no request.
+    /// A new client. `outbound` gets messages that belong to no request.
     pub(crate) fn new(
         number: u64,
         principal: Principal,
@@ -93,7 +93,7 @@ impl ClientState {
         }
     }
 
-    /// No more messages of the client are read: what has no end of its own ends.
+    /// Marks the end of the client's messages: open-ended requests end.
     pub(crate) fn begin_draining(&self) {
         self.is_draining.send_replace(true);
     }
@@ -131,7 +131,7 @@ impl ClientState {
         self.is_initialized.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this is a legacy client that may be told of changes.
+    /// Whether this is a legacy client that may be notified of changes.
     pub(crate) fn is_initialized(&self) -> bool {
         self.is_initialized.load(Ordering::Relaxed)
     }
@@ -157,8 +157,8 @@ impl ClientState {
         !lock(&self.in_flight).is_empty()
     }
 
-    /// Begins a request: its task is woken through what is returned when the client cancels it. The
-    /// error is for the client.
+    /// Begins a request; the returned notifier wakes its task when the client cancels it. The error is
+    /// for the client.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: RequestId,
@@ -182,14 +182,14 @@ impl ClientState {
         })
     }
 
-    /// A request continues a call that began before: cancelling it cancels that call.
+    /// Links a request to the suspended call that it continues: cancelling it cancels that call.
     pub(crate) fn redirect_cancel(&self, id: &RequestId, cancel: &Arc<Notify>) {
         if let Some(known) = lock(&self.in_flight).get_mut(id) {
             *known = cancel.clone();
         }
     }
 
-    /// The client cancels a request. One that has ended, or never was, is ignored.
+    /// Cancels a request for the client. Unknown and ended ones are ignored.
     pub(crate) fn cancel(&self, id: &RequestId) {
         if let Some(cancel) = lock(&self.in_flight).get(id) {
             cancel.notify_one();
@@ -214,7 +214,7 @@ impl std::fmt::Debug for ClientState {
     }
 }
 
-/// Answers one request. While it lives, the request is in flight.
+/// Answers one request, which is in flight until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Responder {
     pub(crate) client: Arc<ClientState>,
@@ -234,7 +234,7 @@ impl Responder {
         self.respond(message).await;
     }
 
-    /// The id is free before the client can have the response: it may use it again at once.
+    /// The id is released before the response is sent, because the client may reuse it at once.
     async fn respond(self, message: Bytes) {
         let outbound = self.outbound.clone();
         drop(self);

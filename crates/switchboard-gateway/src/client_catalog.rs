@@ -1,4 +1,4 @@
-//! What one selection of servers offers its clients, written out once for each change of the host's
+//! What one selection of servers offers its clients, serialised once for each change of the host's
 //! catalog.
 
 use std::collections::{HashMap, HashSet};
@@ -84,7 +84,7 @@ impl ClientCatalog {
         };
         let is_one = matches!(selection, ServerSelection::One(_));
         let mut tools = Vec::new();
-        // A modern client that asks for one server gets its definitions as they are.
+        // A modern client of a single server gets the definitions unchanged.
         let mut unrepaired = Vec::new();
         for tool in catalog
             .tools()
@@ -112,7 +112,7 @@ impl ClientCatalog {
                     true => Some(prompt.name.clone()),
                     false => exposed_prompt(host, server, &prompt.name),
                 };
-                // A prompt without a name, or with another's, cannot be asked for.
+                // A prompt without a name, or with the name of another, cannot be requested.
                 if let Some(name) = name.filter(|name| !prompts.contains_key(name)) {
                     prompt_items.push(match is_one {
                         true => prompt.raw.as_bytes().clone(),

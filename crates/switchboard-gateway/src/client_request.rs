@@ -1,4 +1,4 @@
-//! A client's request, read: its era, and what the client declared in it.
+//! A parsed request of a client: its era, and the capabilities of the client.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct ClientRequest {
 }
 
 impl ClientRequest {
-    /// Finds the era, and what the client declared in it.
+    /// Finds the era, and the capabilities that the client declared.
     pub(crate) fn read(
         client: &Arc<ClientState>,
         method: String,
@@ -62,7 +62,7 @@ impl ClientRequest {
     }
 }
 
-/// What every modern request must say of itself.
+/// Checks the `_meta` that every modern request must have.
 fn check_modern(params: &RequestParams) -> Result<(), ErrorReply> {
     if params.meta.revision().is_none() {
         let requested = params.meta.version.as_deref().unwrap_or_default();

@@ -31,7 +31,7 @@ pub struct ClientSession {
     client: Arc<ClientState>,
 }
 
-/// What a received message was.
+/// The kind of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// A request: its response will come on the outbound queue that was given with it, last.
@@ -61,8 +61,8 @@ impl ClientSession {
         }
     }
 
-    /// Takes one message (or a batch). What belongs to a request is sent to `outbound`, whose last
-    /// clone is gone when the request has ended.
+    /// Handles one message (or a batch). Messages of a request go to `outbound`, whose last clone is
+    /// dropped when the request has ended.
     pub fn receive(&self, message: &Bytes, outbound: &Outbound) -> Received {
         let mut received = Received::Accepted;
         let read = std::str::from_utf8(message)
@@ -87,7 +87,7 @@ impl ClientSession {
         received
     }
 
-    /// What the client said in `initialize`, once it has.
+    /// The client's `initialize`, once it was received.
     pub fn handshake(&self) -> Option<Arc<ClientHandshake>> {
         self.client.handshake()
     }
@@ -97,7 +97,7 @@ impl ClientSession {
         Outbound::metered(&self.gateway.settings.outbound)
     }
 
-    /// Whose session it is.
+    /// The client's principal.
     pub fn principal(&self) -> &Principal {
         &self.client.principal
     }
@@ -107,8 +107,8 @@ impl ClientSession {
         self.client.is_busy()
     }
 
-    /// Ends what has no end of its own and waits for the other requests. Those that take longer than
-    /// `within` are answered with an error that says so.
+    /// Ends open-ended requests and waits for the others. Those that take longer than `within` are
+    /// answered with an error.
     pub async fn drain(&self, within: Duration) {
         self.client.begin_draining();
         if timeout(within, self.idle()).await.is_err() {
@@ -122,7 +122,7 @@ impl ClientSession {
         self.client.idle().await;
     }
 
-    /// A message was too large to be read.
+    /// Reports a message that was too large to be read.
     pub(crate) fn reject_oversized(&self, id: Option<&RequestId>, outbound: &Outbound) {
         let message = format!("the message is larger than {MAX_MESSAGE_BYTES} bytes");
         let error = ErrorReply::new(reply::INVALID_REQUEST, message);

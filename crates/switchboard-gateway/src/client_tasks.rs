@@ -1,9 +1,8 @@
 //! Calls that have become tasks: the client polls for the result instead of waiting for a response.
 //!
 //! A legacy client (2025-11-25) asks for a task with `params.task`. A modern one that declares the
-//! extension gets a task where the server makes the call one. Either way the call goes on in this
-//! process, against a server of either era, and what the server asks meanwhile is asked through the
-//! task. Tasks belong to their principal and end with this process.
+//! extension gets a task if the server makes the call one. Either way the call runs in this process,
+//! with a server of either era, and questions of the server are asked through the task. Tasks belong to their principal and end with this process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -27,14 +26,14 @@ use crate::related_task::related;
 use crate::reply::{self, ErrorReply};
 use crate::seal;
 
-/// How long a task is kept, where its client does not say it; and the longest.
+/// How long a task is stored by default, and at most.
 const USUAL_TTL: Duration = Duration::from_secs(900);
 const LONGEST_TTL: Duration = Duration::from_secs(3600);
 
-/// How often clients should ask.
+/// The interval at which clients should poll.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tasks that are kept at the same time, of all clients and of one principal.
+/// The most tasks at once, of all clients and of one principal.
 const MAX_TASKS: usize = 1024;
 const MAX_TASKS_OF_PRINCIPAL: usize = 128;
 
@@ -64,7 +63,7 @@ struct TaskEnd {
     at: SystemTime,
 }
 
-/// What a task came to.
+/// The outcome of a task.
 #[derive(Debug, Clone)]
 pub(crate) enum TaskOutcome {
     /// The result, as the client would have got it.
@@ -133,7 +132,7 @@ impl ClientTasks {
 }
 
 impl ClientTask {
-    /// The result that tells the client of its task.
+    /// The result that announces the task to the client.
     pub(crate) fn created(&self) -> Vec<u8> {
         let mut shown = self.shown();
         match self.era {
@@ -210,14 +209,14 @@ impl std::fmt::Debug for ClientTask {
     }
 }
 
-/// How a call may become a task.
+/// Whether a call may become a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskSupport {
-    /// It may not.
+    /// No.
     None,
-    /// The client wants one, kept for this long.
+    /// The client requests a task that is stored for this long.
     Wanted(Option<Duration>),
-    /// The client takes one if the server makes one.
+    /// The client accepts a task if the server makes one.
     Accepted,
 }
 
@@ -248,7 +247,7 @@ fn has_legacy_tasks(request: &ClientRequest) -> bool {
     handshake.is_some_and(|handshake| handshake.revision == Revision::V2025_11_25)
 }
 
-/// What the gateway declares of tasks.
+/// The gateway's capability for tasks.
 pub(crate) fn legacy_capability() -> Value {
     json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
 }

@@ -45,7 +45,7 @@ impl DeferredRequest {
                 } = self;
                 server_request::run(&gateway, &request, responder, cancel).await;
             }
-            // Rare, and larger than the others.
+            // Rare, and with a larger future than the others.
             _ => Box::pin(self.run_other()).await,
         }
     }

@@ -1,5 +1,5 @@
-//! From a message to what handles it. A request that needs no server is answered at once; any other
-//! is returned, for a task to answer.
+//! Dispatches a message. A request that needs no server is answered at once; any other is returned,
+//! for a task to answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) fn request(
     None
 }
 
-/// What a request has come to.
+/// The outcome of dispatching a request.
 #[allow(clippy::large_enum_variant)] // Moved once, and the large variant is the usual one.
 enum Begun {
     Answered(Bytes),
@@ -76,7 +76,7 @@ fn begin(
     }))
 }
 
-/// Takes a notification. What is not known is ignored.
+/// Handles a notification. Unknown ones are ignored.
 pub(crate) fn notification(
     gateway: &Arc<GatewayState>,
     client: &Arc<ClientState>,
@@ -129,7 +129,7 @@ fn ask_roots(gateway: &Arc<GatewayState>, client: &Arc<ClientState>) {
             return;
         };
         client.set_roots(roots.clone());
-        // A legacy server may ask outside of a call: then the folders of the only client count.
+        // A legacy server may ask outside of a call: then it gets the folders of the only client.
         if gateway.clients().len() == 1 {
             gateway.host.set_roots(roots);
         }

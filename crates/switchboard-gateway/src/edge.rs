@@ -14,7 +14,7 @@ pub mod stdio;
 
 /// Waits until an edge closes.
 async fn closed(closing: &mut watch::Receiver<bool>) {
-    // The sender goes with the edge.
+    // The sender ends with the edge.
     let _ = closing.wait_for(|closing| *closing).await;
 }
 

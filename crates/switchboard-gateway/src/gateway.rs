@@ -22,7 +22,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Offers a host. Clients are told of its changes from now on.
+    /// Offers a host. Clients are notified of its changes from now on.
     pub fn new(host: Host, settings: GatewaySettings) -> Self {
         let state = Arc::new(GatewayState::new(host, settings));
         let task = tokio::spawn(changes::report(state.host.events(), Arc::downgrade(&state)));
@@ -38,12 +38,12 @@ impl Gateway {
         &self.state.host
     }
 
-    /// Is told of each request.
+    /// Records each request.
     pub(crate) fn recorder(&self) -> &dyn Recorder {
         &*self.state.settings.recorder
     }
 
-    /// Seals and claims what clients keep.
+    /// Seals and claims what clients store for the gateway.
     pub(crate) fn cluster(&self) -> &dyn Cluster {
         &*self.state.settings.cluster
     }
@@ -65,12 +65,12 @@ impl Gateway {
         ClientSession::new(state, request_tasks, principal, selection, outbound)
     }
 
-    /// Ends the requests that are with servers: each is answered with an error that says why.
+    /// Ends the requests in flight at servers: each is answered with an error that gives the reason.
     pub(crate) fn end_requests(&self) {
         self.state.settings.running.end(None);
     }
 
-    /// Ends every request of every client, and the suspended ones. The host goes on.
+    /// Ends every request of every client, and the suspended ones. The host keeps running.
     pub fn disconnect_all(&self) {
         for client in self.state.clients() {
             client.end();

@@ -1,10 +1,10 @@
-//! Gateways that lead to each other in a circle: recognised when the last connection of the circle
-//! opens, and that connection is closed with the reason.
+//! Detects gateways that are connected in a circle when the last connection of the circle opens, and
+//! closes that connection with the reason.
 //!
-//! A gateway that connects to another one asks it whether the way leads back here, with its own id as
-//! the start of the path. Each gateway adds its id and asks those behind it in turn; one that finds
-//! itself in the path has found the circle. Without this each list would be listed again by the next
-//! gateway under longer names, without end.
+//! A gateway that connects to another one sends it a path that starts with its own id. Each gateway
+//! appends its id and asks the gateways behind it; one that finds itself in the path has found the
+//! circle. Without this, each gateway would list the other's tools again under longer names, without
+//! end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,13 @@ use crate::skills::ListCaller;
 /// The question of one gateway to the next.
 pub(crate) const METHOD: &str = "switchboard/leads_back";
 
-/// How long an answer may take; none is taken for a no.
+/// How long an answer may take; no answer counts as no.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// The longest path that is followed: it bounds what one question can cause.
+/// The longest path, which bounds the work that one question can cause.
 const MAX_PATH: usize = 8;
 
-/// What a server is closed for.
+/// Why a server is closed.
 const REASON: &str = "is a gateway that leads back to this one: remove its entry here, or the entry there that leads here";
 
 /// Closes a server that leads back to this gateway.
@@ -91,7 +91,7 @@ async fn leads_back(server: &ServerHandle, session: &Session, path: &[String]) -
         },
     });
     let answer = session.forward(METHOD, None, &caller, server.config.timeouts);
-    // A gateway that does not know the question is an older one.
+    // An older gateway does not know the question.
     let Ok(Ok(answer)) = timeout(ANSWER_WITHIN, answer).await else {
         return false;
     };

@@ -1,5 +1,5 @@
-//! What all requests of a gateway share: the host, the settings, the clients, what clients are
-//! offered, and what waits for them.
+//! The state that all requests of a gateway share: host, settings, clients, catalogs, and suspended
+//! calls.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,11 +26,11 @@ use crate::skills::KnownSkills;
 use crate::subscriptions::ResourceSubscriptions;
 use crate::suspended::SuspendedCalls;
 
-/// How long after its start a gateway waits for servers that it has never listed. Many clients take
-/// an empty first list for all there is.
+/// How long after its start a gateway waits for servers without a cached catalog. Many clients never
+/// ask again after an empty first list.
 const FIRST_LISTS: Duration = Duration::from_secs(2);
 
-/// What all clones of a gateway share.
+/// The state that clones share.
 pub(crate) struct GatewayState {
     pub(crate) host: Host,
     pub(crate) settings: Arc<GatewaySettings>,
@@ -41,12 +41,12 @@ pub(crate) struct GatewayState {
     pub(crate) listeners: Listeners,
     /// What each selection offers, as of the last request for it.
     catalogs: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
-    /// The same as clients were last told of it.
+    /// The same at the last notification of clients.
     announced: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
     clients: Mutex<HashMap<u64, Weak<ClientState>>>,
     last_number: AtomicU64,
     started: Instant,
-    /// Tells clients of changes; ends with the gateway.
+    /// Notifies clients of changes; ends with the gateway.
     changes: Mutex<Option<AbortHandle>>,
 }
 
@@ -69,12 +69,12 @@ impl GatewayState {
         }
     }
 
-    /// The task that tells clients of changes; it ends with the gateway.
+    /// The task that notifies clients of changes; ends with the gateway.
     pub(crate) fn set_changes_task(&self, task: AbortHandle) {
         *lock(&self.changes) = Some(task);
     }
 
-    /// A number that was not given before.
+    /// The next unique number.
     pub(crate) fn number(&self) -> u64 {
         self.last_number.fetch_add(1, Ordering::Relaxed)
     }
@@ -101,8 +101,8 @@ impl GatewayState {
         new
     }
 
-    /// Whether a list would lack servers that are being connected for the first time. Those that were
-    /// listed before are not waited for: their cached catalogs are offered.
+    /// Servers without a cached catalog that are still connecting, and would be missing in a list. For
+    /// others the cached catalog is listed.
     pub(crate) fn awaits_first_lists(&self, selection: &ServerSelection) -> bool {
         self.started.elapsed() < FIRST_LISTS
             && self.host.servers().iter().any(|server| {
@@ -113,7 +113,7 @@ impl GatewayState {
             })
     }
 
-    /// Waits for these servers, and not for long.
+    /// Waits for these servers, for a short time.
     pub(crate) async fn first_lists(&self, selection: &ServerSelection) {
         let mut events = self.host.events();
         let deadline = self.started + FIRST_LISTS;
@@ -122,12 +122,12 @@ impl GatewayState {
         }
     }
 
-    /// Every selection that clients were told of.
+    /// Every selection that clients were notified of.
     pub(crate) fn announced_selections(&self) -> Vec<ServerSelection> {
         lock(&self.announced).keys().cloned().collect()
     }
 
-    /// Clients are told of this now; returns what they were told before.
+    /// Records what clients are notified of now; returns what they were notified of before.
     pub(crate) fn set_announced(
         &self,
         selection: &ServerSelection,
@@ -144,8 +144,8 @@ impl GatewayState {
         lock(&self.clients).remove(&number);
     }
 
-    /// The server that has a resource, among those that the client is offered: by the lists; else the
-    /// only one there is.
+    /// The server that lists a resource, among those that the client is offered; otherwise the only
+    /// server.
     pub(crate) fn server_of_resource(
         &self,
         selection: &ServerSelection,
@@ -162,7 +162,7 @@ impl GatewayState {
         })
     }
 
-    /// Whether the client is offered `search_tools` and `call_tool` in place of all tools.
+    /// Whether the client gets `search_tools` and `call_tool` instead of all tools.
     pub(crate) fn offers_search(&self, request: &ClientRequest) -> bool {
         let client = &request.client;
         let listing = self.settings.listing.tools;

@@ -27,7 +27,7 @@ pub(crate) fn answer(
     let client = &request.client;
     if let Some(kind) = ListKind::of_method(&request.method) {
         if request.params.get("cursor").is_some() {
-            // A list has one page, so no cursor was given out.
+            // Lists have one page, so no cursor is valid.
             return Err(ErrorReply::invalid_params("unknown cursor"));
         }
         let catalog = gateway.catalog(&client.selection);
@@ -102,7 +102,7 @@ fn discover(gateway: &GatewayState, client: &ClientState) -> Bytes {
     result.to_string().into()
 }
 
-/// The same whatever the servers offer: they may come later.
+/// The capabilities do not depend on the servers, which may connect later.
 fn capabilities() -> Value {
     json!({
         "tools": {"listChanged": true},
@@ -128,7 +128,7 @@ fn modern_capabilities() -> Value {
     capabilities
 }
 
-/// What the servers that are connected say about their use.
+/// The instructions of the connected servers.
 fn instructions(gateway: &GatewayState, selection: &ServerSelection) -> Option<String> {
     let mut texts = Vec::new();
     for server in gateway.host.servers().iter() {
@@ -148,7 +148,7 @@ fn instructions(gateway: &GatewayState, selection: &ServerSelection) -> Option<S
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// Servers log from the least grave level that a client wants on; each client is sent what it wants.
+/// Servers log from the lowest level that any client asked for; each client gets its own level.
 fn set_log_level(
     gateway: &Arc<GatewayState>,
     request: &ClientRequest,
@@ -169,7 +169,7 @@ fn set_log_level(
         for server in gateway.host.servers().iter() {
             // Only servers that are connected: the others are not started for this.
             if server.snapshot().session.is_some() {
-                // One that does not log has no level to set.
+                // A server without logging has no level to set.
                 let _ = gateway.host.set_log_level(&server.config.name, least).await;
             }
         }

@@ -33,7 +33,7 @@ struct OpenInput {
 }
 
 impl InputRequests {
-    /// Asks; `None` if the call was given up. Dropping the future withdraws the question.
+    /// Asks; `None` if the call was abandoned. Dropping the future withdraws the question.
     pub(crate) async fn ask(&self, method: &str, params: &[u8]) -> Option<RawJson> {
         let (answer, receiver) = oneshot::channel();
         let key = {
@@ -75,7 +75,7 @@ impl InputRequests {
             let place = open.questions.iter().position(|known| known.key == key);
             if let Some(place) = place {
                 let question = open.questions.remove(place);
-                // Whoever asked may have gone.
+                // The asking call may have ended.
                 let _ = question.answer.send(response);
             }
         }

@@ -15,14 +15,14 @@
 //!   POST is a [`ClientSession`] of its own. Each POST brings a queue of its own: when only a
 //!   response came, it is sent as JSON, otherwise as an event stream. The outbound queue given to
 //!   [`Gateway::connect`] is the GET stream.
-//! - [`Received`] tells whether a response will follow.
+//! - [`Received`] says whether a response will follow.
 //!
 //! # What else plugs in
 //!
-//! [`Approvals`] decides on calls whose client cannot be asked; a [`Recorder`] is told of each request
+//! [`Approvals`] decides on calls whose client cannot be asked; a [`Recorder`] records each request
 //! ([`GatewaySettings`]).
 //!
-//! The modules below stand from the bottom up, and none uses one below it in this list.
+//! The modules are listed from the bottom up; none uses a later one.
 
 /// Who a client is.
 mod principal;
@@ -30,7 +30,7 @@ mod principal;
 /// Files that only their owner can read.
 mod private_file;
 
-/// Authenticated encryption of what clients keep for us: session ids, states, question ids.
+/// Authenticated encryption of what clients store for us: session ids, states, question ids.
 pub mod seal;
 
 /// What replicas share: sealed texts, one-time claims, requests to one another.
@@ -57,25 +57,25 @@ mod approvals;
 /// Requests that an edge refuses.
 mod refusal;
 
-/// What is reported about each request.
+/// Records of requests.
 mod recorder;
 
-/// The requests that are with servers now.
+/// The requests in flight at servers.
 mod running;
 
-/// How the list of tools is written: repaired schemas, and a search in place of a long list.
+/// The list of tools: repaired schemas, and a search instead of a long list.
 mod listing;
 
-/// What a gateway is made with, and which servers a client is offered.
+/// The settings of a gateway, and which servers a client is offered.
 mod settings;
 
-/// What a client is offered, written out.
+/// The lists of a client, serialised.
 mod client_catalog;
 
-/// One client: its requests in flight, the questions it was asked.
+/// One client: its requests in flight and its open questions.
 mod client;
 
-/// A client's request, read.
+/// A parsed request of a client.
 mod client_request;
 
 /// What a modern client is asked during one call.
@@ -93,19 +93,19 @@ mod client_tasks;
 /// Skills of the servers.
 mod skills;
 
-/// Which clients want to hear of changes of which resources.
+/// Which clients are subscribed to which resources.
 mod subscriptions;
 
 /// The open `subscriptions/listen` requests.
 mod listeners;
 
-/// What all requests of a gateway share.
+/// The state that all requests of a gateway share.
 mod gateway_state;
 
-/// Gateways that lead to each other in a circle.
+/// Detection of gateways that are connected in a circle.
 mod gateway_loop;
 
-/// What clients are told without having asked.
+/// Notifications of changes to clients.
 mod changes;
 
 /// A request that a server answers.
@@ -120,7 +120,7 @@ mod deferred;
 /// The tasks that answer deferred requests.
 mod request_tasks;
 
-/// From a message to what handles it.
+/// Dispatches messages.
 mod dispatch;
 
 /// A connected client, as an edge sees it.

@@ -1,4 +1,4 @@
-//! The open `subscriptions/listen` requests of modern clients, and what each wants to hear of.
+//! The open `subscriptions/listen` requests of modern clients, with their notifications.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub(crate) struct Listener {
     pub(crate) filter: ListenFilter,
 }
 
-/// What a modern client wants to hear of.
+/// The notifications that a modern client asked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ListenFilter {

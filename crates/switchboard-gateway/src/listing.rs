@@ -1,5 +1,5 @@
-//! How the list of tools is written for clients: schemas in a form that strict clients take, and a
-//! search in place of a long list.
+//! The list of tools for clients: schemas in a form that strict clients accept, and a search instead
+//! of a long list.
 
 use switchboard::RawJson;
 use switchboard::catalog::{Catalog, Tool};
@@ -14,7 +14,7 @@ pub(crate) mod search;
 /// How tools are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListingSettings {
-    /// Schemas are listed as servers wrote them, also those that strict clients reject.
+    /// Lists schemas unchanged, also those that strict clients reject.
     pub schemas_as_is: bool,
     /// Which tools are listed.
     pub tools: ToolListing,
@@ -28,7 +28,7 @@ pub enum ToolListing {
     All,
     /// `search_tools` and `call_tool`, through which all others are found and called.
     Search,
-    /// The search where the list is long and the client does not search by itself.
+    /// The search if the list is long and the client has no search of its own.
     Auto,
 }
 
@@ -57,8 +57,8 @@ pub fn repairs(catalog: &Catalog) -> Vec<ToolRepair> {
     catalog.tools().iter().flat_map(of_tool).collect()
 }
 
-/// The definition of a tool as strict clients take it, under its own name; `None` if it is taken as
-/// it is.
+/// The definition of a tool as strict clients accept it, under its own name; `None` if it needs no
+/// change.
 pub(crate) fn repaired_definition(tool: &Tool) -> Option<RawJson> {
     let repaired = repaired(tool)?;
     let mut written: Vec<(String, String)> = Vec::new();

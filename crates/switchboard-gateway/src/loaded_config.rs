@@ -19,7 +19,7 @@ pub(crate) struct LoadedConfig {
     task: Option<AbortHandle>,
 }
 
-/// One reading of the files.
+/// One load of the files.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigRead {
     pub(crate) at: SystemTime,
@@ -49,7 +49,7 @@ impl LoadedConfig {
         &self.files
     }
 
-    /// The last reading that was applied.
+    /// The last load that was applied.
     pub(crate) fn read(&self) -> ConfigRead {
         lock(&self.read).clone()
     }
@@ -67,7 +67,7 @@ impl ConfigRead {
     fn of(files: &[PathBuf]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for file in files {
-            // A file that is gone has no bytes.
+            // A missing file has no bytes.
             hasher.update(&std::fs::read(file).unwrap_or_default());
         }
         Self {

@@ -53,7 +53,7 @@ const MAX_TOOLS: usize = 2000;
 /// Rules with a label of their own; others are counted together.
 const MAX_RULES: usize = 500;
 
-/// The label of what has none of its own.
+/// The label for everything without a label of its own.
 const OTHER: &str = "_other";
 
 type Labels = Vec<(&'static str, String)>;
@@ -87,7 +87,7 @@ struct ToolMetrics {
     allowed: Mutex<Option<(Arc<str>, Counter)>>,
 }
 
-/// What the values of now are read from.
+/// The sources of current values.
 #[derive(Debug)]
 pub(crate) struct MetricSources {
     pub(crate) host: Host,

@@ -1,5 +1,5 @@
 //! What an operator sees and decides: waiting approvals, the audit log, metrics, running requests.
-//! The gateway reports to it; the status page and the commands of the socket read from it.
+//! The gateway reports here; the status page and the commands of the socket read from here.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -35,8 +35,7 @@ pub struct Operations {
     hint_words: OnceLock<HintWords>,
 }
 
-/// Says what a person could do about a server, in the commands of the program; those are between
-/// backticks.
+/// Words a hint about a server, with commands of the program between backticks.
 pub type HintWords = fn(Hint, &ServerName) -> Option<String>;
 
 impl Operations {
@@ -75,7 +74,7 @@ impl Operations {
         })
     }
 
-    /// Sets how the page says what to do. Later calls have no effect.
+    /// Sets how hints are worded. Later calls have no effect.
     pub fn set_hint_words(&self, words: HintWords) {
         let _ = self.hint_words.set(words);
     }
@@ -156,7 +155,7 @@ impl Operations {
         true
     }
 
-    /// What changed files would start or allow, and waits for a person.
+    /// Changes that would start or allow something, and wait for a person.
     pub fn pending_changes(&self) -> Vec<ShownChange> {
         pending_changes(&self.host)
     }

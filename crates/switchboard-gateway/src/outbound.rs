@@ -63,7 +63,7 @@ pub struct OutboundQueue {
 #[derive(Debug)]
 struct OutboundMessage {
     bytes: Bytes,
-    /// Given back when the message is taken from the queue.
+    /// Released when the message is taken from the queue.
     _room: OwnedSemaphorePermit,
     _counted: CountedMessage,
 }
@@ -85,7 +85,7 @@ impl Drop for CountedMessage {
     }
 }
 
-/// Whether the client was found to read too slowly.
+/// Whether the client read too slowly.
 #[derive(Debug, Default)]
 struct SlowReader {
     is_cut_off: AtomicBool,
@@ -111,7 +111,7 @@ impl Outbound {
         (outbound, OutboundQueue { receiver, reader })
     }
 
-    /// For a client that nothing reaches but through its requests: what is sent is dropped.
+    /// For a client that gets messages only through its requests: everything else is dropped.
     pub(crate) fn nowhere() -> Self {
         static NOWHERE: LazyLock<Outbound> = LazyLock::new(|| Outbound::channel().0);
         NOWHERE.clone()
@@ -151,7 +151,7 @@ impl Outbound {
         !self.0.sender.is_closed() && !self.0.reader.is_cut_off.load(Ordering::Relaxed)
     }
 
-    /// Waits until the client has gone.
+    /// Waits until the client has disconnected.
     pub async fn closed(&self) {
         self.0.sender.closed().await;
     }
@@ -166,7 +166,7 @@ impl Outbound {
             _counted: CountedMessage::new(&self.0.meter),
         };
         match self.0.sender.try_send(queued) {
-            // A client that is gone gets nothing.
+            // The client has disconnected.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(queued)) => Err(queued.bytes),
         }

@@ -29,7 +29,7 @@ mod requests;
 mod server;
 mod text;
 
-/// Nothing but this origin's own style, script and stream; no HTML from text in scripts.
+/// Allows only this origin's own style, script and stream, and no HTML from text in scripts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
@@ -40,7 +40,7 @@ const SCRIPT: &str = include_str!("page/script.js");
 /// At most one event is sent in this time.
 const EVENT_PAUSE: Duration = Duration::from_millis(500);
 
-/// A stream without events shows in this time that it is alive; ages on the page are renewed.
+/// A stream without events sends one after this time, which also updates the ages on the page.
 const EVENT_IDLE: Duration = Duration::from_secs(10);
 
 /// The routes of the operator's page.
@@ -48,7 +48,7 @@ const EVENT_IDLE: Duration = Duration::from_secs(10);
 pub struct OperatorPage {
     operations: Arc<Operations>,
     login: BrowserLogins,
-    /// Anybody who reaches the address may read `/metrics`.
+    /// Whether `/metrics` needs no token.
     is_metrics_open: bool,
 }
 
@@ -88,7 +88,7 @@ impl OperatorPage {
         Some(open)
     }
 
-    /// What only an operator's browser gets.
+    /// Responses for an operator's browser only.
     async fn answer_operator(
         &self,
         path: &str,
@@ -143,7 +143,7 @@ impl OperatorPage {
         })
     }
 
-    /// Carries out a form.
+    /// Handles a form.
     async fn act(&self, path: &str, body: &Bytes) -> Response<HttpBody> {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let number = |text: &str| text.parse::<u64>().ok();
@@ -286,7 +286,7 @@ fn see_other(path: &'static str) -> Response<HttpBody> {
     response
 }
 
-/// What every response tells a browser.
+/// The security headers of every response.
 fn guarded(mut response: Response<HttpBody>) -> Response<HttpBody> {
     const HEADERS: [(HeaderName, &str); 5] = [
         (CONTENT_SECURITY_POLICY, POLICY),

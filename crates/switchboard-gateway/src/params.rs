@@ -22,7 +22,7 @@ pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// The key of the `subscriptions/listen` request that a notification belongs to.
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The key of who answered.
+/// The key of the server's name and version.
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The members of a JSON object in their order, values as they came.
@@ -59,7 +59,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for ObjectMembers<'a> {
     }
 }
 
-/// What a request says in its params.
+/// The params of a request.
 #[derive(Debug, Default)]
 pub(crate) struct RequestParams {
     /// All members but `_meta`.
@@ -67,7 +67,7 @@ pub(crate) struct RequestParams {
     pub(crate) meta: RequestMeta,
 }
 
-/// What a request says in `_meta`.
+/// The `_meta` of a request.
 #[derive(Debug, Default)]
 pub(crate) struct RequestMeta {
     /// A modern request names its revision.
@@ -76,7 +76,7 @@ pub(crate) struct RequestMeta {
     pub(crate) client_info: Option<RawJson>,
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) progress_token: Option<RawJson>,
-    /// What is not about the connection with the client: passed on.
+    /// Members that are passed on, because they are not about the connection with the client.
     others: Vec<(String, RawJson)>,
 }
 
@@ -105,7 +105,7 @@ impl RequestParams {
         self.get(key)?.decode().ok()
     }
 
-    /// What a server gets of this request: all members but those that are written anew.
+    /// The params for the server: all members except the replaced ones.
     pub(crate) fn forwarded(&self, written: &[&str]) -> ForwardedParams {
         let is_forwarded = |(key, _): &&(String, RawJson)| !written.contains(&key.as_str());
         ForwardedParams {
@@ -152,7 +152,7 @@ impl RequestMeta {
     }
 }
 
-/// What a client can answer, by the capabilities that it declared.
+/// What a client can answer, from its declared capabilities.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCapabilities {
     pub(crate) offers: Offers,
@@ -169,7 +169,7 @@ impl ClientCapabilities {
         let modes = elicitation.as_object();
         Self {
             offers: Offers {
-                // An empty declaration means forms: that was all there was at first.
+                // An empty declaration means forms, as in the first revision with elicitation.
                 elicit_form: modes
                     .is_some_and(|modes| modes.is_empty() || modes.contains_key("form")),
                 elicit_url: modes.is_some_and(|modes| modes.contains_key("url")),

@@ -1,5 +1,4 @@
-//! Changes of the configuration that wait for a person, as an operator is shown them: on the page,
-//! and by `switchboard approvals`.
+//! Configuration changes that wait for a person, for the page and for `switchboard approvals`.
 
 use serde_json::{Value, json};
 use switchboard::Host;
@@ -9,7 +8,7 @@ use switchboard::reload::PendingChange;
 /// A change that waits.
 #[derive(Debug, Clone)]
 pub struct ShownChange {
-    /// Names it, and exactly what was shown of it: another text has another id.
+    /// Identifies the change and its exact text: another text has another id.
     pub id: String,
     /// What waits, and why.
     pub change: PendingChange,
@@ -19,7 +18,7 @@ pub struct ShownChange {
 }
 
 impl ShownChange {
-    /// Tells the ids of changes from the numbers of calls.
+    /// The prefix of ids of changes, which distinguishes them from numbers of calls.
     pub const ID_PREFIX: &str = "change-";
 
     /// The lines that an operator decides on, without secrets.

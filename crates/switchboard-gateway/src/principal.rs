@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The authenticated name of a client: its token's, its entry's on the socket, or
-/// [`local`](Self::local). Never what a client says of itself.
+/// [`local`](Self::local). Never the name that a client gives itself.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Principal(Arc<str>);
 

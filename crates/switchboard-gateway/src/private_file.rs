@@ -40,7 +40,7 @@ pub(crate) fn update<T>(
     let (text, outcome) = change(read(path)?)?;
     if let Some(text) = text {
         let new = path.with_extension("new");
-        // A leftover of a crash, or a planted link: removed, never written to.
+        // Left by a crash, or a planted link: removed, never written to.
         match std::fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

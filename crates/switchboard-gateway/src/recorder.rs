@@ -7,7 +7,7 @@ use switchboard::{RawJson, ServerName};
 
 use crate::{Principal, Refusal};
 
-/// Is told of each request that has ended. Called on the request's own task: it must not block.
+/// Records each request that has ended. Called on the request's own task: it must not block.
 pub trait Recorder: Send + Sync {
     /// Whether it wants the host's report of each call.
     fn wants_reports(&self) -> bool {
@@ -33,11 +33,11 @@ pub trait Recorder: Send + Sync {
 /// One request that a client made to a server.
 #[derive(Debug)]
 pub struct RequestRecord<'a> {
-    /// Its number since the gateway started, which an operator names it by.
+    /// Its number since the gateway started, for an operator.
     pub number: u64,
     /// Who made it.
     pub principal: &'a Principal,
-    /// What the client calls itself, as JSON (`clientInfo`).
+    /// The client's `clientInfo`, as JSON.
     pub client_info: Option<&'a RawJson>,
     /// `tools/call`, `prompts/get`, `resources/read` or `completion/complete`.
     pub method: &'a str,
@@ -47,7 +47,7 @@ pub struct RequestRecord<'a> {
     pub name: &'a str,
     /// A tool's arguments.
     pub arguments: Option<&'a RawJson>,
-    /// The answer of whoever was asked for approval; `None` where nobody had to be asked.
+    /// The answer to the approval question; `None` if none was asked.
     pub approval: Option<&'a str>,
     /// The host's report of a tool call, with the gate's decision.
     pub report: Option<&'a CallReport>,
@@ -66,11 +66,11 @@ pub enum RequestOutcome<'a> {
     ToolError,
     /// The server requires input first.
     InputRequired,
-    /// The gate, or whoever was asked, said no; with the reason.
+    /// The gate or an approval denied it, with the reason.
     Denied(&'a str),
-    /// It did not complete; with the reason.
+    /// It did not complete, with the reason.
     Failed(&'a str),
-    /// The client cancelled it or went away.
+    /// The client cancelled it or disconnected.
     Cancelled,
 }
 

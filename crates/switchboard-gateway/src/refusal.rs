@@ -21,13 +21,13 @@ pub struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// It is for another host: a web page may have made a name of its own point here.
+    /// It is for another host: a web page may use DNS rebinding.
     ForeignHost,
     /// A foreign web page sent it.
     ForeignOrigin,
     /// It has no token.
     MissingToken,
-    /// Its token is no client's.
+    /// Its token is unknown.
     WrongToken,
     /// Its session does not exist, has ended, was tampered with, or is another client's.
     UnknownSession,

@@ -9,7 +9,7 @@ use crate::reply;
 /// The key in `_meta` that names the task.
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-/// An object that says in `_meta` which task it belongs to; the rest as it came.
+/// An object with the task in `_meta`; the rest is unchanged.
 pub(crate) fn related(object: &[u8], task: &str) -> Vec<u8> {
     let text = String::from_utf8_lossy(object);
     let Ok(object) = text.parse::<RawJson>() else {

@@ -1,5 +1,4 @@
-//! The messages that the gateway sends: responses, notifications and questions, around payloads
-//! that stay as they came.
+//! Builds the messages of the gateway: responses, notifications and questions, with unchanged payloads.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -130,7 +129,7 @@ pub(crate) fn is_response(message: &[u8]) -> bool {
     let Some(rest) = message.strip_prefix(br#"{"jsonrpc":"2.0","id":"#) else {
         return false;
     };
-    // The id of a question is a string of ours; the key after it tells them apart.
+    // A question has a string id of ours; the key after the id distinguishes it from a response.
     let is_question = rest.first() == Some(&b'"')
         && rest[1..]
             .iter()
@@ -171,7 +170,7 @@ pub(crate) fn object<'a>(members: impl Iterator<Item = (&'a str, &'a [u8])>) -> 
     out
 }
 
-/// A result for a modern client: a legacy server's does not say that it is complete.
+/// A result for a modern client, with the `resultType` that legacy servers do not send.
 pub(crate) fn completed(result: &RawJson, extra: &str) -> Bytes {
     let text = result.as_str();
     let Some(rest) = text.strip_prefix('{') else {

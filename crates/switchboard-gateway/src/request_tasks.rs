@@ -1,5 +1,5 @@
-//! The tasks that answer deferred requests. One that has answered waits a while for the next request:
-//! making a task takes longer than most of what a request needs.
+//! The tasks that answer deferred requests. A task waits a while for the next request, because
+//! spawning one takes longer than most of the work for a request.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::deferred::DeferredRequest;
 /// How many tasks may wait.
 const MAX_IDLE: usize = 64;
 
-/// How long one waits.
+/// How long a task waits.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The tasks of one gateway. Those that wait end with the last clone.
@@ -22,11 +22,11 @@ pub(crate) struct RequestTasks(Arc<Mutex<IdleTasks>>);
 
 #[derive(Debug, Default)]
 struct IdleTasks {
-    /// The last that began to wait is used first, so that those that are not needed end.
+    /// The last idle task is used first, so that surplus tasks end.
     slots: Vec<Arc<TaskSlot>>,
 }
 
-/// Where a waiting task gets its next request.
+/// Passes the next request to a waiting task.
 #[derive(Debug, Default)]
 struct TaskSlot {
     next: Mutex<Option<DeferredRequest>>,
@@ -49,7 +49,7 @@ impl RequestTasks {
     }
 }
 
-/// One task: its requests, until it waited too long or the gateway has ended.
+/// Runs one task, until it has waited too long or the gateway ends.
 async fn answer_requests(first: DeferredRequest, idle: Weak<Mutex<IdleTasks>>) {
     let slot = Arc::<TaskSlot>::default();
     let mut next = Some(first);
@@ -70,7 +70,7 @@ impl TaskSlot {
             if lock(&*idle.upgrade()?).remove(self) {
                 return None;
             }
-            // It was taken a moment ago: a request comes.
+            // The task was taken concurrently, so a request follows.
             self.wake.notified().await;
         }
         lock(&self.next).take()
@@ -78,7 +78,7 @@ impl TaskSlot {
 }
 
 impl IdleTasks {
-    /// False if no more may wait.
+    /// Adds a waiting task; false if there are too many.
     fn add(&mut self, slot: &Arc<TaskSlot>) -> bool {
         let has_room = self.slots.len() < MAX_IDLE;
         if has_room {
@@ -87,7 +87,7 @@ impl IdleTasks {
         has_room
     }
 
-    /// False if it does not wait any more.
+    /// Removes a waiting task; false if it was taken already.
     fn remove(&mut self, slot: &Arc<TaskSlot>) -> bool {
         let place = self.slots.iter().position(|other| Arc::ptr_eq(other, slot));
         place.map(|place| self.slots.remove(place)).is_some()

@@ -1,5 +1,5 @@
-//! The requests that are with servers now, for an operator who looks at them or cancels one, and for
-//! the end of a connection.
+//! The requests in flight at servers: shown to operators, who can cancel them, and cancelled when a
+//! connection ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,7 +15,7 @@ const CANCELLED_BY_OPERATOR: &str = "an operator cancelled the request; it may h
 const ENDED_BY_GATEWAY: &str =
     "the gateway ended before the request did; it may have run, so look before you repeat it";
 
-/// All requests that are with servers.
+/// All requests in flight at servers.
 #[derive(Debug, Default)]
 pub struct RunningRequests(Mutex<RunningState>);
 
@@ -40,12 +40,12 @@ struct RunningRequest {
     reason: OnceLock<&'static str>,
 }
 
-/// A request that is with a server, as it is shown.
+/// A request in flight at a server, for display.
 #[derive(Debug, Clone)]
 pub struct ShownRequest {
-    /// What an operator names it by.
+    /// Its number for an operator.
     pub id: u64,
-    /// Whose request it is.
+    /// The client that made it.
     pub principal: Principal,
     /// The method.
     pub method: String,
@@ -133,10 +133,10 @@ impl RunningRequest {
     }
 }
 
-/// A request while it is with a server.
+/// A request in flight at a server; removed when this is dropped.
 pub(crate) struct RunningGuard {
     all: Arc<RunningRequests>,
-    /// What an operator names the request by.
+    /// The number of the request for an operator.
     pub(crate) id: u64,
     request: Arc<RunningRequest>,
 }

@@ -1,4 +1,4 @@
-//! Authenticated encryption of what clients keep for us: session ids, states and question ids.
+//! Authenticated encryption of what clients store for us: session ids, states and question ids.
 //!
 //! A sealed text is `v1.KID.NONCE.CIPHERTEXT`, the last two in URL-safe base64 (AES-256-GCM). The
 //! `SealKind` is authenticated with it, so that a text of one kind cannot be used as another; the
@@ -74,10 +74,10 @@ pub enum SealFault {
     /// It was changed, is of another kind, or was sealed with a key that is not ours.
     #[error("not sealed by this gateway, or changed since")]
     Invalid,
-    /// Its time is over.
+    /// It has expired.
     #[error("expired")]
     Expired,
-    /// It was sealed for somebody else.
+    /// It was sealed for another client.
     #[error("it belongs to another client")]
     OtherPrincipal,
     /// It was sealed for another request.

@@ -32,7 +32,7 @@ use target::ServerRequest;
 mod record;
 mod target;
 
-/// What a server's answer to a request comes to.
+/// The outcome of a request.
 type Answer = Result<RawJson, CallError>;
 
 /// Answers a request.
@@ -53,8 +53,8 @@ pub(crate) async fn run(
     let state = request.params.get("requestState");
     if let Some(state) = state.filter(|_| request.era == Era::Modern) {
         let state: String = state.decode().unwrap_or_default();
-        // A modern server's own state goes back to it unread; a legacy server gives none, and a
-        // call must not run again because of a state that was changed.
+        // A modern server's own state goes back to it unread. A legacy server has none, and a call
+        // must not run again because of a tampered state.
         if suspended::is_ours(&state) || !asked.is_for_modern_server(&gateway.host) {
             return Box::pin(resume(gateway, request, &state, responder)).await;
         }
@@ -95,7 +95,7 @@ fn caller(
     RequestCaller::new(&gateway.settings, request, forwarded, &responder.outbound)
 }
 
-/// Polls the work to its end, over as many of the client's requests as it takes.
+/// Polls the work to its end, across several requests of the client if needed.
 /// A cancelled call reports to `record`, which is therefore dropped after `work`.
 async fn drive(
     mut record: RecordGuard<'_>,
@@ -128,7 +128,7 @@ async fn drive(
                 return Box::pin(run_as_task(record, work, current, running, None)).await;
             }
             () = caller.inputs.raised(), if era == Era::Modern => {}
-            // The client's end of the stream is how a modern one cancels over HTTP.
+            // Over HTTP a modern client cancels by closing the stream.
             () = current.outbound.closed(), if era == Era::Modern => return,
         }
         let gateway = record.gateway;
@@ -146,7 +146,7 @@ async fn drive(
         *lock(&caller.route) = None;
         let required = input_required(&caller.inputs, &state);
         current.result(&required).await;
-        // The call goes on while the client answers: a server may withdraw its question.
+        // The call is polled while the client answers, because a server may withdraw its question.
         let (mut finished, mut is_ended) = (None, false);
         let expired = sleep(RESUME_WITHIN);
         tokio::pin!(expired);
@@ -158,7 +158,7 @@ async fn drive(
                 },
                 answer = &mut work, if finished.is_none() => finished = Some(answer),
                 () = &mut expired => return,
-                // Why it was ended is the answer to the client's next request.
+                // The reason is the answer to the client's next request.
                 reason = running.cancelled(), if !is_ended => match reason {
                     Some(_) => is_ended = true,
                     None => return,
@@ -216,7 +216,7 @@ async fn run_as_task(
     task.end(outcome);
 }
 
-/// What must be the same when a client repeats the request with its answers.
+/// The digest that must match when a client repeats the request with its answers.
 fn digest(request: &ClientRequest) -> RequestDigest {
     let member = |key: &str| {
         request
@@ -280,7 +280,7 @@ fn input_required(inputs: &InputRequests, state: &str) -> Vec<u8> {
     )
 }
 
-/// Answers a request that its client did not cancel: it waits for a response.
+/// Answers a request that its client did not cancel.
 async fn respond_cancelled(request: &ClientRequest, responder: Responder, reason: &str) {
     if request.method != "tools/call" {
         let error = ErrorReply::new(reply::INTERNAL_ERROR, reason);
@@ -323,7 +323,7 @@ fn response_of(
             Ok(reply::completed(&result, extra))
         }
         (Err(mut error), era) => {
-            // The modern era retired the legacy code for it.
+            // The modern era retired the legacy code.
             if era == Era::Modern && error.code == reply::RESOURCE_NOT_FOUND {
                 error.code = reply::INVALID_PARAMS;
             }

@@ -1,4 +1,4 @@
-//! What a gateway is made with, and which servers a client is offered.
+//! The settings of a gateway, and which servers a client is offered.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::outbound::OutboundMeter;
 use crate::recorder::{NoRecorder, Recorder};
 use crate::running::RunningRequests;
 
-/// What a gateway is made with.
+/// The settings of a gateway.
 pub struct GatewaySettings {
     /// Decides on calls whose client cannot be asked.
     pub approvals: Arc<dyn Approvals>,
-    /// Is told of each request.
+    /// Records each request.
     pub recorder: Arc<dyn Recorder>,
     /// How tools are listed.
     pub listing: ListingSettings,
-    /// The requests that are with servers.
+    /// The requests in flight at servers.
     pub running: Arc<RunningRequests>,
-    /// Seals and claims what clients keep for the gateway.
+    /// Seals and claims what clients store for the gateway.
     pub cluster: Arc<dyn Cluster>,
-    /// Counts what waits to be written to clients.
+    /// Counts messages that wait to be written to clients.
     pub outbound: Arc<OutboundMeter>,
 }
 

@@ -1,4 +1,4 @@
-//! Skills of the servers (SEP-2640): one list of all of them, and where a skill's files are.
+//! Skills of the servers (SEP-2640): one list of all skills, and the server of a skill's files.
 //!
 //! Entries, files and digests pass unchanged. Of two servers with a skill at the same address the
 //! first in config order is offered; the other one's is found under `/mcp/NAME`. Only servers that
@@ -36,7 +36,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_PAGES: usize = 64;
 const MAX_SKILLS: usize = 10_000;
 
-/// The file that a skill's address names; the others stand beside it.
+/// The file that a skill's address names; its other files are in the same folder.
 const SKILL_FILE: &str = "SKILL.md";
 
 /// Which server has which skill, by the lists that were asked for.
@@ -55,7 +55,7 @@ impl KnownSkills {
             uri.starts_with(folder) || folder.strip_suffix('/') == Some(uri)
         };
         let inside = known.iter().filter(|(skill, _)| is_inside(skill));
-        // The innermost: a skill's folder may lie in another's.
+        // The longest match, because a skill's folder may be inside another's.
         let innermost = inside.max_by_key(|(skill, _)| skill.len());
         innermost.map(|(_, server)| server.clone())
     }
@@ -99,7 +99,7 @@ pub(crate) async fn list(
 
 /// Asks for the lists, where a request names a skill that no list has named before.
 pub(crate) async fn look_for(host: &Host, known: &KnownSkills, request: &ClientRequest) {
-    // A server that cannot list them has none.
+    // A server that fails to list them is skipped.
     let _ = collect(host, known, request).await;
 }
 
@@ -222,7 +222,7 @@ fn pages(
     }
 }
 
-/// The gateway itself, where it asks a server: what the server asks in return gets no answer.
+/// The gateway's own caller, which declines questions of servers.
 pub(crate) struct ListCaller {
     pub(crate) id: CallerId,
     pub(crate) forwarded: ForwardedParams,

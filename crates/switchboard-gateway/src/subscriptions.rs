@@ -1,4 +1,4 @@
-//! Which clients want to hear of changes of which resources. The host subscribes once for all.
+//! Which clients are subscribed to which resources. The host subscribes once for all of them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -51,7 +51,7 @@ impl ResourceSubscriptions {
             !subscribers.is_empty()
         });
         for (server, uri) in unused {
-            // A server that is gone has no subscription to end.
+            // A removed server has no subscription to end.
             let _ = host.unsubscribe(&server, &uri).await;
         }
     }
@@ -64,7 +64,7 @@ impl ResourceSubscriptions {
             .any(|subscribers| subscribers.contains(&subscriber))
     }
 
-    /// Who wants to hear of this resource.
+    /// The subscribers of this resource.
     pub(crate) fn subscribers(&self, server: &ServerName, uri: &str) -> HashSet<u64> {
         let known = lock(&self.by_resource);
         let key = (server.clone(), uri.to_owned());

@@ -22,7 +22,7 @@ pub(crate) const RESUME_WITHIN: Duration = Duration::from_secs(300);
 /// How many calls may wait.
 const MAX_SUSPENDED: usize = 4096;
 
-/// How our states begin; a modern server's own states are passed on unread.
+/// The prefix of our states; states of modern servers are passed on unread.
 const PREFIX: &str = "switchboard.";
 
 /// Whether a state is one of ours.
@@ -77,7 +77,7 @@ impl SuspendedCalls {
         }
     }
 
-    /// Keeps a call; returns its state. `None` where too many wait.
+    /// Stores a call; returns its state. `None` if too many wait.
     pub(crate) fn suspend(
         &self,
         principal: &Principal,

@@ -23,7 +23,7 @@ const HEADER_TOKEN_FILE: &str = "header-tokens.json";
 /// The file of the tokens, in the state folder.
 const TOKEN_FILE: &str = "gateway-tokens.json";
 
-/// Begins every token, so that scanners for leaked secrets recognise it.
+/// The prefix of every token, by which secret scanners recognise it.
 pub const TOKEN_PREFIX: &str = "swb_";
 
 /// A revoked token is refused after this time at the latest.
@@ -41,7 +41,7 @@ pub struct ClientTokens {
 pub struct StoredToken {
     /// The BLAKE3 digest of the token, in hexadecimal.
     digest: String,
-    /// When it was made, in seconds since 1970.
+    /// When it was created, in seconds since 1970.
     pub created_unix_s: u64,
 }
 
@@ -53,7 +53,7 @@ struct TokenCache {
     checked: Option<Instant>,
 }
 
-/// Why a token cannot be made or revoked.
+/// Why a token cannot be created or revoked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -85,7 +85,7 @@ impl ClientTokens {
         }
     }
 
-    /// Makes a token for a client. It is returned once and cannot be shown again.
+    /// Creates a token for a client. It is returned once and cannot be shown again.
     pub fn create(&self, name: &str) -> Result<String, TokenError> {
         check_client_name(name)?;
         self.change(|tokens| {
@@ -103,8 +103,8 @@ impl ClientTokens {
         })
     }
 
-    /// The token of a client that runs a command for its headers. It is made at the first request
-    /// and kept in a file that only the user can read, so that none stands in the client's own.
+    /// The token of a client that runs a command for its headers. Created at the first request, and
+    /// stored in a file that only the user can read, so that the client's own file has none.
     pub fn for_headers(&self, name: &str) -> Result<String, TokenError> {
         check_client_name(name)?;
         let path = self.path.with_file_name(HEADER_TOKEN_FILE);
@@ -159,7 +159,7 @@ impl ClientTokens {
         if let Some(client) = find(&cache.tokens, &digest) {
             return Some(client);
         }
-        // A token that was made a moment ago works at once.
+        // A new token works at once.
         self.reread(&mut cache, now);
         find(&cache.tokens, &digest)
     }
@@ -174,7 +174,7 @@ impl ClientTokens {
             return;
         }
         cache.version = version;
-        // A file that cannot be read lets nobody in.
+        // If the file cannot be read, no client is admitted.
         let tokens = self.list().unwrap_or_else(|error| {
             tracing::warn!("no client can connect over HTTP: {error}");
             BTreeMap::new()

@@ -1,4 +1,4 @@
-//! What the queue of approvals promises.
+//! Tests of the approval queue.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

@@ -55,7 +55,7 @@ impl AuditFile {
         }
         let size = file.metadata()?.len();
         if let Err(error) = file.write_all(lines) {
-            // A part of a line is no line.
+            // Removes an incomplete line.
             let _ = file.set_len(size);
             return Err(error);
         }

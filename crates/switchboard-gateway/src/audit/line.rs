@@ -1,6 +1,6 @@
 //! One line of the audit log, written out.
 //!
-//! By hand: each call writes one, and a serializer took a fifth of the gateway's part of a call.
+//! Without a serializer, which took a fifth of the gateway's time of each call.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use switchboard::config::AuditArguments;
 
 use super::shape::push_shape;
 
-/// One line. Fields that say nothing are left out.
+/// One line. Empty fields are left out.
 #[derive(Debug, Clone, Default)]
 pub struct AuditLine<'a> {
     /// `request`, `approval`, `refused`, or what an operator did.
@@ -20,7 +20,7 @@ pub struct AuditLine<'a> {
     pub request: Option<u64>,
     /// The authenticated client.
     pub client: &'a str,
-    /// What the client says of itself (`clientInfo`).
+    /// The client's `clientInfo`.
     pub client_info: Option<&'a RawJson>,
     /// The method of the request.
     pub method: &'a str,
@@ -32,7 +32,7 @@ pub struct AuditLine<'a> {
     pub decision: &'a str,
     /// The rule, mode or grant behind the decision; in a refusal the reason.
     pub rule: &'a str,
-    /// The answer of whoever was asked.
+    /// The answer to the approval question.
     pub approval: &'a str,
     /// How it ended.
     pub outcome: &'a str,
@@ -42,9 +42,9 @@ pub struct AuditLine<'a> {
     pub arguments: Option<&'a RawJson>,
     /// How long it took.
     pub duration: Option<Duration>,
-    /// How much of it the server took.
+    /// The server's share of the time.
     pub server_duration: Option<Duration>,
-    /// How much of it whoever was asked for approval took.
+    /// The approval's share of the time.
     pub approval_duration: Option<Duration>,
     /// Where a refused request came from.
     pub peer: Option<SocketAddr>,
@@ -99,7 +99,7 @@ impl AuditLine<'_> {
     }
 }
 
-/// What is recorded of a call's arguments.
+/// The recorded form of a call's arguments.
 pub(super) fn push_arguments(out: &mut String, arguments: &RawJson, how: AuditArguments) {
     match how {
         AuditArguments::Shape => push_shape(out, arguments),
@@ -115,8 +115,8 @@ fn push_member(out: &mut String, key: &str, value: &str) {
     }
 }
 
-/// A client's JSON may have line breaks between its tokens: they would end the line of the log, and
-/// what follows would pass for a line of its own.
+/// Replaces line breaks between the tokens of a client's JSON: they would let a client forge a line of
+/// the log.
 fn push_json(out: &mut String, json: &RawJson) {
     let json = json.as_str();
     match json.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
@@ -132,7 +132,7 @@ fn push_json(out: &mut String, json: &RawJson) {
 pub(super) fn push_string(out: &mut String, text: &str) {
     out.push('"');
     let is_escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    // Every byte is looked at, even after one that is escaped: this loop runs on many at once.
+    // All bytes are checked without an early exit, so that the loop is vectorised.
     match text.bytes().fold(false, |any, byte| any | is_escaped(byte)) {
         false => out.push_str(text),
         true => text.chars().for_each(|char| match char {

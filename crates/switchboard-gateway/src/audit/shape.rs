@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 3;
 /// More members are counted.
 const MAX_MEMBERS: usize = 24;
 
-/// Larger arguments are not taken apart.
+/// Larger arguments are not parsed.
 const MAX_BYTES: usize = 64 << 10;
 
 /// Writes it as JSON: `{"path":"string","lines":["number"]}`.
@@ -89,7 +89,7 @@ impl<'de> Visitor<'de> for Shape<'_> {
         let is_shown = depth < MAX_DEPTH;
         out.push_str(if is_shown { "[" } else { "\"array\"" });
         if is_shown {
-            // One element stands for all.
+            // The first element represents all.
             let depth = depth + 1;
             items.next_element_seed(Shape { out, depth })?;
             out.push(']');

@@ -1,4 +1,4 @@
-//! What the audit log promises.
+//! Tests of the audit log.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt;

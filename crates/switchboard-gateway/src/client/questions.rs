@@ -24,7 +24,7 @@ pub(crate) struct OpenQuestions {
 }
 
 impl OpenQuestions {
-    /// Asks the client. `None` if it went away. Dropping the future withdraws the question.
+    /// Asks the client. `None` if it disconnected. Dropping the future withdraws the question.
     pub(crate) async fn ask(
         &self,
         outbound: &Outbound,
@@ -52,18 +52,18 @@ impl OpenQuestions {
         if let RequestId::Other(text) = id
             && let Some(sender) = lock(&self.open).remove(text.as_str())
         {
-            // Whoever asked may have gone.
+            // The asking call may have ended.
             let _ = sender.send(answer);
         }
     }
 
-    /// The client went away.
+    /// The client disconnected.
     pub(super) fn withdraw_all(&self) {
         lock(&self.open).clear();
     }
 }
 
-/// Tells the client that a question needs no answer any more, if it was not answered.
+/// Cancels the question at the client, unless it was answered.
 struct Withdrawal<'a> {
     questions: &'a OpenQuestions,
     outbound: &'a Outbound,

@@ -33,7 +33,7 @@ mod body;
 mod connection;
 /// Messages as events, and streams that can be resumed.
 mod events;
-/// What a modern request says in its headers and in its body.
+/// Compares the headers of modern requests with their bodies.
 mod mirror;
 /// One POST to `/mcp`.
 mod post;
@@ -55,19 +55,19 @@ pub use routes::{HttpRoutes, NoRoutes, RouteRequest};
 use admission::Admission;
 use sessions::HttpSessions;
 
-/// How long calls may go on after the edge began to close.
+/// How long calls may continue after the edge began to close.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the responses to calls that took longer may take.
 const LAST_RESPONSES: Duration = Duration::from_secs(1);
 
-/// How often unused sessions are looked for.
+/// How often idle sessions are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// After a failed accept (no file descriptors left), this long passes before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the edge is made with.
+/// The settings of the edge.
 pub struct HttpEdgeSettings {
     /// The tokens of clients.
     pub tokens: ClientTokens,
@@ -83,7 +83,7 @@ pub struct HttpEdgeSettings {
     pub limits: HttpLimits,
 }
 
-/// What one client may use of the edge.
+/// The limits of the edge.
 #[derive(Debug, Clone)]
 pub struct HttpLimits {
     /// Connections at the same time; more wait.
@@ -98,7 +98,7 @@ pub struct HttpLimits {
     pub head_timeout: Duration,
     /// How long the body of a request may take.
     pub body_timeout: Duration,
-    /// How long a client may not read what is sent to it.
+    /// How long a client may stop reading its responses.
     pub write_timeout: Duration,
     /// Sessions of legacy clients; beyond them, the one that was not used for the longest time ends.
     pub max_sessions: usize,
@@ -183,8 +183,8 @@ impl HttpEdge {
         self.address
     }
 
-    /// Accepts nothing more, ends streams that have no end of their own, and waits for calls. Those
-    /// that take longer than ten seconds are answered with an error.
+    /// Stops accepting, ends open-ended streams, and waits for calls. Calls that take longer than ten
+    /// seconds are answered with an error.
     pub async fn close(mut self) {
         self.closing.send_replace(true);
         if timeout(DRAIN_TIMEOUT, &mut self.serving).await.is_err() {

@@ -21,7 +21,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// Messages are joined into one write up to this size.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// How long requests may go on after the client closed its end.
+/// How long requests may continue after the client closed its end.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves one client until either end of the connection is closed. After the client closed its end,

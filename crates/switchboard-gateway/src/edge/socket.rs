@@ -35,7 +35,7 @@ const MAX_FIRST_LINE: u64 = 4096;
 /// Clients at the same time; more wait.
 const MAX_CONNECTIONS: usize = 1024;
 
-/// How long calls may go on after the edge began to close.
+/// How long calls may continue after the edge began to close.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 const ATTACH: &str = "attach ";
@@ -119,7 +119,7 @@ impl BoundSocket {
             Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
             Err(std::fs::TryLockError::Error(error)) => return Err(error),
         }
-        // Whoever left a file here no longer listens: it would have the lock.
+        // A process that still listened here would hold the lock, so the file is a leftover.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -202,7 +202,7 @@ impl SocketEdge {
         }
     }
 
-    /// Accepts nothing more and waits for clients to go, for ten seconds at most.
+    /// Stops accepting, and waits up to ten seconds for clients to disconnect.
     pub async fn close(mut self) {
         self.clients.send_replace(None);
         self.closing.send_replace(true);
@@ -283,7 +283,7 @@ async fn serve_connection(
     let Some(client) = client else {
         return Ok(());
     };
-    // A client that gets no answer connects to the next gateway.
+    // A client without an answer connects to the next gateway.
     let Some(_connected) = ConnectedClient::new(&state.clients) else {
         return Ok(());
     };

@@ -27,8 +27,8 @@ pub async fn serve(
         let _ = closed.await;
     });
     let gateway = gateway.clone();
-    // A task of its own, beside the tasks of the calls: the caller of this may be on a thread that
-    // is no worker of the runtime, and then each message would wake another thread twice.
+    // Spawned, because the caller may run on a thread outside of the runtime's workers, where each
+    // message would wake another thread twice.
     let mut serving = JoinSet::new();
     serving.spawn(async move {
         lines::serve(&gateway, Principal::local(), selection, reader, writer).await
@@ -51,7 +51,7 @@ pub async fn serve(
 type StandardInput = Box<dyn AsyncRead + Unpin + Send>;
 type StandardOutput = Box<dyn AsyncWrite + Unpin + Send>;
 
-/// Pipes and sockets are read without a thread between, which every message would cross.
+/// Pipes and sockets are polled; other files need a helper thread.
 fn standard_input() -> io::Result<StandardInput> {
     let fd = io::stdin().as_fd().try_clone_to_owned()?;
     Ok(match kind(&fd)? {

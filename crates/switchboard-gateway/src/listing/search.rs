@@ -1,6 +1,6 @@
 //! `search_tools` and `call_tool`: what a client is offered in place of a long list.
 //!
-//! Nothing is remembered of a search, so the list stays the same and works for every era.
+//! A search has no state, so the list never changes and works in both eras.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -77,13 +77,13 @@ pub(crate) fn definitions(catalog: &Catalog) -> [Value; 2] {
             },
             "required": ["name"]
         },
-        // The worst that the tool it calls may be.
+        // The strictest annotations, because it may call any tool.
         "annotations": {"readOnlyHint": false, "destructiveHint": true, "openWorldHint": true}
     });
     [search, call]
 }
 
-/// The tool that a `call_tool` is for, and its arguments.
+/// The tool and the arguments in a `call_tool`.
 pub(crate) fn inner_call(params: &RequestParams) -> Result<(String, Option<RawJson>), String> {
     #[derive(Deserialize)]
     struct CallToolArguments {
@@ -180,7 +180,8 @@ fn shown(found: &[&Tool], detail: SearchDetail) -> String {
 }
 
 fn nothing_found(catalog: &Catalog) -> String {
-    let mut text = "No tool fits. Ask with other words, or with the name of a server:\n".to_owned();
+    let mut text =
+        "No tool matches. Search with other words, or with the name of a server:\n".to_owned();
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for tool in catalog.tools() {
         let server = tool.id.server.as_str();

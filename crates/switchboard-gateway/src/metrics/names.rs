@@ -10,7 +10,7 @@ pub struct MetricName {
     pub kind: MetricKind,
     /// Its labels.
     pub labels: &'static [&'static str],
-    /// What it tells.
+    /// Its description.
     pub help: &'static str,
 }
 
@@ -19,7 +19,7 @@ pub struct MetricName {
 pub enum MetricKind {
     /// Only grows.
     Counter,
-    /// A value of now.
+    /// A current value.
     Gauge,
     /// Durations in seconds.
     Seconds,

@@ -23,10 +23,10 @@ const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// Browsers that are logged in at the same time; beyond them, the oldest login ends.
 const MAX_SESSIONS: usize = 16;
 
-/// Logins of browsers. Nothing of it is stored: a restart ends them all.
+/// Logins of browsers, in memory only: a restart ends them.
 #[derive(Debug)]
 pub(super) struct BrowserLogins {
-    /// Cookies are shared by all ports of a host: each gateway has a name of its own.
+    /// The name of the cookie. All ports of a host share cookies, so each gateway has its own name.
     cookie: String,
     key: [u8; 32],
     state: Mutex<LoginState>,
@@ -104,7 +104,7 @@ impl BrowserLogins {
             _ => text("sec-fetch-site") == Some("same-origin"),
         };
         let sent = form_field(body, "token").unwrap_or_default();
-        // Compared as digests: the time it takes tells nothing of the token.
+        // Compared as digests, so that the time reveals nothing about the token.
         let is_same_token = blake3::hash(sent.as_bytes()) == blake3::hash(token.as_bytes());
         is_same_origin && is_same_token
     }

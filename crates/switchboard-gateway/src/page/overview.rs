@@ -1,5 +1,5 @@
-//! The page `/`: what an operator wants to know first, from the top down: whether all is well, which
-//! calls wait, how the servers are, what is running, what happened.
+//! The page `/`, from the top down: a summary, waiting calls, servers, running requests, recent
+//! requests.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ fn waiting_call(call: &WaitingCall, token: &str) -> Markup {
                 span { "calls " code { (call.tool.server.as_str()) "/" (ForeignText(&tool)) } }
                 @match call.held_for {
                     Some(left) => span.wait-text { (left.as_secs()) " s left" },
-                    None => span.soft { "answered with an error; a yes is for its next try" },
+                    None => span.soft { "answered with an error; allowing it lets the next attempt run" },
                 }
                 form method="post" action={ "/approvals/" (call.id) } data-live {
                     input type="hidden" name="token" value=(token);
@@ -168,7 +168,7 @@ fn server_row(operations: &Operations, server: &ServerHandle) -> Markup {
     }
 }
 
-/// What to paste into a report.
+/// Facts to paste into a bug report.
 fn about(operations: &Operations) -> Markup {
     let read = operations.config.read();
     html! {

@@ -1,4 +1,4 @@
-//! What is wrong, and what to do about it: the summary of the page, and one line for each problem.
+//! Problems and next steps: the summary of the page, and one line for each problem.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +17,7 @@ const UNSTABLE_RESTARTS: u32 = 3;
 /// How long it must be up to be called stable again.
 const STABLE_AFTER: Duration = Duration::from_secs(600);
 
-/// One sentence: is it us or them, and does anybody wait?
+/// The summary in one sentence: servers, the gateway's own problems, and what waits.
 pub(super) fn summary(operations: &Operations, waiting: usize) -> String {
     let servers = operations.host.servers();
     let is_down = |server: &&ServerHandle| is_down(&server.snapshot().shown_state());

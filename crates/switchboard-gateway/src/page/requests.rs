@@ -14,7 +14,7 @@ use crate::{Operations, ShownRequest};
 /// Lines of the audit log on the page.
 const AUDIT_LINES: usize = 50;
 
-/// What a line is filtered by: the query's names, and the line's fields.
+/// The filters: names in the query, and fields of a line.
 const FILTERS: [(&str, &str); 3] = [
     ("server", "Server"),
     ("client", "Client"),
@@ -65,7 +65,7 @@ impl AuditFilter {
     }
 }
 
-/// Requests that are with servers.
+/// Requests in flight at servers.
 pub(super) fn running(operations: &Operations, token: &str) -> Markup {
     let running = operations.running.shown();
     html! {
@@ -119,7 +119,7 @@ pub(super) fn audit(operations: &Operations, filter: &AuditFilter) -> Markup {
     }
 }
 
-/// Works without script. Offers what is in the lines.
+/// The form of the filters, which works without script. Its options are the values in the lines.
 fn filter_form(lines: &[Value], filter: &AuditFilter) -> Markup {
     html! {
         form.filter method="get" action="/#recent" {

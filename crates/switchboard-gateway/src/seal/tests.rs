@@ -1,4 +1,4 @@
-//! What is sealed opens for its kind, its principal and its time, and for nothing else.
+//! A sealed text opens only for its kind, its principal, its request and until its expiry.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt;
@@ -54,7 +54,7 @@ fn t36_a_sealed_text_that_was_tampered_with_does_not_open() {
     }
 }
 
-/// T36: a text of one kind, one principal or one request is nothing for another; and it ends.
+/// T36: a sealed text is valid for one kind, principal and request only, and expires.
 #[test]
 fn t36_a_sealed_text_opens_only_for_its_kind_principal_request_and_time() {
     let keys = SealKeys::ephemeral().unwrap();

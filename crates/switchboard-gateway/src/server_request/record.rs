@@ -1,4 +1,4 @@
-//! The record of one request: made when it ends, however it ends.
+//! The record of one request, written when the request ends in any way.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::client_request::ClientRequest;
 use crate::gateway_state::GatewayState;
 use crate::recorder::{RequestOutcome, RequestRecord};
 
-/// Records the request when it ends; as cancelled, if it is dropped before.
+/// Records the request when it ends; as cancelled, if it is dropped earlier.
 pub(super) struct RecordGuard<'a> {
     pub(super) gateway: &'a Arc<GatewayState>,
     pub(super) request: &'a ClientRequest,

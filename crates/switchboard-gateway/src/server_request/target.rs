@@ -1,4 +1,4 @@
-//! What a client's request asks, of which server, and the host's work for it.
+//! The target of a client's request: server and operation, and the call of the host.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
 use crate::skills;
 
-/// What a request asks of which server.
+/// The server and the operation of a request.
 pub(super) struct ServerRequest {
-    /// `None` where the host finds it by the tool's name.
+    /// `None` if the host finds it by the tool's name.
     pub(super) server: Option<ServerName>,
-    /// The name of the tool or prompt that the server knows, or the address of the resource.
+    /// The server's own name of the tool or prompt, or the URI of the resource.
     pub(super) name: String,
     pub(super) arguments: Option<RawJson>,
-    /// The members of `params` that are written anew.
+    /// The members of `params` that are replaced.
     pub(super) written: &'static [&'static str],
     /// A member that replaces one of the client's.
     pub(super) replaced: Option<(&'static str, RawJson)>,
@@ -40,7 +40,7 @@ impl ServerRequest {
         session.is_some_and(|session| session.hello().era() == Era::Modern)
     }
 
-    /// Whether this is about an address that only lists of skills could name.
+    /// Whether the URI may be that of a skill, which only lists of skills name.
     pub(super) fn is_of_unknown_skill(gateway: &GatewayState, request: &ClientRequest) -> bool {
         let is_of_address = matches!(
             request.method.as_str(),
@@ -53,7 +53,7 @@ impl ServerRequest {
             })
     }
 
-    /// Reads what is asked, and finds the server. The error is for the client.
+    /// Parses the request, and finds its server. The error is for the client.
     pub(super) fn read(
         gateway: &GatewayState,
         request: &ClientRequest,
@@ -74,7 +74,7 @@ impl ServerRequest {
             .ok_or_else(|| ErrorReply::invalid_params("name is missing"))?;
         let arguments = params.get("arguments").cloned();
         let arguments = arguments.unwrap_or_else(|| RawJson::from(json!({})));
-        // Resolved before anything looks at the call: rules, checks and records see the tool itself.
+        // Resolved first, so that rules, checks and records see the tool itself.
         let (name, arguments) = match gateway.is_search_call(request, search::CALL_TOOL) {
             true => {
                 let inner = search::inner_call(params).map_err(ErrorReply::invalid_params)?;
@@ -127,7 +127,7 @@ impl ServerRequest {
         })
     }
 
-    /// A request about an address that goes to its server as it came.
+    /// A request about a URI that is passed to its server unchanged.
     fn by_address(gateway: &GatewayState, request: &ClientRequest) -> Result<Self, ErrorReply> {
         let asked = Self {
             written: &[],
@@ -165,7 +165,7 @@ impl ServerRequest {
                 .and_then(|read| read.to_value().ok())
                 .unwrap_or_default();
             renamed["name"] = name.as_str().into();
-            // Only a name that clients see differently is written anew.
+            // Only a name that differs for clients is replaced.
             let is_renamed = name != reference.name;
             return Ok(Self {
                 server: Some(server),
@@ -187,7 +187,7 @@ impl ServerRequest {
         })
     }
 
-    /// The work of the host.
+    /// Calls the host.
     pub(super) fn start(
         &self,
         host: &Host,
@@ -227,7 +227,7 @@ fn server_of_prompt(
         return Ok(found.clone());
     }
     match selection {
-        // It may know prompts that it does not list.
+        // A server may have prompts that it does not list.
         ServerSelection::One(server) => Ok((server.clone(), name.to_owned())),
         ServerSelection::All => Err(ErrorReply::invalid_params(format!(
             "no prompt {name:.100?}"

@@ -90,7 +90,7 @@ impl Admission {
     }
 }
 
-/// The value of a header that stands once and is text.
+/// The value of a header that occurs once and is text.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -108,8 +108,8 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether a name can mean nothing but this machine. Names below `localhost` are not among them:
-/// some resolvers ask the network for them.
+/// Whether a name always means this machine. Names below `localhost` do not: some resolvers ask the
+/// network for them.
 fn is_loopback_name(name: &str) -> bool {
     if name.eq_ignore_ascii_case("localhost") {
         return true;
@@ -210,7 +210,7 @@ mod tests {
             let checked = admission("127.0.0.1").check_source(&headers(pairs));
             assert_eq!(checked, expected, "{pairs:?}");
         }
-        // Bound to the network, the names of this machine say nothing.
+        // For an address on the network, local names prove nothing.
         let network = admission("0.0.0.0");
         assert_eq!(
             network.check_source(&headers(&[("host", "localhost")])),

@@ -29,7 +29,7 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
     let limits = &state.limits;
     let read_count = Arc::new(AtomicU64::new(0));
     let stream = WriteDeadline::new(stream, limits.write_timeout, read_count.clone());
-    // What was read when the last request was handled: an idle connection has read no more.
+    // The bytes read when the last request was handled: an idle connection has read no more.
     let handled_count = AtomicU64::new(0);
     let service = service_fn(|request: Request<Incoming>| {
         let (read_count, handled_count) = (&read_count, &handled_count);
@@ -71,7 +71,7 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
     state.refused(reason, peer, None, "");
 }
 
-/// Leads a request to its route.
+/// Routes a request.
 async fn respond(
     state: &Arc<HttpState>,
     peer: SocketAddr,
@@ -114,8 +114,7 @@ async fn respond(
     }
 }
 
-/// Names that mean something else after `/mcp/`: servers that have them are offered under `/mcp`
-/// only.
+/// Reserved names after `/mcp/`: servers with such a name are offered under `/mcp` only.
 pub const RESERVED_NAMES: [&str; 1] = ["server-card"];
 
 /// The transports of the protocol.
@@ -216,7 +215,7 @@ async fn read_body(
     }
 }
 
-/// A route that is not of the protocol.
+/// A route outside of the protocol.
 async fn mounted(state: &HttpState, mut request: Request<Incoming>) -> Response<HttpBody> {
     /// No page needs a form larger than this.
     const MAX_FORM_BYTES: usize = 64 << 10;

@@ -1,8 +1,7 @@
 //! Messages as server-sent events, on streams that a legacy client can resume.
 //!
-//! An [`EventStream`] numbers the messages of one queue and keeps the last of them; an
-//! [`EventReader`] is the connection that carries it. A client that resumes gets a new reader, and
-//! the old one ends.
+//! An [`EventStream`] numbers the messages of one queue and stores the last ones; an [`EventReader`] is
+//! the connection that carries it. A client that resumes gets a new reader, and the old one ends.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,16 +13,16 @@ use tokio::sync::watch;
 
 use crate::outbound::OutboundQueue;
 
-/// Of a stream that can be resumed, this much is kept, and always the last event.
+/// How much of a resumable stream is stored, in addition to the last event.
 const MAX_KEPT_BYTES: usize = 256 << 10;
 
-/// How often a silent stream sends a comment, so that nobody on the way closes it.
+/// How often an idle stream sends a comment, so that no proxy closes it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// How long a client waits before it resumes.
 pub(super) const RETRY_MS: u64 = 1000;
 
-/// Many small messages leave in pieces of this size.
+/// Many small messages are sent in chunks of this size.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The messages to one client in one order.
@@ -81,7 +80,7 @@ impl EventStream {
         }
     }
 
-    /// The event that names the place to resume from, which 2025-11-25 asks for.
+    /// The event with the id to resume from, which 2025-11-25 requires.
     pub(super) fn priming(&self) -> Vec<u8> {
         let last = self.log().last;
         self.number.map_or(Vec::new(), |number| {
@@ -149,7 +148,7 @@ pub(super) struct EventReader {
     turn: u64,
     turns: watch::Receiver<u64>,
     first: Vec<u8>,
-    /// Becomes true when the edge closes; set for streams that have no end of their own.
+    /// Becomes true when the edge closes; set for open-ended streams.
     closing: Option<watch::Receiver<bool>>,
     on_end: Option<OnEnd>,
 }

@@ -1,5 +1,5 @@
-//! What a modern request says twice, in its headers and in its body: both must agree, so that
-//! whoever decides by the headers decides on what is run.
+//! Headers of a modern request that repeat parts of its body: both must agree, so that a proxy that
+//! decides by the headers decides on the call that runs.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 
 const HEADER_MISMATCH: i64 = -32020;
 
-/// Around a value that no header can carry as it is.
+/// The text around a base64 value, for values that a header cannot carry.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
 
 /// The members of params that headers repeat.
@@ -45,7 +45,7 @@ struct MirroredMeta<'a> {
 }
 
 impl<'a> MirroredParams<'a> {
-    /// Reads params; whatever is no object has none of these members.
+    /// Reads params; anything but an object has none of these members.
     pub(super) fn read(params: Option<&'a str>) -> Self {
         params
             .and_then(|params| serde_json::from_str(params).ok())
@@ -57,8 +57,7 @@ impl<'a> MirroredParams<'a> {
         self.meta.as_ref()?.version.as_deref()
     }
 
-    /// Compares the headers of a modern request with its body, which must say what every modern
-    /// request says.
+    /// Compares the headers of a modern request with its body, which must have the required `_meta`.
     pub(super) fn check(&self, headers: &HeaderMap, method: &str) -> Result<(), ErrorReply> {
         let missing = |key: &str| {
             let message = format!("_meta[\"io.modelcontextprotocol/{key}\"] is missing");
@@ -67,7 +66,7 @@ impl<'a> MirroredParams<'a> {
         let version = self.version().ok_or_else(|| missing("protocolVersion"))?;
         expect(header(headers, VERSION_HEADER)?, VERSION_HEADER, version)?;
         if Revision::parse_in(Era::Modern, version).is_none() {
-            // The response to it names the revisions that we speak.
+            // The response names the supported revisions.
             return Ok(());
         }
         if self
@@ -93,8 +92,7 @@ impl<'a> MirroredParams<'a> {
         text(self.name)
     }
 
-    /// Compares the `Mcp-Param-` headers of a call with the arguments that the tool's schema wants
-    /// repeated there.
+    /// Compares the `Mcp-Param-` headers of a call with the arguments that the tool's schema marks.
     pub(super) fn check_arguments(
         &self,
         headers: &HeaderMap,
@@ -106,7 +104,7 @@ impl<'a> MirroredParams<'a> {
             match &argument.value {
                 None if headers.contains_key(&name) => {
                     return Err(mismatch(format!(
-                        "the header {name} is there, and the body has no such argument"
+                        "the header {name} is set, but the body has no such argument"
                     )));
                 }
                 None => {}
@@ -142,7 +140,7 @@ fn expect(given: &str, name: &str, expected: &str) -> Result<(), ErrorReply> {
         return Ok(());
     }
     Err(mismatch(format!(
-        "the header {name} is {given:?}, and the body has {expected:?}"
+        "the header {name} is {given:?}, but the body has {expected:?}"
     )))
 }
 
@@ -156,7 +154,7 @@ fn decode<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, ErrorReply> {
     let bytes = BASE64_STANDARD.decode(encoded).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     text.map(Cow::Owned)
-        .ok_or_else(|| mismatch(format!("the header {name} is not base64 of a text")))
+        .ok_or_else(|| mismatch(format!("the header {name} is not base64 of UTF-8 text")))
 }
 
 fn mismatch(message: String) -> ErrorReply {

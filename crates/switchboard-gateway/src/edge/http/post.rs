@@ -1,5 +1,5 @@
-//! One POST to `/mcp`: a message of either era. Its response is one JSON document where nothing but
-//! the response is sent, and an event stream otherwise.
+//! One POST to `/mcp`: a message of either era. The answer is one JSON document if only the response
+//! is sent, and an event stream otherwise.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ fn check_content(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
     Ok(())
 }
 
-/// Whether a client takes this kind of response; one that says nothing takes any.
+/// Whether a client accepts this media type; without `Accept` it accepts any.
 pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let family = kind.split('/').next().unwrap_or("");
     let is_accepted = |accepted: &str| {
@@ -123,7 +123,7 @@ fn invalid(body: &[u8]) -> Response<HttpBody> {
     response::error(StatusCode::BAD_REQUEST, &fault)
 }
 
-/// A message of a modern client. Its connection is its request: when that goes, the request ends.
+/// A message of a modern client. The request ends with its connection.
 async fn modern(
     exchange: &HttpExchange<'_>,
     method: &str,
@@ -132,7 +132,7 @@ async fn modern(
     body: &Bytes,
 ) -> Response<HttpBody> {
     let Some(id) = id.filter(|id| id.get() != "null") else {
-        // The notifications of older revisions mean nothing without a session.
+        // Notifications of older revisions have no meaning without a session.
         return response::accepted();
     };
     let checked = params
@@ -150,7 +150,7 @@ async fn modern(
     let gateway = &exchange.state.gateway;
     let (outbound, mut queue) = gateway.outbound();
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
-    // Nothing reaches a modern client but through its requests.
+    // A modern client gets messages only through its requests.
     let client = gateway.connect(principal, selection, Outbound::nowhere());
     client.receive(body, &outbound);
     drop(outbound);
@@ -168,7 +168,7 @@ async fn modern(
     if let Some(message) = first {
         stream.append(&mut beginning, &message);
     }
-    // Subscriptions have no end of their own.
+    // Subscriptions are open-ended.
     let closing = (method == "subscriptions/listen").then(|| exchange.state.closing.clone());
     let reader = stream.read(beginning, None).on_end(move || drop(client));
     response::events(match closing {
@@ -208,7 +208,7 @@ fn status_of(response: &[u8]) -> StatusCode {
     struct ErrorCode {
         code: i64,
     }
-    // Results are long and errors short: the first is not parsed for nothing.
+    // Long responses are results, so they are not parsed for an error.
     let is_error = response[..response.len().min(400)]
         .windows(8)
         .any(|window| window == b"\"error\":");
@@ -266,7 +266,7 @@ async fn in_session(
     };
     let queue = waiting.queue.take().expect("only dropping it takes it");
     match first {
-        // It was cancelled, so there is no response.
+        // The request was cancelled, so there is no response.
         Some(None) => response::accepted(),
         Some(Some(message)) if reply::is_response(&message) => {
             response::json(StatusCode::OK, message)
@@ -282,8 +282,8 @@ async fn in_session(
     }
 }
 
-/// The queue of a request whose response is waited for. If the connection is lost meanwhile, the
-/// session keeps it: a lost connection is no cancellation in this era.
+/// The queue of a request whose response is awaited. If the connection is lost, the session stores it:
+/// in this era a lost connection does not cancel the request.
 struct WaitingResponse<'a> {
     session: &'a HttpSession,
     queue: Option<OutboundQueue>,

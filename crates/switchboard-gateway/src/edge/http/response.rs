@@ -68,9 +68,9 @@ pub(super) fn method_not_allowed(allowed: &'static str) -> Response<HttpBody> {
     response
 }
 
-/// An unknown session is 404, so that a client begins a new one. With 401 it would look for a login.
+/// An unknown session is 404, so that a client starts a new one. With 401 it would look for a login.
 pub(super) fn unknown_session() -> Response<HttpBody> {
-    let message = "there is no such session; begin with initialize";
+    let message = "there is no such session; send initialize first";
     let fault = ErrorReply::new(UNKNOWN_SESSION, message);
     error(StatusCode::NOT_FOUND, &fault)
 }
@@ -80,7 +80,7 @@ pub(super) fn refused(reason: RefusalReason) -> Response<HttpBody> {
     let (challenge, message) = match reason {
         RefusalReason::MissingToken => (
             r#"Bearer realm="switchboard""#,
-            "a client's token is needed: make one with `switchboard token new NAME`, and send it as `Authorization: Bearer TOKEN`",
+            "a client's token is required: create one with `switchboard token new NAME`, and send it as `Authorization: Bearer TOKEN`",
         ),
         RefusalReason::WrongToken => (
             r#"Bearer realm="switchboard", error="invalid_token""#,

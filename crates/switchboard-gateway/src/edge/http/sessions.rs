@@ -23,10 +23,10 @@ use crate::settings::ServerSelection;
 
 pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 
-/// A session that is not used ends long before; this bounds how long its id means anything.
+/// The expiry of a session id. An idle session ends long before.
 const MAX_SESSION_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The streams of calls that a session keeps for a client that resumes.
+/// How many streams of calls a session stores for a client that resumes.
 const MAX_STREAMS: usize = 256;
 
 /// The open sessions, by the number that stands in their sealed ids.
@@ -42,9 +42,9 @@ pub(super) struct HttpSession {
     selection: ServerSelection,
     principal: Principal,
     pub(super) client: ClientSession,
-    /// Where messages that belong to no request are sent.
+    /// The queue for messages that belong to no request.
     pub(super) outbound: Outbound,
-    /// The messages that belong to no request; a GET carries it.
+    /// The stream of messages that belong to no request, carried by a GET.
     pub(super) general: Arc<EventStream>,
     /// The streams of requests that took time, by number.
     streams: Mutex<BTreeMap<u64, Arc<EventStream>>>,
@@ -73,7 +73,7 @@ impl HttpSessions {
             }
             is_used
         });
-        // Dropped after the lock is released: ending a client does more than freeing memory.
+        // Dropped after the lock is released, because ending a client takes other locks.
         drop(ended);
     }
 
@@ -124,7 +124,7 @@ impl HttpState {
         })
     }
 
-    /// Keeps a session; returns its sealed id.
+    /// Stores a session; returns its sealed id.
     pub(super) fn open_session(&self, session: &Arc<HttpSession>) -> String {
         self.sessions.add(session.clone());
         let content = SealedContent {
@@ -151,7 +151,7 @@ impl HttpState {
             .cluster()
             .open_sealed(SealKind::Session, principal.as_str(), id)
             .ok()?;
-        // Another replica's session lives there; this process was never asked to reach it.
+        // The session belongs to another replica, which this process cannot reach.
         if opened.content.replica != self.gateway.cluster().replica() {
             return None;
         }
@@ -170,7 +170,7 @@ impl HttpSession {
         self.number
     }
 
-    /// A stream for a request that takes time, kept for a client that resumes.
+    /// A stream for a slow request, stored for a client that resumes.
     pub(super) fn open_stream(&self, queue: OutboundQueue) -> Arc<EventStream> {
         let number = self.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
         let stream = EventStream::new(Some(number), queue);
@@ -184,7 +184,7 @@ impl HttpSession {
         stream
     }
 
-    /// What a stream begins with: since 2025-11-25, the place to resume from.
+    /// The first event of a stream: since 2025-11-25, the id to resume from.
     pub(super) fn beginning(&self, stream: &EventStream) -> Vec<u8> {
         let revision = self.client.handshake().map(|handshake| handshake.revision);
         if revision >= Some(Revision::V2025_11_25) {
@@ -214,7 +214,7 @@ pub(super) fn of_request(
     let Some(id) = exchange.headers().get(SESSION_HEADER) else {
         return Err(response::edge_error(
             StatusCode::BAD_REQUEST,
-            "the header Mcp-Session-Id is missing; begin with initialize",
+            "the header Mcp-Session-Id is missing; send initialize first",
         ));
     };
     let id = id.to_str().unwrap_or("");

@@ -26,7 +26,7 @@ pub(super) fn open(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
     response::events(reader.ends_on(closing))
 }
 
-/// A POST carries one message. What it causes goes to the stream.
+/// A POST carries one message. Its response goes to the stream.
 pub(super) async fn post(mut exchange: HttpExchange<'_>) -> Response<HttpBody> {
     let query = exchange.request.uri().query().unwrap_or("");
     let id = query
