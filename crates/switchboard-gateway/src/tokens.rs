@@ -14,6 +14,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
 use switchboard::sync::lock;
 
+use crate::principal::Principal;
 use crate::private_file;
 use crate::seal::random;
 
@@ -47,11 +48,17 @@ pub struct StoredToken {
 
 #[derive(Debug, Default)]
 struct TokenCache {
-    tokens: Vec<(String, blake3::Hash)>,
+    tokens: Vec<(Principal, blake3::Hash)>,
+    /// How often the file was read.
+    generation: TokenGeneration,
     /// The file's modification time and inode when it was read.
     version: Option<(SystemTime, u64)>,
     checked: Option<Instant>,
 }
+
+/// Which reading of the file a token was found in. A later one may lack it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct TokenGeneration(u64);
 
 /// Why a token cannot be created or revoked.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +121,9 @@ impl ClientTokens {
                 None => BTreeMap::new(),
             };
             if let Some(token) = kept.get(name)
-                && self.client_of(token).as_deref() == Some(name)
+                && self
+                    .client_of(token)
+                    .is_some_and(|client| client.as_str() == name)
             {
                 return Ok((None, Ok(token.clone())));
             }
@@ -146,22 +155,39 @@ impl ClientTokens {
     }
 
     /// The client that a token belongs to. Comparing takes the same time whatever was given.
-    pub fn client_of(&self, token: &str) -> Option<String> {
+    pub fn client_of(&self, token: &str) -> Option<Principal> {
         let digest = blake3::hash(token.as_bytes());
         let mut cache = lock(&self.cache);
+        self.reread_if_due(&mut cache);
+        if let Some(client) = find(&cache.tokens, &digest) {
+            return Some(client);
+        }
+        // A new token works at once.
+        self.reread(&mut cache, Instant::now());
+        find(&cache.tokens, &digest)
+    }
+
+    /// The generation of the tokens that count now. A token of this generation is still valid.
+    pub(crate) fn generation(&self) -> TokenGeneration {
+        let mut cache = lock(&self.cache);
+        self.reread_if_due(&mut cache);
+        cache.generation
+    }
+
+    fn reread_if_due(&self, cache: &mut TokenCache) {
         let now = Instant::now();
         let is_fresh = cache
             .checked
             .is_some_and(|checked| now - checked < REREAD_INTERVAL);
         if !is_fresh {
-            self.reread(&mut cache, now);
+            self.reread(cache, now);
         }
-        if let Some(client) = find(&cache.tokens, &digest) {
-            return Some(client);
-        }
-        // A new token works at once.
-        self.reread(&mut cache, now);
-        find(&cache.tokens, &digest)
+    }
+
+    /// As if the interval had passed.
+    #[cfg(test)]
+    pub(crate) fn expire(&self) {
+        lock(&self.cache).checked = None;
     }
 
     fn reread(&self, cache: &mut TokenCache, now: Instant) {
@@ -174,6 +200,7 @@ impl ClientTokens {
             return;
         }
         cache.version = version;
+        cache.generation.0 += 1;
         // If the file cannot be read, no client is admitted.
         let tokens = self.list().unwrap_or_else(|error| {
             tracing::warn!("no client can connect over HTTP: {error}");
@@ -181,7 +208,10 @@ impl ClientTokens {
         });
         cache.tokens = tokens
             .into_iter()
-            .filter_map(|(name, token)| Some((name, blake3::Hash::from_hex(&token.digest).ok()?)))
+            .filter_map(|(name, token)| {
+                let digest = blake3::Hash::from_hex(&token.digest).ok()?;
+                Some((Principal::new(&name), digest))
+            })
             .collect();
     }
 
@@ -219,12 +249,12 @@ pub fn check_client_name(name: &str) -> Result<(), TokenError> {
     }
 }
 
-fn find(tokens: &[(String, blake3::Hash)], digest: &blake3::Hash) -> Option<String> {
+fn find(tokens: &[(Principal, blake3::Hash)], digest: &blake3::Hash) -> Option<Principal> {
     // Hashes compare in constant time; all are compared.
     let mut found = None;
-    for (name, stored) in tokens {
+    for (client, stored) in tokens {
         if stored == digest {
-            found = Some(name);
+            found = Some(client);
         }
     }
     found.cloned()
@@ -253,9 +283,9 @@ mod tests {
         );
         assert_eq!(here.client_of("swb_unknown"), None);
         let token = elsewhere.create("codex").unwrap();
-        assert_eq!(here.client_of(&token).as_deref(), Some("codex"));
+        assert_eq!(here.client_of(&token), Some(Principal::new("codex")));
         let other = elsewhere.create("gemini").unwrap();
-        assert_eq!(here.client_of(&other).as_deref(), Some("gemini"));
+        assert_eq!(here.client_of(&other), Some(Principal::new("gemini")));
         assert_eq!(here.client_of(&token[1..]), None);
         assert_eq!(here.client_of(&format!("{token} ")), None);
         assert!(matches!(
@@ -271,10 +301,13 @@ mod tests {
         let names: Vec<_> = here.list().unwrap().into_keys().collect();
         assert_eq!(names, ["codex", "gemini"]);
 
+        let generation = here.generation();
+        assert_eq!(here.generation(), generation);
         elsewhere.revoke("codex").unwrap();
-        here.cache.lock().unwrap().checked = None;
+        here.expire();
+        assert_ne!(here.generation(), generation);
         assert_eq!(here.client_of(&token), None);
-        assert_eq!(here.client_of(&other).as_deref(), Some("gemini"));
+        assert_eq!(here.client_of(&other), Some(Principal::new("gemini")));
         assert!(matches!(here.revoke("codex"), Err(TokenError::Unknown(_))));
     }
 
@@ -297,7 +330,7 @@ mod tests {
         let tokens = ClientTokens::new(folder.path());
         let token = tokens.create("codex").unwrap();
         std::fs::write(folder.path().join(TOKEN_FILE), "{").unwrap();
-        tokens.cache.lock().unwrap().checked = None;
+        tokens.expire();
         assert_eq!(tokens.client_of(&token), None);
         assert!(matches!(
             tokens.create("gemini"),

@@ -47,6 +47,8 @@ mod sessions;
 mod sse;
 /// The bytes of a connection.
 mod stall;
+/// The deadlines of a connection.
+mod timer;
 
 pub use body::HttpBody;
 pub use connection::RESERVED_NAMES;

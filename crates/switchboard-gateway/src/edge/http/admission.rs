@@ -11,7 +11,7 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 
 use crate::principal::Principal;
 use crate::refusal::RefusalReason;
-use crate::tokens::ClientTokens;
+use crate::tokens::{ClientTokens, TokenGeneration};
 
 /// The rules of admission.
 #[derive(Debug)]
@@ -23,6 +23,23 @@ pub(super) struct Admission {
     hosts: Vec<String>,
     /// Further origins whose pages may send requests.
     origins: Vec<String>,
+}
+
+/// The `Authorization` that a connection's last request carried, and whose it was. A connection
+/// sends the same again and again: hashing it for each request would take 1,000 instructions.
+pub(super) struct CheckedToken {
+    authorization: Box<[u8]>,
+    client: Principal,
+    generation: TokenGeneration,
+}
+
+impl CheckedToken {
+    /// Takes the same time whatever was given: another client may share the connection of a proxy.
+    fn is_same(&self, authorization: &[u8]) -> bool {
+        let pairs = self.authorization.iter().zip(authorization);
+        let difference = pairs.fold(0, |difference, (known, given)| difference | (known ^ given));
+        self.authorization.len() == authorization.len() && std::hint::black_box(difference) == 0
+    }
 }
 
 impl Admission {
@@ -55,21 +72,41 @@ impl Admission {
         Ok(())
     }
 
-    /// The client whose token the request carries.
-    pub(super) fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, RefusalReason> {
+    /// The client whose token the request carries. `checked` is that of the connection.
+    pub(super) fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        checked: &mut Option<CheckedToken>,
+    ) -> Result<Principal, RefusalReason> {
         if !headers.contains_key(AUTHORIZATION) {
             return Err(RefusalReason::MissingToken);
         }
-        let (scheme, token) = single(headers, &AUTHORIZATION)
-            .and_then(|value| value.split_once(' '))
-            .ok_or(RefusalReason::WrongToken)?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(RefusalReason::WrongToken);
+        let authorization = single(headers, &AUTHORIZATION).ok_or(RefusalReason::WrongToken)?;
+        // Before the token is looked up: one that is revoked meanwhile has an old generation.
+        let generation = self.tokens.generation();
+        if let Some(known) = checked
+            && known.generation == generation
+            && known.is_same(authorization.as_bytes())
+        {
+            return Ok(known.client.clone());
         }
-        let client = self.tokens.client_of(token.trim());
-        client
-            .map(|client| Principal::new(&client))
-            .ok_or(RefusalReason::WrongToken)
+        let client = self
+            .client_of(authorization)
+            .ok_or(RefusalReason::WrongToken)?;
+        *checked = Some(CheckedToken {
+            authorization: authorization.as_bytes().into(),
+            client: client.clone(),
+            generation,
+        });
+        Ok(client)
+    }
+
+    fn client_of(&self, authorization: &str) -> Option<Principal> {
+        let (scheme, token) = authorization.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        self.tokens.client_of(token.trim())
     }
 
     fn is_our_host(&self, host: &str) -> bool {
@@ -241,8 +278,41 @@ mod tests {
                 RefusalReason::WrongToken,
             ),
         ] {
-            let authenticated = admission("127.0.0.1").authenticate(&headers(pairs));
+            let authenticated = admission("127.0.0.1").authenticate(&headers(pairs), &mut None);
             assert_eq!(authenticated, Err(expected), "{pairs:?}");
         }
+    }
+
+    /// T19: a token that its connection was admitted with is refused once it is revoked, and no
+    /// other token is taken for it.
+    #[test]
+    fn t19_a_connection_is_no_longer_admitted_when_its_token_is_revoked() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = ClientTokens::new(folder.path());
+        let (token, other) = (
+            tokens.create("codex").unwrap(),
+            tokens.create("gemini").unwrap(),
+        );
+        let admission = Admission::new(tokens, [127, 0, 0, 1].into(), &[], &[]);
+        let mut checked = None;
+        let mut client = |authorization: &str| {
+            let headers = headers(&[("authorization", authorization)]);
+            admission.authenticate(&headers, &mut checked)
+        };
+        let (token, other) = (format!("Bearer {token}"), format!("Bearer {other}"));
+        for _ in 0..2 {
+            assert_eq!(client(&token), Ok(Principal::new("codex")));
+        }
+        let longer = format!("{token}x");
+        for wrong in [&longer, &token[..token.len() - 1], "Bearer", ""] {
+            assert_eq!(client(wrong), Err(RefusalReason::WrongToken), "{wrong:?}");
+        }
+        assert_eq!(client(&other), Ok(Principal::new("gemini")));
+        assert_eq!(client(&token), Ok(Principal::new("codex")));
+        let elsewhere = ClientTokens::new(folder.path());
+        elsewhere.revoke("codex").unwrap();
+        admission.tokens.expire();
+        assert_eq!(client(&token), Err(RefusalReason::WrongToken));
+        assert_eq!(client(&other), Ok(Principal::new("gemini")));
     }
 }

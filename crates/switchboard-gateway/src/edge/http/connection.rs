@@ -2,45 +2,63 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use switchboard::ServerName;
+use switchboard::sync::lock;
 use tokio::net::TcpStream;
 
+use super::admission::CheckedToken;
+use super::sessions::OpenedSessionId;
 use super::stall::WriteDeadline;
+use super::timer::ConnectionTimer;
 use super::{HttpBody, HttpState, RouteRequest, closed, post, response, sessions, sse};
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::settings::ServerSelection;
+
+/// What the requests of one connection share: there is one at a time, and most are alike.
+pub(super) struct HttpConnection {
+    pub(super) peer: SocketAddr,
+    pub(super) timer: ConnectionTimer,
+    pub(super) checked_token: Mutex<Option<CheckedToken>>,
+    pub(super) opened_session: Mutex<Option<OpenedSessionId>>,
+    /// How many bytes were read.
+    read_count: Arc<AtomicU64>,
+    /// The bytes read when the last request was handled: an idle connection has read no more.
+    handled_count: AtomicU64,
+}
 
 /// Serves one connection to its end.
 pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: SocketAddr) {
     // A response is one small packet, which must not wait for another.
     let _ = stream.set_nodelay(true);
     let limits = &state.limits;
-    let read_count = Arc::new(AtomicU64::new(0));
-    let stream = WriteDeadline::new(stream, limits.write_timeout, read_count.clone());
-    // The bytes read when the last request was handled: an idle connection has read no more.
-    let handled_count = AtomicU64::new(0);
-    let service = service_fn(|request: Request<Incoming>| {
-        let (read_count, handled_count) = (&read_count, &handled_count);
-        async move {
-            let response = respond(state, peer, request).await;
-            handled_count.store(read_count.load(Ordering::Relaxed), Ordering::Relaxed);
-            Ok::<_, Infallible>(response)
-        }
+    let shared = HttpConnection {
+        peer,
+        timer: ConnectionTimer::new(limits.head_timeout),
+        checked_token: Mutex::default(),
+        opened_session: Mutex::default(),
+        read_count: Arc::default(),
+        handled_count: AtomicU64::new(0),
+    };
+    let read_count = shared.read_count.clone();
+    let stream = WriteDeadline::new(stream, limits.write_timeout, read_count);
+    let service = service_fn(async |request: Request<Incoming>| {
+        let response = respond(state, &shared, request).await;
+        shared.mark_handled();
+        Ok::<_, Infallible>(response)
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(shared.timer.clone())
         .header_read_timeout(limits.head_timeout)
         .max_headers(limits.max_headers)
         .max_buf_size(limits.max_head_bytes)
@@ -49,6 +67,7 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
     let mut connection = std::pin::pin!(connection);
     let mut closing = state.closing.clone();
     let ended = tokio::select! {
+        biased;
         ended = connection.as_mut() => ended,
         () = closed(&mut closing) => {
             connection.as_mut().graceful_shutdown();
@@ -59,8 +78,7 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
     let reason = if error.is_parse_too_large() {
         RefusalReason::OversizedHeaders
     } else if error.is_timeout() {
-        let is_idle = handled_count.load(Ordering::Relaxed) == read_count.load(Ordering::Relaxed);
-        if is_idle {
+        if shared.is_idle() {
             return;
         }
         RefusalReason::TooSlow
@@ -71,21 +89,39 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
     state.refused(reason, peer, None, "");
 }
 
+impl HttpConnection {
+    fn mark_handled(&self) {
+        let read_count = self.read_count.load(Ordering::Relaxed);
+        self.handled_count.store(read_count, Ordering::Relaxed);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.handled_count.load(Ordering::Relaxed) == self.read_count.load(Ordering::Relaxed)
+    }
+}
+
 /// Routes a request.
 async fn respond(
     state: &Arc<HttpState>,
-    peer: SocketAddr,
+    connection: &HttpConnection,
     request: Request<Incoming>,
 ) -> Response<HttpBody> {
+    let peer = connection.peer;
     let path = request.uri().path();
     if let Err(reason) = state.admission.check_source(request.headers()) {
         state.refused(reason, peer, None, path);
         return response::refused(reason);
     }
     let Some((transport, rest)) = ServedTransport::of_path(path) else {
-        return mounted(state, request).await;
+        return mounted(state, connection, request).await;
     };
-    let principal = match state.admission.authenticate(request.headers()) {
+    let authenticated = {
+        let mut checked = lock(&connection.checked_token);
+        state
+            .admission
+            .authenticate(request.headers(), &mut checked)
+    };
+    let principal = match authenticated {
         Ok(principal) => principal,
         Err(reason) => {
             state.refused(reason, peer, None, path);
@@ -97,7 +133,7 @@ async fn respond(
     };
     let exchange = HttpExchange {
         state,
-        peer,
+        connection,
         principal,
         selection,
         request,
@@ -145,7 +181,7 @@ impl ServedTransport {
 /// A request of an authenticated client.
 pub(super) struct HttpExchange<'a> {
     pub(super) state: &'a Arc<HttpState>,
-    pub(super) peer: SocketAddr,
+    pub(super) connection: &'a HttpConnection,
     pub(super) principal: Principal,
     pub(super) selection: ServerSelection,
     pub(super) request: Request<Incoming>,
@@ -160,15 +196,17 @@ impl HttpExchange<'_> {
     pub(super) fn refused(&self, reason: RefusalReason) {
         let principal = Some(&self.principal);
         let path = self.request.uri().path();
-        self.state.refused(reason, self.peer, principal, path);
+        let peer = self.connection.peer;
+        self.state.refused(reason, peer, principal, path);
     }
 
     /// The body of the request; the error is the response.
     pub(super) async fn read_body(&mut self) -> Result<Bytes, Response<HttpBody>> {
         let limits = &self.state.limits;
-        let body = self.request.body_mut();
-        let read = read_body(body, limits.max_body_bytes, limits.body_timeout).await;
-        read.map_err(|fault| {
+        let reading = read_body(self.request.body_mut(), limits.max_body_bytes);
+        let timer = &self.connection.timer;
+        let read = timer.timeout(limits.body_timeout, reading).await;
+        read.unwrap_or(Err(BodyFault::TooSlow)).map_err(|fault| {
             let (reason, status, message) = match fault {
                 BodyFault::TooLarge => (
                     RefusalReason::OversizedBody,
@@ -197,34 +235,50 @@ enum BodyFault {
     Broken,
 }
 
-async fn read_body(
-    body: &mut Incoming,
-    limit: usize,
-    timeout: Duration,
-) -> Result<Bytes, BodyFault> {
-    use hyper::body::Body;
+async fn read_body(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyFault> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyFault::TooLarge);
     }
-    let collected = tokio::time::timeout(timeout, Limited::new(body, limit).collect()).await;
-    match collected {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BodyFault::TooLarge),
-        Ok(Err(_)) => Err(BodyFault::Broken),
-        Err(_) => Err(BodyFault::TooSlow),
+    let mut joined = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| BodyFault::Broken)?;
+        // Trailers say nothing here.
+        let Ok(piece) = frame.into_data() else {
+            continue;
+        };
+        if joined.len() + piece.len() > limit {
+            return Err(BodyFault::TooLarge);
+        }
+        // Most bodies are one piece, which is used as it is.
+        if joined.is_empty() && body.is_end_stream() {
+            return Ok(piece);
+        }
+        joined.extend_from_slice(&piece);
     }
+    Ok(joined.freeze())
 }
 
 /// A route outside of the protocol.
-async fn mounted(state: &HttpState, mut request: Request<Incoming>) -> Response<HttpBody> {
+async fn mounted(
+    state: &HttpState,
+    connection: &HttpConnection,
+    mut request: Request<Incoming>,
+) -> Response<HttpBody> {
     /// No page needs a form larger than this.
     const MAX_FORM_BYTES: usize = 64 << 10;
+    let reading = read_body(request.body_mut(), MAX_FORM_BYTES);
     let timeout = state.limits.body_timeout;
-    let Ok(body) = read_body(request.body_mut(), MAX_FORM_BYTES, timeout).await else {
+    let Some(Ok(body)) = connection.timer.timeout(timeout, reading).await else {
         let message = "the body is too large or too slow";
         return response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message);
     };
-    let principal = state.admission.authenticate(request.headers()).ok();
+    let authenticated = {
+        let mut checked = lock(&connection.checked_token);
+        state
+            .admission
+            .authenticate(request.headers(), &mut checked)
+    };
+    let principal = authenticated.ok();
     let (parts, _) = request.into_parts();
     let request = RouteRequest {
         method: parts.method,

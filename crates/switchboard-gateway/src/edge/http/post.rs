@@ -51,7 +51,7 @@ pub(super) async fn handle(mut exchange: HttpExchange<'_>) -> Response<HttpBody>
     let is_batch = body.trim_ascii_start().first() == Some(&b'[');
     if is_batch {
         return match sessions::of_request(&exchange) {
-            Ok(session) => in_session(&session, &body, true).await,
+            Ok(session) => in_session(&exchange, &session, &body, true).await,
             Err(refusal) => refusal,
         };
     }
@@ -68,7 +68,7 @@ pub(super) async fn handle(mut exchange: HttpExchange<'_>) -> Response<HttpBody>
             response::invalid_request(StatusCode::BAD_REQUEST, message)
         }
         _ => match sessions::of_request(&exchange) {
-            Ok(session) => in_session(&session, &body, false).await,
+            Ok(session) => in_session(&exchange, &session, &body, false).await,
             Err(refusal) => refusal,
         },
     }
@@ -76,11 +76,9 @@ pub(super) async fn handle(mut exchange: HttpExchange<'_>) -> Response<HttpBody>
 
 fn check_content(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
     const JSON: &str = "application/json";
-    let content_type = headers
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    let essence = content_type.and_then(|kind| kind.split(';').next());
-    if !essence.is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
+    let content_type = headers.get(CONTENT_TYPE);
+    let essence = content_type.map(|kind| until(kind.as_bytes(), b';').trim_ascii());
+    if !essence.is_some_and(|kind| kind.eq_ignore_ascii_case(JSON.as_bytes())) {
         return Err(response::edge_error(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "the body must be application/json",
@@ -97,16 +95,23 @@ fn check_content(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
 
 /// Whether a client accepts this media type; without `Accept` it accepts any.
 pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
-    let family = kind.split('/').next().unwrap_or("");
-    let is_accepted = |accepted: &str| {
-        let accepted = accepted.split(';').next().unwrap_or("").trim();
-        accepted.eq_ignore_ascii_case(kind)
-            || accepted == "*/*"
-            || accepted.strip_suffix("/*") == Some(family)
+    let family = kind.split('/').next().unwrap_or("").as_bytes();
+    let is_accepted = |accepted: &[u8]| {
+        let accepted = until(accepted, b';').trim_ascii();
+        accepted.eq_ignore_ascii_case(kind.as_bytes())
+            || accepted == b"*/*"
+            || accepted.strip_suffix(b"/*") == Some(family)
     };
-    let values = headers.get_all(ACCEPT).iter();
-    let mut texts = values.filter_map(|value| value.to_str().ok());
-    !headers.contains_key(ACCEPT) || texts.any(|accepted| accepted.split(',').any(is_accepted))
+    let mut values = headers.get_all(ACCEPT).iter().peekable();
+    let says_nothing = values.peek().is_none();
+    let mut kinds = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    says_nothing || kinds.any(is_accepted)
+}
+
+/// What stands before the first of these bytes.
+fn until(text: &[u8], end: u8) -> &[u8] {
+    let end = text.iter().position(|byte| *byte == end);
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// Whether the header names a revision without sessions.
@@ -154,14 +159,13 @@ async fn modern(
     let client = gateway.connect(principal, selection, Outbound::nowhere());
     client.receive(body, &outbound);
     drop(outbound);
-    let first = tokio::time::timeout(STREAM_AFTER, queue.next()).await;
-    let first = match first {
-        Ok(None) => return response::accepted(),
-        Ok(Some(message)) if reply::is_response(&message) => {
+    let timer = &exchange.connection.timer;
+    let first = match timer.timeout(STREAM_AFTER, queue.next()).await {
+        Some(None) => return response::accepted(),
+        Some(Some(message)) if reply::is_response(&message) => {
             return response::json(status_of(&message), message);
         }
-        Ok(first) => first,
-        Err(_) => None,
+        first => first.flatten(),
     };
     let stream = EventStream::new(None, queue);
     let mut beginning = Vec::new();
@@ -244,6 +248,7 @@ async fn initialize(exchange: &HttpExchange<'_>, body: &Bytes) -> Response<HttpB
 
 /// A message of a legacy client. A lost connection does not cancel it.
 async fn in_session(
+    exchange: &HttpExchange<'_>,
     session: &Arc<HttpSession>,
     body: &Bytes,
     is_batch: bool,
@@ -261,7 +266,10 @@ async fn in_session(
         queue: Some(queue),
     };
     let first = match &mut waiting.queue {
-        Some(queue) if !is_batch => tokio::time::timeout(STREAM_AFTER, queue.next()).await.ok(),
+        Some(queue) if !is_batch => {
+            let timer = &exchange.connection.timer;
+            timer.timeout(STREAM_AFTER, queue.next()).await
+        }
         _ => None,
     };
     let queue = waiting.queue.take().expect("only dropping it takes it");

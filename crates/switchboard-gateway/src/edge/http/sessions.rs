@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use foldhash::fast::RandomState;
 use hyper::{HeaderMap, Response, StatusCode};
 use switchboard::revision::{Era, Revision};
 use switchboard::sync::lock;
@@ -31,9 +32,18 @@ const MAX_STREAMS: usize = 256;
 
 /// The open sessions, by the number that stands in their sealed ids.
 pub(super) struct HttpSessions {
-    open: Mutex<HashMap<u64, Arc<HttpSession>>>,
+    open: Mutex<HashMap<u64, Arc<HttpSession>, RandomState>>,
     last_number: AtomicU64,
     limit: usize,
+}
+
+/// A session id that a connection's last request had, opened. A connection sends the same again and
+/// again: opening it for each request would take 7,000 instructions.
+pub(super) struct OpenedSessionId {
+    id: Box<str>,
+    principal: Principal,
+    number: u64,
+    expires: Instant,
 }
 
 /// A session of one client.
@@ -139,29 +149,29 @@ impl HttpState {
             .seal(SealKind::Session, principal, &content)
     }
 
-    /// The session of an id, if it is this client's and for the same servers.
-    pub(super) fn find_session(
+    /// Opens an id that was sealed for this client and leads to a session of this process.
+    fn open_session_id(
         &self,
         id: &str,
         principal: &Principal,
-        selection: Option<&ServerSelection>,
-    ) -> Option<Arc<HttpSession>> {
-        let opened = self
-            .gateway
-            .cluster()
+        now: Instant,
+    ) -> Option<OpenedSessionId> {
+        let cluster = self.gateway.cluster();
+        let content = cluster
             .open_sealed(SealKind::Session, principal.as_str(), id)
-            .ok()?;
+            .ok()?
+            .content;
         // The session belongs to another replica, which this process cannot reach.
-        if opened.content.replica != self.gateway.cluster().replica() {
+        if content.replica != cluster.replica() {
             return None;
         }
-        let number = u64::from_le_bytes(opened.content.payload.try_into().ok()?);
-        let session = lock(&self.sessions.open).get(&number).cloned()?;
-        if selection.is_some_and(|selection| *selection != session.selection) {
-            return None;
-        }
-        *lock(&session.used) = Instant::now();
-        Some(session)
+        let left = content.expires.duration_since(SystemTime::now()).ok()?;
+        Some(OpenedSessionId {
+            id: id.into(),
+            principal: principal.clone(),
+            number: u64::from_le_bytes(content.payload.try_into().ok()?),
+            expires: now + left,
+        })
     }
 }
 
@@ -218,18 +228,39 @@ pub(super) fn of_request(
         ));
     };
     let id = id.to_str().unwrap_or("");
-    let HttpExchange {
-        state,
-        principal,
-        selection,
-        ..
-    } = exchange;
-    state
-        .find_session(id, principal, Some(selection))
-        .ok_or_else(|| {
-            exchange.refused(RefusalReason::UnknownSession);
-            response::unknown_session()
-        })
+    let found = exchange.find_session(id, Some(&exchange.selection));
+    found.ok_or_else(|| {
+        exchange.refused(RefusalReason::UnknownSession);
+        response::unknown_session()
+    })
+}
+
+impl HttpExchange<'_> {
+    /// The session of an id, if it is this client's and for these servers.
+    pub(super) fn find_session(
+        &self,
+        id: &str,
+        selection: Option<&ServerSelection>,
+    ) -> Option<Arc<HttpSession>> {
+        let (state, principal) = (self.state, &self.principal);
+        let now = Instant::now();
+        let mut opened = lock(&self.connection.opened_session);
+        let number = match &*opened {
+            Some(known) if *known.id == *id && known.principal == *principal => {
+                (now < known.expires).then_some(known.number)?
+            }
+            _ => {
+                let new = state.open_session_id(id, principal, now)?;
+                opened.insert(new).number
+            }
+        };
+        let session = lock(&state.sessions.open).get(&number).cloned()?;
+        if selection.is_some_and(|selection| *selection != session.selection) {
+            return None;
+        }
+        *lock(&session.used) = now;
+        Some(session)
+    }
 }
 
 /// A revision that we do not speak is refused; a missing header means an older one.

@@ -32,8 +32,7 @@ pub(super) async fn post(mut exchange: HttpExchange<'_>) -> Response<HttpBody> {
     let id = query
         .split('&')
         .find_map(|pair| pair.strip_prefix(SESSION_PARAMETER));
-    let principal = &exchange.principal;
-    let session = id.and_then(|id| exchange.state.find_session(id, principal, None));
+    let session = id.and_then(|id| exchange.find_session(id, None));
     let Some(session) = session else {
         exchange.refused(RefusalReason::UnknownSession);
         return response::unknown_session();
