@@ -30,6 +30,9 @@ mod shape;
 /// The most bytes that wait to be written.
 const MAX_PENDING_BYTES: usize = 1 << 20;
 
+/// The most bytes of room that are kept for the lines to come.
+const MAX_KEPT_ROOM: usize = 256 << 10;
+
 /// How many lines are stored for the status page.
 const RECENT_LINES: usize = 500;
 
@@ -231,7 +234,12 @@ async fn write(state: Arc<AuditState>, file: AuditFile) {
         }
         let (text, is_closed) = {
             let mut buffer = lock(&state.buffer);
-            (std::mem::take(&mut buffer.pending), buffer.is_closed)
+            // Room for as much as came last time: growing to it took a tenth of a line's time.
+            let room = String::with_capacity(buffer.pending.len().min(MAX_KEPT_ROOM));
+            (
+                std::mem::replace(&mut buffer.pending, room),
+                buffer.is_closed,
+            )
         };
         if !text.is_empty() {
             let file = file.clone();
