@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use switchboard::config::MAX_MESSAGE_BYTES;
+use switchboard::sync::yield_to_ready_tasks;
 use switchboard::wire::lines::{Frame, LineFrames};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
@@ -82,18 +83,29 @@ fn take_line(client: &ClientSession, outbound: &Outbound, line: Bytes) {
 /// Writes until the queue ends.
 async fn write(mut queue: OutboundQueue, mut writer: impl AsyncWrite + Unpin) -> io::Result<()> {
     let mut buffer = BytesMut::new();
+    // How many messages the last write had.
+    let mut count = 0;
     while let Some(message) = queue.next().await {
-        buffer.extend_from_slice(&message);
-        buffer.extend_from_slice(b"\n");
+        // Where requests end together, their responses are written together.
+        if count > 1 {
+            yield_to_ready_tasks().await;
+        }
+        count = 1;
+        push_line(&mut buffer, &message);
         while buffer.len() < WRITE_BYTES
             && let Some(message) = queue.try_next()
         {
-            buffer.extend_from_slice(&message);
-            buffer.extend_from_slice(b"\n");
+            count += 1;
+            push_line(&mut buffer, &message);
         }
         writer.write_all(&buffer).await?;
         writer.flush().await?;
         buffer.clear();
     }
     Ok(())
+}
+
+fn push_line(buffer: &mut BytesMut, message: &[u8]) {
+    buffer.extend_from_slice(message);
+    buffer.extend_from_slice(b"\n");
 }

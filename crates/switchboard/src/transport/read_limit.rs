@@ -87,6 +87,11 @@ impl ReadUsage {
         }
     }
 
+    /// How many responses were delivered.
+    pub(super) fn answers(&self) -> usize {
+        self.answers
+    }
+
     /// Delivers and counts a message of this length: as a response if `inbound` then reports one
     /// more.
     pub(super) fn message(&mut self, bytes: usize, inbound: &dyn Inbound, deliver: impl FnOnce()) {

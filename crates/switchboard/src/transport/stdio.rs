@@ -1,6 +1,7 @@
 //! Messages over a child's standard streams, one JSON line each: one task writes whatever is queued
 //! at once, one task reads.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::{
     supervised,
 };
 use crate::future::BoxFuture;
-use crate::sync::lock;
+use crate::sync::{lock, yield_to_ready_tasks};
 use crate::wire::lines::{Frame, LineFrames};
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse};
 
@@ -94,6 +95,9 @@ impl Drop for StdioTransport {
 #[derive(Debug, Default)]
 struct StdinQueue {
     pending: Mutex<PendingBytes>,
+    /// The server answered several requests at once. Their callers are about to run, and may queue
+    /// further requests: the writer lets them.
+    answered_several: AtomicBool,
     /// Notified when the queue is no longer empty, or closes. The writer waits on it.
     filled: Notify,
     /// Notified when the writer has taken the queue. Requests that wait for room wait on it.
@@ -189,6 +193,11 @@ async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
                 return;
             }
             queue.filled.notified().await;
+            // With 64 callers this makes one write of ten requests; the first alone would be
+            // written otherwise, with a system call and a wake-up of the server for each.
+            if queue.answered_several.load(Ordering::Relaxed) {
+                yield_to_ready_tasks().await;
+            }
             continue;
         }
         queue.taken.notify_waiters();
@@ -214,7 +223,7 @@ async fn read(
     queue: Arc<StdinQueue>,
 ) {
     tokio::select! {
-        () = read_messages(&mut stdout, max_message_bytes, inbound) => return,
+        () = read_messages(&mut stdout, max_message_bytes, inbound, &queue) => return,
         () = queue.dropped.notified() => {}
     }
     let _ = timeout(DISCARD_TIMEOUT, discard(stdout)).await;
@@ -238,6 +247,7 @@ async fn read_messages(
     stdout: &mut pipe::Receiver,
     max_message_bytes: usize,
     inbound: Arc<dyn Inbound>,
+    queue: &StdinQueue,
 ) {
     let mut lines = LineFrames::new(max_message_bytes);
     let limit = ReadLimit::default();
@@ -256,6 +266,10 @@ async fn read_messages(
                 !handled.fills_turn()
             });
             handled.bytes = buffered - lines.buffered();
+            let answered_several = handled.answers() > 1;
+            queue
+                .answered_several
+                .store(answered_several, Ordering::Relaxed);
             pacer.count(read_bytes, &handled);
             if let Some(pause) = pacer.pause() {
                 pause.await;
