@@ -26,7 +26,7 @@ use crate::refusal::{Refusal, RefusalReason};
 use crate::settings::ServerSelection;
 
 /// What the requests of one connection share: there is one at a time, and most are alike.
-pub(super) struct HttpConnection {
+pub(super) struct ServedConnection {
     pub(super) peer: SocketAddr,
     pub(super) timer: ConnectionTimer,
     pub(super) checked_token: Mutex<Option<CheckedToken>>,
@@ -42,7 +42,7 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
     // A response is one small packet, which must not wait for another.
     let _ = stream.set_nodelay(true);
     let limits = &state.limits;
-    let shared = HttpConnection {
+    let shared = ServedConnection {
         peer,
         timer: ConnectionTimer::new(limits.head_timeout),
         checked_token: Mutex::default(),
@@ -89,7 +89,7 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
     state.refused(reason, peer, None, "");
 }
 
-impl HttpConnection {
+impl ServedConnection {
     fn mark_handled(&self) {
         let read_count = self.read_count.load(Ordering::Relaxed);
         self.handled_count.store(read_count, Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl HttpConnection {
 /// Routes a request.
 async fn respond(
     state: &Arc<HttpState>,
-    connection: &HttpConnection,
+    connection: &ServedConnection,
     request: Request<Incoming>,
 ) -> Response<HttpBody> {
     let peer = connection.peer;
@@ -181,7 +181,7 @@ impl ServedTransport {
 /// A request of an authenticated client.
 pub(super) struct HttpExchange<'a> {
     pub(super) state: &'a Arc<HttpState>,
-    pub(super) connection: &'a HttpConnection,
+    pub(super) connection: &'a ServedConnection,
     pub(super) principal: Principal,
     pub(super) selection: ServerSelection,
     pub(super) request: Request<Incoming>,
@@ -261,7 +261,7 @@ async fn read_body(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyFault
 /// A route outside of the protocol.
 async fn mounted(
     state: &HttpState,
-    connection: &HttpConnection,
+    connection: &ServedConnection,
     mut request: Request<Incoming>,
 ) -> Response<HttpBody> {
     /// No page needs a form larger than this.
