@@ -80,14 +80,14 @@ mod tests;
 /// How long a failed call waits to learn how its server ended.
 const END_REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A handle of a server's task. The task ends when the last handle is dropped.
+/// A handle to a server's task. The task ends when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub struct ServerHandle {
-    /// Its configuration entry.
+    /// The server's configuration entry.
     pub config: Arc<ServerConfig>,
     /// The launch fingerprint: grants are bound to it.
     pub launch: Fingerprint,
-    /// What it wrote to stderr.
+    /// What the server wrote to stderr.
     pub stderr: ServerStderr,
     commands: mpsc::Sender<TaskCommand>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
@@ -110,7 +110,6 @@ impl ServerHandle {
     /// A live session. Starts an idle or failed server and waits for it, up to `wait` and at most
     /// until the current attempt, or the next one, has ended.
     pub async fn ready(&self, wait: Duration) -> Result<Arc<Session>, NotReady> {
-        // Between the end of a session and the task's notice of it, the snapshot still has it.
         if let Some(session) = &self.snapshot.borrow().session
             && !session.is_closed()
         {
@@ -146,13 +145,14 @@ impl ServerHandle {
         }
     }
 
-    /// Whether waiting for it may bring further tools: it is connecting, or was not started. The
-    /// cached catalog of a lazy server is good enough.
+    /// Whether waiting for the server may add tools: it is connecting, or was not started. The
+    /// cached catalog of a lazy server counts as complete.
     pub fn may_offer_more(&self) -> bool {
         self.may_offer_more_than(&self.snapshot.borrow())
     }
 
-    /// Whether its tools are known, or it does not run, so that names of later servers are final.
+    /// Whether the server's tools are known, or it does not run, so that the exposed names of later
+    /// servers are final.
     pub(crate) fn is_settled_at(&self, snapshot: &Snapshot) -> bool {
         snapshot.is_settled()
             && (snapshot.attempts_ended > 0 || !self.may_offer_more_than(snapshot))
@@ -176,7 +176,7 @@ impl ServerHandle {
         let _ = self.snapshot.clone().wait_for(settled).await;
     }
 
-    /// Waits until its cached catalog was read, if it is.
+    /// Waits until the server's cached catalog, if it has one, has been read.
     pub(crate) async fn cache_read(&self) {
         // An error means that the task has ended.
         let _ = (self.snapshot.clone())
@@ -192,7 +192,7 @@ impl ServerHandle {
             return;
         };
         session.distrust_tools();
-        // On a timeout or a lost connection the known list stays.
+        // On a timeout or a lost connection the previous list stays.
         let _ = timeout(
             wait,
             seen.wait_for(|now| now.listings > before || now.session.is_none()),
@@ -200,7 +200,8 @@ impl ServerHandle {
         .await;
     }
 
-    /// The same definition as it offers it now, whatever the catalog exposes.
+    /// The tool of the same name and definition hash that the server offers now, whether or not the
+    /// catalog exposes it.
     pub(crate) fn definition(&self, tool: &ToolDefinition) -> Option<Arc<ToolDefinition>> {
         let offerings = &self.snapshot.borrow().offerings;
         offerings
@@ -210,21 +211,20 @@ impl ServerHandle {
             .cloned()
     }
 
-    /// Records a successful response: the count of failures starts again. Cheap enough for every
-    /// call.
+    /// Records a successful response, which resets the count of failures. Runs on every call.
     pub(crate) fn record_success(&self) {
-        // Most calls find it set: reading first keeps threads from contending for the cache line.
+        // The flag is usually set: reading first avoids contention for the cache line.
         if !self.worked.load(Ordering::Relaxed) {
             self.worked.store(true, Ordering::Relaxed);
         }
     }
 
     /// How the connection that a call has just lost ended: exit status and last stderr. Waits at
-    /// most 150 ms.
+    /// most `END_REASON_TIMEOUT` for the task to publish it.
     pub(crate) async fn connection_end(&self) -> Option<String> {
         let mut seen = self.snapshot.clone();
         let is_ready = |now: &Snapshot| matches!(now.state, State::Ready { .. });
-        // A server with a live session has another one by now.
+        // With a new live session, the snapshot no longer describes the lost connection.
         let is_again = |now: &Snapshot| now.session.is_some() && !now.has_lost_session();
         let known = seen.wait_for(|now| !is_ready(now) || is_again(now));
         match timeout(END_REASON_TIMEOUT, known).await {
@@ -233,14 +233,14 @@ impl ServerHandle {
         }
     }
 
-    /// Reports that a call failed for lack of a login, with a reason that is safe to show. Returns
-    /// when the server's state has changed.
+    /// Reports that a call failed because a login is needed, with a reason that is safe to show.
+    /// Returns when the server's state has changed.
     pub(crate) async fn needs_login(&self, needed: NeedsLogin) {
         self.send(|done| TaskCommand::NeedsLogin(needed, done))
             .await;
     }
 
-    /// Stops the process and starts it again. Returns when the new one is being started;
+    /// Stops the server and starts it again. Returns when the new start begins;
     /// [`settled`](Self::settled) waits until it is ready.
     pub async fn restart(&self) {
         if let Some(caller_sessions) = &self.caller_sessions {
@@ -252,8 +252,8 @@ impl ServerHandle {
         self.send(TaskCommand::Restart).await;
     }
 
-    /// Closes its connection for this reason, until it is restarted or its entry changes. Returns when
-    /// the server's state has changed.
+    /// Closes the connection with this reason, until the server is restarted or its entry changes.
+    /// Returns when the server's state has changed.
     pub async fn close(&self, reason: String) {
         if let Some(caller_sessions) = &self.caller_sessions {
             caller_sessions.end_all();
@@ -265,9 +265,9 @@ impl ServerHandle {
     }
 
     /// Replaces the entry of a server whose launch stays the same. Calls use the new entry at once,
-    /// connecting and listing from the next time on.
+    /// connecting and listing use it from the next time on.
     pub(crate) async fn update_config(&self, config: Arc<ServerConfig>) -> Self {
-        // An error means that the task is ending already.
+        // An error means that the task is ending.
         let _ = self
             .commands
             .send(TaskCommand::UpdateConfig(config.clone()))
@@ -278,28 +278,28 @@ impl ServerHandle {
         }
     }
 
-    /// Whether its task has ended.
+    /// Whether the server's task has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.commands.is_closed()
     }
 
-    /// Stops it once its calls have ended, each by its own deadline. No new calls begin.
+    /// Stops the server once its calls have ended, each by its own deadline. No new calls begin.
     pub(crate) async fn retire(self) {
         self.in_flight.close();
         self.in_flight.drained().await;
         self.stop().await;
     }
 
-    /// Stops the process within the stop timing, for good.
+    /// Stops the server permanently, within the stop timing.
     pub async fn stop(&self) {
         let shared = async {
-            // An error means that the task is ending already.
+            // An error means that the task is ending.
             let _ = self.commands.send(TaskCommand::Stop).await;
             let mut seen = self.snapshot.clone();
             while seen.changed().await.is_ok() {}
         };
-        // Boxed, because this is recursive: further connections are handles too. They have no
-        // further connections themselves, so the recursion ends.
+        // Boxed because of the recursion: further connections are handles too, which have no
+        // further connections themselves.
         let own: BoxFuture<'_, ()> = Box::pin(async {
             if let Some(caller_sessions) = &self.caller_sessions {
                 caller_sessions.stop().await;

@@ -19,7 +19,7 @@ pub(crate) fn refusal_in(
     session: &CallerSession,
     tool: Option<&ToolName>,
 ) -> Option<EraRefusal> {
-    let evidence = EraEvidence::in_answer(answer)?;
+    let evidence = EraEvidence::in_response(answer)?;
     Some(EraRefusal {
         era: session.session().hello().era(),
         evidence,

@@ -1,45 +1,46 @@
-//! When a failed server is tried again: a pure state machine that is given the time and a random
+//! When a failed server is retried: a pure state machine whose inputs include the time and a random
 //! number.
 //!
-//! It counts failures since the last successful response, not uptime: a server that connects and
-//! dies without ever answering a call is in a crash loop, however long each round takes.
+//! It counts failures since the last successful response and ignores uptime: a server that connects
+//! and dies without answering a call is in a crash loop, however long each attempt takes.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The wait after the first failure; each further one doubles it.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// The longest wait.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The longest wait that a server can ask for (Retry-After).
-const LONGEST_WANTED: Duration = Duration::from_secs(3600);
-/// Random share of a wait, so that servers that failed together are not retried together.
+/// The delay after the first failure; each further failure doubles it.
+const INITIAL_DELAY: Duration = Duration::from_millis(500);
+/// The longest delay.
+const MAX_DELAY: Duration = Duration::from_secs(60);
+/// The longest delay that a server can request with Retry-After.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+/// Random share of a delay, so that servers that failed together are not retried together.
 const JITTER: f64 = 0.2;
-/// After this many failures in a row only a use or a restart starts the server.
+/// After this many consecutive failures only a call or a restart starts the server.
 const GIVE_UP_AFTER: u32 = 5;
-/// How long a use does not start a server that was given up.
+/// After giving up, calls do not start the server for this long.
 const COOL_DOWN: Duration = Duration::from_secs(30);
 
 /// When a failure may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retry {
-    /// Soon, with backoff.
+    /// With backoff.
     Soon,
-    /// Not before the time that the server asked for.
+    /// Not before the delay that the server requested.
     After(Duration),
-    /// Nothing was started: with the next use.
+    /// Nothing was started: on the next call.
     OnUse,
-    /// It was closed because it offers nothing: with the next use. Its offerings are withdrawn.
+    /// The server was closed because it offers nothing: on the next call. Its offerings are
+    /// withdrawn.
     OnUseWithdrawn,
     /// Only after a restart or a new configuration.
     OnRequest,
 }
 
-/// What follows a failure.
+/// The decision after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BackoffDecision {
-    /// Retry after `wait`; it was failure number `attempt` in a row.
+    /// Retry after `wait`; this was consecutive failure number `attempt`.
     Retry { attempt: u32, wait: Duration },
     /// Do not retry until [`Backoff::may_start`] allows it.
     Pause,
@@ -48,7 +49,7 @@ pub(super) enum BackoffDecision {
 /// The failures of one server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Backoff {
-    /// Since the last successful response.
+    /// Consecutive failures since the last successful response.
     failures: u32,
     block: RetryBlock,
 }
@@ -66,14 +67,14 @@ impl Backoff {
     pub(super) fn failed(&mut self, retry: Retry, now: Instant, random: f64) -> BackoffDecision {
         self.failures = self.failures.saturating_add(1);
         let wanted = match retry {
-            Retry::After(wanted) => wanted.min(LONGEST_WANTED),
+            Retry::After(wanted) => wanted.min(MAX_RETRY_AFTER),
             _ => Duration::ZERO,
         };
         self.block = match retry {
             Retry::Soon | Retry::After(_) if self.failures < GIVE_UP_AFTER => {
                 return BackoffDecision::Retry {
                     attempt: self.failures,
-                    wait: wait_after(self.failures, random).max(wanted),
+                    wait: delay_after(self.failures, random).max(wanted),
                 };
             }
             Retry::Soon | Retry::After(_) => RetryBlock::Until(now + COOL_DOWN.max(wanted)),
@@ -83,17 +84,17 @@ impl Backoff {
         BackoffDecision::Pause
     }
 
-    /// After a successful response.
+    /// Resets the count after a successful response.
     pub(super) fn worked(&mut self) {
         *self = Self::default();
     }
 
-    /// After a restart by a person.
+    /// Resets the count after a restart by a person.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether a use may start the server now.
+    /// Whether a call may start the server now.
     pub(super) fn may_start(&self, now: Instant) -> bool {
         match self.block {
             RetryBlock::None => true,
@@ -103,13 +104,13 @@ impl Backoff {
     }
 }
 
-/// The wait after failure number `failures` in a row (1 is the first).
-fn wait_after(failures: u32, random: f64) -> Duration {
+/// The delay after consecutive failure number `failures`, counted from 1.
+fn delay_after(failures: u32, random: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     let strayed = 1.0 + JITTER * (2.0 * random.clamp(0.0, 1.0) - 1.0);
-    (FIRST_WAIT * 2_u32.pow(doublings))
+    (INITIAL_DELAY * 2_u32.pow(doublings))
         .mul_f64(strayed)
-        .min(LONGEST_WAIT)
+        .min(MAX_DELAY)
 }
 
 #[cfg(test)]
@@ -123,10 +124,10 @@ mod tests {
         Fails(Retry),
         Works,
         Told,
-        /// Time passes.
+        /// Advances the clock.
         Seconds(u64),
-        /// Would a use start it?
-        Wakes(bool),
+        /// Asserts whether a call may start the server.
+        MayStart(bool),
     }
 
     fn check(steps: &[Step], expected: &[BackoffDecision]) {
@@ -139,7 +140,7 @@ mod tests {
                 Step::Works => backoff.worked(),
                 Step::Told => backoff.reset(),
                 Step::Seconds(seconds) => now += Duration::from_secs(seconds),
-                Step::Wakes(wakes) => {
+                Step::MayStart(wakes) => {
                     assert_eq!(backoff.may_start(now), wakes, "{step:?} in {steps:?}")
                 }
             }
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(verdicts, expected, "{steps:?}");
     }
 
-    fn again(attempt: u32, wait_ms: u64) -> BackoffDecision {
+    fn retry(attempt: u32, wait_ms: u64) -> BackoffDecision {
         BackoffDecision::Retry {
             attempt,
             wait: Duration::from_millis(wait_ms),
@@ -155,29 +156,30 @@ mod tests {
     }
 
     #[test]
-    fn f18_five_failures_without_a_good_answer_are_enough() {
+    fn f18_five_failures_without_a_response_give_up() {
         use BackoffDecision::Pause;
-        use Step::{Fails, Seconds, Told, Wakes, Works};
+        use Step::{Fails, MayStart, Seconds, Told, Works};
         let soon = Fails(Retry::Soon);
         let first_four = [
-            again(1, 500),
-            again(2, 1000),
-            again(3, 2000),
-            again(4, 4000),
+            retry(1, 500),
+            retry(2, 1000),
+            retry(3, 2000),
+            retry(4, 4000),
         ];
 
         check(&[soon; 4], &first_four);
         check(&[soon; 5], &[first_four.as_slice(), &[Pause]].concat());
-        // Uptime does not count, only work does (supervisord #405).
+        // Only a response resets the count, uptime does not (supervisord #405).
         check(
             &[soon, Seconds(3600), soon],
-            &[again(1, 500), again(2, 1000)],
+            &[retry(1, 500), retry(2, 1000)],
         );
         check(
             &[soon, soon, Works, soon],
-            &[again(1, 500), again(2, 1000), again(1, 500)],
+            &[retry(1, 500), retry(2, 1000), retry(1, 500)],
         );
-        // Given up: a use wakes it after the cool-down, and one more failure is enough.
+        // After giving up, a call may start the server once the cool-down is over; one more failure
+        // gives up again.
         check(
             &[
                 soon,
@@ -185,44 +187,43 @@ mod tests {
                 soon,
                 soon,
                 soon,
-                Wakes(false),
+                MayStart(false),
                 Seconds(29),
-                Wakes(false),
+                MayStart(false),
                 Seconds(1),
-                Wakes(true),
+                MayStart(true),
                 soon,
-                Wakes(false),
+                MayStart(false),
             ],
             &[first_four.as_slice(), &[Pause, Pause]].concat(),
         );
         check(
-            &[soon, soon, soon, soon, soon, Told, Wakes(true), soon],
-            &[first_four.as_slice(), &[Pause, again(1, 500)]].concat(),
+            &[soon, soon, soon, soon, soon, Told, MayStart(true), soon],
+            &[first_four.as_slice(), &[Pause, retry(1, 500)]].concat(),
         );
-        check(&[Fails(Retry::OnUse), Wakes(true)], &[Pause]);
+        check(&[Fails(Retry::OnUse), MayStart(true)], &[Pause]);
         check(
             &[
                 Fails(Retry::OnRequest),
                 Seconds(86_400),
-                Wakes(false),
+                MayStart(false),
                 Told,
-                Wakes(true),
+                MayStart(true),
             ],
             &[Pause],
         );
     }
 
-    /// F22: a busy server is left alone for as long as it wants, within reason, and never for less
-    /// than any other would be.
+    /// F22: Retry-After is honoured up to the maximum, and never shortens the ordinary backoff.
     #[test]
-    fn f22_what_a_busy_server_wants_is_waited_for() {
-        use Step::{Fails, Seconds, Wakes};
+    fn f22_retry_after_is_honoured_within_a_limit() {
+        use Step::{Fails, MayStart, Seconds};
         let after = |seconds| Fails(Retry::After(Duration::from_secs(seconds)));
         check(
             &[after(90), after(0), after(3)],
-            &[again(1, 90_000), again(2, 1000), again(3, 3000)],
+            &[retry(1, 90_000), retry(2, 1000), retry(3, 3000)],
         );
-        check(&[after(u64::MAX)], &[again(1, 3_600_000)]);
+        check(&[after(u64::MAX)], &[retry(1, 3_600_000)]);
         let soon = Fails(Retry::Soon);
         check(
             &[
@@ -232,15 +233,15 @@ mod tests {
                 soon,
                 after(90),
                 Seconds(89),
-                Wakes(false),
+                MayStart(false),
                 Seconds(1),
-                Wakes(true),
+                MayStart(true),
             ],
             &[
-                again(1, 500),
-                again(2, 1000),
-                again(3, 2000),
-                again(4, 4000),
+                retry(1, 500),
+                retry(2, 1000),
+                retry(3, 2000),
+                retry(4, 4000),
                 BackoffDecision::Pause,
             ],
         );
@@ -249,24 +250,24 @@ mod tests {
     proptest! {
         #[test]
         fn f18_waits_are_bounded(failures in 1_u32.., random in 0.0..1.0) {
-            let wait = wait_after(failures, random);
-            prop_assert!(wait >= FIRST_WAIT.mul_f64(1.0 - JITTER) && wait <= LONGEST_WAIT, "{wait:?}");
+            let wait = delay_after(failures, random);
+            prop_assert!(wait >= INITIAL_DELAY.mul_f64(1.0 - JITTER) && wait <= MAX_DELAY, "{wait:?}");
         }
 
         #[test]
         fn f18_waits_never_shrink_as_failures_grow(failures in 1_u32..1000, random in 0.0..1.0) {
-            prop_assert!(wait_after(failures + 1, random) >= wait_after(failures, random));
+            prop_assert!(delay_after(failures + 1, random) >= delay_after(failures, random));
         }
 
         #[test]
         fn f18_jitter_stays_within_a_fifth(failures in 1_u32..7, random in 0.0..1.0) {
-            let middle = wait_after(failures, 0.5).as_secs_f64();
-            let strayed = wait_after(failures, random).as_secs_f64();
+            let middle = delay_after(failures, 0.5).as_secs_f64();
+            let strayed = delay_after(failures, random).as_secs_f64();
             prop_assert!((strayed - middle).abs() <= middle * JITTER + 1e-6, "{strayed} of {middle}");
         }
 
         #[test]
-        fn f18_no_order_of_events_exceeds_four_retries_without_work(works in proptest::collection::vec(any::<bool>(), 0..60)) {
+        fn f18_no_order_of_events_exceeds_four_retries_without_a_response(works in proptest::collection::vec(any::<bool>(), 0..60)) {
             let (mut backoff, now, mut in_a_row) = (Backoff::default(), Instant::now(), 0);
             for worked in works {
                 if worked {

@@ -1,9 +1,9 @@
 //! The callers' own sessions, for entries with `session = "per-caller"`. Each is a connection like
-//! the shared one. It is opened when its caller first needs it, and ends when it was idle for a
-//! while, when the limit is reached and others need one, or with the server.
+//! the shared one: opened at its caller's first request, closed when it was idle for a while, when
+//! the limit is reached and another caller needs a session, or with the server.
 //!
-//! The shared session's list is what is approved. A call goes to its caller's own session only if
-//! the tool is the same there.
+//! Tools are approved from the shared session's list. A call uses its caller's own session only if
+//! the tool's definition is the same there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,13 +22,13 @@ use crate::hint::Hint;
 use crate::session::{Era, Session};
 use crate::sync::lock;
 
-/// The most sessions of their own that callers may have with one server.
+/// The most per-caller sessions of one server.
 const MAX_CALLER_SESSIONS: usize = 32;
 
-/// A session that was not used for this long is ended.
+/// A session that was idle for this long is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How often idle sessions are looked for.
+/// How often idle sessions are evicted.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The session for one request of a caller.
@@ -37,8 +37,8 @@ pub(crate) struct CallerSession {
     session: Arc<Session>,
     /// Keeps the connection from being evicted during the request; `None` on the shared session.
     connection: Option<Arc<CallerConnection>>,
-    /// The connection of the other era, if the request goes over that one. Boxed, so that a call's
-    /// future is smaller.
+    /// The connection of the other era, if the request uses it. Boxed to keep a call's future
+    /// small.
     other_era: Option<Box<ServerHandle>>,
     route: CallRoute,
 }
@@ -59,9 +59,9 @@ pub(super) struct CallerSessions {
 #[derive(Debug, Default)]
 struct CallerConnections {
     by_caller: HashMap<CallerId, Arc<CallerConnection>>,
-    /// Connections that are being stopped.
+    /// Connections that are closing.
     stopping: JoinSet<()>,
-    /// Evicts idle connections. Runs while there are any.
+    /// The task that evicts idle connections. Runs while there are any.
     eviction: Option<AbortHandle>,
     stopped: bool,
 }
@@ -89,13 +89,13 @@ impl CallerSession {
         &self.session
     }
 
-    /// Whether the tool is the same here as in the shared list.
+    /// Whether the tool's definition is the same here as in the shared list.
     pub(crate) fn offers(&self, tool: &ToolDefinition) -> bool {
         self.own_definition(tool).is_ok()
     }
 
-    /// The same definition as this connection lists it, where it is not the shared one. The error is
-    /// that it lists no such tool.
+    /// The tool's definition as this connection lists it; `None` on the shared connection. The
+    /// error means that this connection lists no such tool.
     pub(crate) fn own_definition(
         &self,
         tool: &ToolDefinition,
@@ -118,7 +118,7 @@ impl CallerSession {
             .or(self.other_era.as_deref())
     }
 
-    /// Which of the server's connections the request goes over.
+    /// Which of the server's connections the request uses.
     pub(crate) fn route(&self) -> CallRoute {
         self.route
     }
@@ -166,7 +166,7 @@ impl ServerHandle {
         Ok(caller_session)
     }
 
-    /// The session that all callers share, if calls of every tool go there and it is open.
+    /// The shared session, if it is open and every tool is called on it.
     pub(crate) fn session_now(&self) -> Option<CallerSession> {
         let snapshot = self.snapshot.borrow();
         let session = snapshot.session.as_ref()?;
@@ -174,7 +174,8 @@ impl ServerHandle {
         (is_usual && !session.is_closed()).then(|| CallerSession::shared(session.clone()))
     }
 
-    /// The session for calls of this tool: of the other era, if the tool was found to need that.
+    /// The session for calls of this tool: the one of the other era, if the tool was found to need
+    /// that era.
     pub(crate) async fn session_for_tool(
         &self,
         tool: &ToolDefinition,
@@ -219,7 +220,7 @@ impl ServerHandle {
         Ok(caller_session)
     }
 
-    /// How many callers have a session of their own.
+    /// The number of per-caller sessions.
     pub fn own_sessions(&self) -> usize {
         self.caller_sessions
             .as_ref()
@@ -242,7 +243,7 @@ impl CallerSessions {
         lock(&self.connections)
     }
 
-    /// The caller's connection, opened if there is none. The error says what to try.
+    /// The caller's connection, opened if there is none.
     fn connection(
         self: &Arc<Self>,
         caller: &CallerId,
@@ -279,16 +280,16 @@ impl CallerSessions {
         Ok(connection)
     }
 
-    /// Ends all; later requests open new ones.
+    /// Closes all sessions; later requests open new ones.
     pub(super) fn end_all(&self) {
         self.connections().end_all();
     }
 
-    /// Ends all within the stop timing. No new ones can be opened.
+    /// Closes all sessions within the stop timing. No new ones can be opened.
     pub(super) async fn stop(&self) {
         let mut stopping = {
             let mut connections = self.connections();
-            // From now on none can be opened.
+            // Set under the lock, so that no session is opened after it.
             connections.stopped = true;
             connections.end_all();
             std::mem::take(&mut connections.stopping)
@@ -298,7 +299,7 @@ impl CallerSessions {
 }
 
 impl CallerConnections {
-    /// Ends the connection that was idle for longest. False if all are in use.
+    /// Closes the connection that was idle for longest. False if all are in use.
     fn evict_least_recent(&mut self) -> bool {
         let idle = self
             .by_caller
@@ -353,8 +354,8 @@ impl Drop for CallerSessions {
     }
 }
 
-/// Whether a request uses it. New requests take it only under the lock, so this cannot change
-/// meanwhile.
+/// Whether a request uses the connection. Requests acquire it only under the lock, so this cannot
+/// change while the lock is held.
 fn is_used(connection: &Arc<CallerConnection>) -> bool {
     Arc::strong_count(connection) > 1
 }

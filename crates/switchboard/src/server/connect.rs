@@ -1,7 +1,7 @@
-//! One attempt to connect: spawn, handshake, list, within one deadline.
+//! One attempt to connect: spawn, handshake and list, within one deadline.
 //!
-//! Owns the order and the times of the steps, and what is tried after a refused handshake. The task
-//! publishes the outcome, stops a process that is left over, and retries.
+//! Owns the order and the deadlines of the steps, and what is tried after a refused handshake. The
+//! server's task publishes the outcome, stops a process that is left over, and retries.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -27,7 +27,7 @@ use crate::session::{Era, OddityLog, OpenFault, OpenOptions, RequestFault};
 use crate::transport::WireFault;
 
 /// When process and channel end within this time of each other, both are reported.
-pub(super) const ENDS_TOGETHER: Duration = Duration::from_millis(100);
+pub(super) const END_GRACE_PERIOD: Duration = Duration::from_millis(100);
 
 /// The state of one attempt.
 pub(super) struct ConnectAttempt {
@@ -42,29 +42,29 @@ pub(super) struct ConnectAttempt {
     step_began: Instant,
     process: Option<Box<dyn ServerProcess>>,
     /// Set after the handshake; closed if the attempt fails later.
-    link: Option<Arc<dyn LiveSession>>,
+    live_session: Option<Arc<dyn LiveSession>>,
     redactor: Option<Redactor>,
     /// The transport that was found to work.
     wire: Option<Wire>,
-    /// The profile of this run, if it was changed; otherwise it is read from the store.
+    /// The profile, if it changed during this run; otherwise it is read from the store.
     known: Option<LaunchProfile>,
     profile: LaunchProfile,
 }
 
-/// How an attempt ended. A process that was started is returned in any case: it is used or must be
-/// stopped.
+/// How an attempt ended. A process that was started is returned in any case: the task uses it or
+/// stops it.
 pub(super) struct AttemptOutcome {
     pub(super) process: Option<Box<dyn ServerProcess>>,
-    /// Completes when the session of a failed attempt has closed.
-    pub(super) farewell: Option<BoxFuture<'static, ()>>,
-    /// What was remembered of the server when the attempt began.
+    /// Completes when the session of a failed attempt has sent its last messages.
+    pub(super) flushed: Option<BoxFuture<'static, ()>>,
+    /// The launch profile as it was when the attempt began.
     pub(super) profile: LaunchProfile,
     pub(super) result: Result<Connected, ConnectError>,
 }
 
-/// A server that is ready.
+/// The parts of a server that is ready.
 pub(super) struct Connected {
-    pub(super) link: Arc<dyn LiveSession>,
+    pub(super) live_session: Arc<dyn LiveSession>,
     pub(super) wire: Option<Wire>,
     pub(super) offerings: Offerings,
     pub(super) redactor: Option<Redactor>,
@@ -75,12 +75,12 @@ pub(super) struct Connected {
 pub(super) enum ConnectError {
     /// The task cancelled it.
     Cancelled,
-    /// A person must log in first; why, safe to show.
+    /// A person must log in first; the reason is safe to show.
     NeedsLogin(NeedsLogin),
-    /// The failure's text is complete.
+    /// The text needs no further details.
     Failed {
         failure: Failure,
-        /// The remembered era did not work.
+        /// The remembered era did not work and is forgotten.
         forget_era: bool,
     },
 }
@@ -103,7 +103,7 @@ impl ConnectAttempt {
             options,
             step_began: Instant::now(),
             process: None,
-            link: None,
+            live_session: None,
             redactor: None,
             wire: None,
             known,
@@ -111,10 +111,9 @@ impl ConnectAttempt {
         }
     }
 
-    /// Connects within the entry's `connect_timeout`. `cancelled` ends it early.
+    /// Connects within the entry's `connect_timeout`. `cancelled` ends the attempt early.
     pub(super) async fn run(mut self, cancelled: oneshot::Receiver<()>) -> AttemptOutcome {
         let limit = self.limit().await;
-        // The handshake has the same deadline.
         self.options.connect_timeout = limit;
         let deadline = Instant::now() + limit;
         let connected = tokio::select! {
@@ -130,19 +129,22 @@ impl ConnectAttempt {
         };
         self.status
             .record_step_time(self.step, self.step_began.elapsed());
-        let farewell = self.link.filter(|_| result.is_err()).map(|link| {
-            link.close();
-            link.farewell()
-        });
+        let flushed = self
+            .live_session
+            .filter(|_| result.is_err())
+            .map(|live_session| {
+                live_session.close();
+                live_session.flushed()
+            });
         AttemptOutcome {
             process: self.process,
-            farewell,
+            flushed,
             profile: self.profile,
             result,
         }
     }
 
-    /// The time limit: longer if a package runner may have to install the server first.
+    /// The attempt's deadline: longer if a package runner may have to install the server first.
     async fn limit(&mut self) -> Duration {
         let usual = self.options.connect_timeout;
         let is_first = match self.config.first_connect {
@@ -164,10 +166,10 @@ impl ConnectAttempt {
     }
 
     async fn connect(&mut self, deadline: Instant) -> Result<Connected, ConnectError> {
-        let link = self.open(deadline).await?;
-        self.link = Some(link.clone());
+        let live_session = self.open(deadline).await?;
+        self.live_session = Some(live_session.clone());
         self.enter(ConnectStep::List);
-        let listed = unless_it_exits(&mut self.process, link.offerings()).await;
+        let listed = unless_it_exits(&mut self.process, live_session.offerings()).await;
         let offerings = match listed {
             Ok(Ok(offerings)) => without_secrets(self.redactor.as_ref(), offerings),
             Ok(Err(RequestFault::Closed(reason))) => return Err(self.ended(&reason).await),
@@ -189,9 +191,13 @@ impl ConnectAttempt {
             }
             Err(exit) => return Err(self.exited(exit).await),
         };
-        match check_offerings(&self.config, link.hello().declares_extension(), &offerings) {
+        match check_offerings(
+            &self.config,
+            live_session.hello().declares_extension(),
+            &offerings,
+        ) {
             Ok(()) => Ok(Connected {
-                link,
+                live_session,
                 wire: self.wire,
                 offerings,
                 redactor: self.redactor.take(),
@@ -200,7 +206,7 @@ impl ConnectAttempt {
         }
     }
 
-    /// Starts the server and opens a session, trying other approaches after a refusal.
+    /// Starts the server and opens a session; tries other approaches after a refusal.
     async fn open(&mut self, deadline: Instant) -> Result<Arc<dyn LiveSession>, ConnectError> {
         // The store is read while the process starts.
         let endpoint = self.endpoint.clone();
@@ -223,9 +229,9 @@ impl ConnectAttempt {
             let opened = unless_it_exits(&mut self.process, started.opener.open(options)).await;
             drop(started.opener);
             let fault = match opened {
-                Ok(Ok(OpenedSession { link, wire })) => {
+                Ok(Ok(OpenedSession { live_session, wire })) => {
                     self.wire = wire;
-                    return Ok(link);
+                    return Ok(live_session);
                 }
                 Ok(Err(fault)) => fault,
                 Err(exit) => return Err(self.exited(exit).await),
@@ -299,9 +305,9 @@ impl ConnectAttempt {
         })
     }
 
-    /// The channel ended; the process's exit status may follow.
+    /// The channel ended; waits briefly for the process's exit status.
     async fn ended(&mut self, reason: &str) -> ConnectError {
-        let until = Instant::now() + ENDS_TOGETHER;
+        let until = Instant::now() + END_GRACE_PERIOD;
         let exit = match &mut self.process {
             Some(process) => timeout_at(until, process.exited()).await.ok(),
             None => None,
@@ -315,7 +321,7 @@ impl ConnectAttempt {
     }
 
     async fn exited(&mut self, exit: Exit) -> ConnectError {
-        let until = Instant::now() + ENDS_TOGETHER;
+        let until = Instant::now() + END_GRACE_PERIOD;
         self.failed_until(
             until,
             messages::ended_during(self.step, "", Some(exit)),
@@ -328,7 +334,7 @@ impl ConnectAttempt {
         self.failed_until(Instant::now(), fact, retry).await
     }
 
-    /// Adds the last lines of stderr to `fact`. They are waited for until `until`.
+    /// Adds the last lines of stderr to `fact`, waiting for them until `until`.
     async fn failed_until(&mut self, until: Instant, fact: String, retry: Retry) -> ConnectError {
         let last_stderr = match &self.process {
             Some(process) => process.last_stderr(until).await,
@@ -345,7 +351,7 @@ impl ConnectAttempt {
     }
 }
 
-/// How to open a session: the entry's protocol and the remembered era, without what was refused.
+/// How to open a session: the entry's protocol and the remembered era, minus what was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Approach {
     protocol: Protocol,
@@ -360,8 +366,8 @@ impl Approach {
         }
     }
 
-    /// What to try with a new process after `fault`. Ends, because each approach assumes less than
-    /// the one before.
+    /// What to try with a new process after `fault`. Terminates, because each approach assumes less
+    /// than the previous one.
     pub(super) fn after(self, fault: &OpenFault) -> Option<Self> {
         match (fault, self) {
             (
@@ -374,7 +380,7 @@ impl Approach {
                 protocol: Protocol::Legacy,
                 known_era: None,
             }),
-            // The server now uses the other era.
+            // The server may have changed its era since it was remembered.
             (
                 OpenFault::Refused(_),
                 Self {
@@ -389,7 +395,7 @@ impl Approach {
     }
 }
 
-/// A server may send Retry-After.
+/// Honours Retry-After if the server sent it.
 fn when_to_retry(fault: &WireFault) -> Retry {
     match fault {
         WireFault::Status {
@@ -400,7 +406,7 @@ fn when_to_retry(fault: &WireFault) -> Retry {
     }
 }
 
-/// Runs `work` until the process ends, and a moment longer, to read what the process wrote before.
+/// Runs `work` until the process ends, then briefly longer, to read what the process wrote before.
 async fn unless_it_exits<T>(
     process: &mut Option<Box<dyn ServerProcess>>,
     work: impl Future<Output = T>,
@@ -415,7 +421,7 @@ async fn unless_it_exits<T>(
         exit = process.exited() => exit,
     };
     // Another process may keep the pipes open.
-    timeout(ENDS_TOGETHER, work).await.map_err(|_| exit)
+    timeout(END_GRACE_PERIOD, work).await.map_err(|_| exit)
 }
 
 pub(super) fn redacted(redactor: Option<&Redactor>, text: String) -> String {

@@ -1,11 +1,11 @@
-//! A live connection: notices its end, and lists again when the server says that a list changed.
+//! A live connection: detects its end, and lists again when the server reports a change.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connect::{ENDS_TOGETHER, redacted, without_secrets};
+use super::connect::{END_GRACE_PERIOD, redacted, without_secrets};
 use super::endpoint::{LiveSession, ServerProcess};
 use super::list_refresh::ListRefresh;
 use super::messages;
@@ -18,28 +18,29 @@ use crate::session::{Era, RequestFault};
 
 /// One session, and its process if it has one.
 pub(super) struct LiveConnection {
-    link: Arc<dyn LiveSession>,
+    live_session: Arc<dyn LiveSession>,
     process: Option<Box<dyn ServerProcess>>,
     redactor: Option<Redactor>,
     lists: ListRefresh,
-    /// How long a listing may take.
+    /// The time limit of a listing.
     limit: Duration,
     /// How long closing waits for the session's last messages; `None` waits for all of them.
-    patience: Option<Duration>,
-    /// [`next`](Self::next) also reports when no call is in flight.
-    tells_when_idle: bool,
+    close_timeout: Option<Duration>,
+    /// Whether [`next`](Self::next) also reports when no call is in flight.
+    reports_idle: bool,
 }
 
-/// Where the dialect's program closes at once: the time for the session's last messages.
-const AT_ONCE: Duration = Duration::from_millis(100);
+/// The limit for the session's last messages in dialects whose program closes immediately.
+const IMMEDIATE_CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What a connection reports to its task.
 pub(super) enum ConnectionEvent {
     /// The connection ended.
     Ended(ConnectionEnd),
-    /// The server said that a list changed; this is what it offers now.
+    /// The server reported a changed list; this is the new listing.
     Relisted(Result<Offerings, RequestFault>),
-    /// No call is in flight, and the task asked to know.
+    /// No call is in flight. Only reported after
+    /// [`report_when_idle`](LiveConnection::report_when_idle).
     Idle,
 }
 
@@ -55,20 +56,21 @@ pub(super) struct ConnectionEnd {
 
 impl LiveConnection {
     pub(super) fn new(
-        link: Arc<dyn LiveSession>,
+        live_session: Arc<dyn LiveSession>,
         process: Option<Box<dyn ServerProcess>>,
         redactor: Option<Redactor>,
         config: &ServerConfig,
     ) -> Self {
-        let patience = (config.dialect.profile().stop == StopMethod::Terminate).then_some(AT_ONCE);
+        let close_timeout = (config.dialect.profile().stop == StopMethod::Terminate)
+            .then_some(IMMEDIATE_CLOSE_TIMEOUT);
         Self {
-            link,
+            live_session,
             process,
             redactor,
             lists: ListRefresh::default(),
             limit: config.timeouts.connect,
-            patience,
-            tells_when_idle: false,
+            close_timeout,
+            reports_idle: false,
         }
     }
 
@@ -78,15 +80,15 @@ impl LiveConnection {
     }
 
     pub(super) fn asks(&self) -> bool {
-        self.link.asks()
+        self.live_session.asks()
     }
 
     pub(super) fn era(&self) -> Era {
-        self.link.hello().era()
+        self.live_session.hello().era()
     }
 
     pub(super) fn declares_extension(&self) -> bool {
-        self.link.hello().declares_extension()
+        self.live_session.hello().declares_extension()
     }
 
     pub(super) fn has_process(&self) -> bool {
@@ -95,34 +97,34 @@ impl LiveConnection {
 
     /// Whether no call is in flight.
     pub(super) fn is_idle(&self) -> bool {
-        self.link.is_idle()
+        self.live_session.is_idle()
     }
 
-    /// Whether the server has asked something during a call.
-    pub(super) fn was_questioned(&self) -> bool {
-        self.link.was_questioned()
+    /// Whether the server has asked a question during a call.
+    pub(super) fn has_asked(&self) -> bool {
+        self.live_session.has_asked()
     }
 
-    /// From now on [`next`](Self::next) also reports when no call is in flight.
-    pub(super) fn tell_when_idle(&mut self) {
-        self.tells_when_idle = true;
+    /// Makes [`next`](Self::next) also report when no call is in flight.
+    pub(super) fn report_when_idle(&mut self) {
+        self.reports_idle = true;
     }
 
     /// Waits for the next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> ConnectionEvent {
         loop {
             let Self {
-                link,
+                live_session,
                 process,
                 redactor,
                 lists,
                 limit,
-                tells_when_idle,
+                reports_idle,
                 ..
             } = self;
             tokio::select! {
                 biased;
-                end = ended(&**link, process) => {
+                end = ended(&**live_session, process) => {
                     return ConnectionEvent::Ended(ConnectionEnd { reason: redacted(redactor.as_ref(), end.reason), ..end });
                 }
                 listed = lists.next() => match listed {
@@ -131,10 +133,10 @@ impl LiveConnection {
                         let listed = listed.map_err(|fault| fault.redacted(clean));
                         return ConnectionEvent::Relisted(listed.map(|offerings| without_secrets(redactor.as_ref(), offerings)));
                     }
-                    None => lists.run(list(link.clone(), *limit)),
+                    None => lists.run(list(live_session.clone(), *limit)),
                 },
-                () = link.list_changed() => lists.changed(),
-                () = link.idle(), if *tells_when_idle => return ConnectionEvent::Idle,
+                () = live_session.list_changed() => lists.changed(),
+                () = live_session.idle(), if *reports_idle => return ConnectionEvent::Idle,
             }
         }
     }
@@ -150,62 +152,61 @@ impl LiveConnection {
 
     /// Closes the session and stops the process.
     pub(super) fn close(self) -> BoxFuture<'static, ()> {
-        self.link.close();
-        let (farewell, patience) = (self.link.farewell(), self.patience);
-        let farewell: BoxFuture<'static, ()> = Box::pin(async move {
-            match patience {
+        self.live_session.close();
+        let (flushed, close_timeout) = (self.live_session.flushed(), self.close_timeout);
+        let flushed: BoxFuture<'static, ()> = Box::pin(async move {
+            match close_timeout {
                 // The last messages are still written in the background while the process lives.
-                Some(patience) => _ = timeout(patience, farewell).await,
-                None => farewell.await,
+                Some(close_timeout) => _ = timeout(close_timeout, flushed).await,
+                None => flushed.await,
             }
         });
-        close_connection(self.process, Some(farewell))
+        close_connection(self.process, Some(flushed))
     }
 }
 
-/// Stops a process, if there is one, and waits for the session to close. The channel is closed by
-/// now; both are bounded.
+/// Stops the process, if there is one, and waits for the session to send its last messages. The
+/// channel is closed before; both waits are bounded.
 pub(super) fn close_connection(
     process: Option<Box<dyn ServerProcess>>,
-    farewell: Option<BoxFuture<'static, ()>>,
+    flushed: Option<BoxFuture<'static, ()>>,
 ) -> BoxFuture<'static, ()> {
-    match (process, farewell) {
-        (Some(process), Some(farewell)) => {
+    match (process, flushed) {
+        (Some(process), Some(flushed)) => {
             let stopped = process.stop();
             Box::pin(async {
-                tokio::join!(stopped, farewell);
+                tokio::join!(stopped, flushed);
             })
         }
         (Some(process), None) => process.stop(),
-        (None, Some(farewell)) => farewell,
+        (None, Some(flushed)) => flushed,
         (None, None) => Box::pin(async {}),
     }
 }
 
-/// Waits for the channel or the process to end, then a moment for the other, so that both are
+/// Waits for the channel or the process to end, then briefly for the other, so that both are
 /// reported.
 async fn ended(
-    link: &dyn LiveSession,
+    live_session: &dyn LiveSession,
     process: &mut Option<Box<dyn ServerProcess>>,
 ) -> ConnectionEnd {
     let Some(process) = process else {
         return ConnectionEnd {
-            reason: link.closed().await,
+            reason: live_session.closed().await,
             exit: None,
             last_stderr: Vec::new(),
         };
     };
     let first = tokio::select! {
         biased;
-        reason = link.closed() => Err(reason),
+        reason = live_session.closed() => Err(reason),
         exit = process.exited() => Ok(exit),
     };
-    let until = Instant::now() + ENDS_TOGETHER;
+    let until = Instant::now() + END_GRACE_PERIOD;
     let (reason, exit) = match first {
-        // Another process may keep the pipe open; what the server itself wrote has been read by
-        // then.
+        // Another process may keep the pipe open; the server's own output has been read by then.
         Ok(exit) => (
-            timeout_at(until, link.closed())
+            timeout_at(until, live_session.closed())
                 .await
                 .unwrap_or_else(|_| "its process ended".to_owned()),
             Some(exit),
@@ -219,8 +220,11 @@ async fn ended(
     }
 }
 
-async fn list(link: Arc<dyn LiveSession>, limit: Duration) -> Result<Offerings, RequestFault> {
-    timeout(limit, link.offerings())
+async fn list(
+    live_session: Arc<dyn LiveSession>,
+    limit: Duration,
+) -> Result<Offerings, RequestFault> {
+    timeout(limit, live_session.offerings())
         .await
         .unwrap_or(Err(RequestFault::Timeout {
             after: limit,

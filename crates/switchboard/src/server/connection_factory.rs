@@ -1,4 +1,4 @@
-//! Opens further connections to a server: the callers' own, and the one of the other era.
+//! Opens further connections to a server: the per-caller ones and the one of the other era.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) struct ConnectionFactory {
 }
 
 impl ConnectionFactory {
-    /// The same, for connections of one protocol.
+    /// A copy that opens connections of this protocol only.
     pub(super) fn with_protocol(&self, protocol: Protocol) -> Self {
         let config = ServerConfig {
             protocol,
@@ -36,13 +36,14 @@ impl ConnectionFactory {
         }
     }
 
-    /// Opens a connection like the shared one. Its states are not published; its messages are.
+    /// Opens a connection like the shared one. Its state changes are not published; its notices
+    /// are.
     pub(super) fn connect(&self) -> ServerHandle {
         ServerHandle::spawn_task(self.task_setup(), connecting_now())
     }
 
-    /// The same, but nothing is remembered of it: the remembered era and catalog are those of the
-    /// shared connection.
+    /// Like [`connect`](Self::connect), but remembers nothing: the remembered era and catalog are
+    /// those of the shared connection.
     pub(super) fn connect_unremembered(&self) -> ServerHandle {
         let server = self.task_setup();
         let server = TaskSetup {

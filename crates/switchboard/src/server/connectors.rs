@@ -23,7 +23,7 @@ impl Connectors {
         self.0.get(server.as_str()).cloned()
     }
 
-    /// A transport without an entry is an error of the program.
+    /// Reports connectors without an entry: an error of the embedding program.
     pub(crate) fn check(&self, config: &Config) -> Result<(), ConfigErrors> {
         let unused = self
             .0

@@ -1,27 +1,27 @@
-//! A server's status in the words of its dialect's own program.
+//! A server's status in the vocabulary of its dialect's own program.
 
 use super::{ServerHandle, State};
 use crate::config::{Dialect, StateNames};
 use crate::name::{ServerName, ToolName};
 
-/// One server at one moment.
+/// The status of one server at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DialectStatus {
-    /// Its name.
+    /// The server's name.
     pub name: ServerName,
     /// The dialect of its entry.
     pub dialect: Dialect,
-    /// The status, in that dialect's words.
+    /// The status, in that dialect's vocabulary.
     pub status: &'static str,
-    /// Why it cannot be used; safe to show, secrets redacted.
+    /// Why the server cannot be used; safe to show, secrets redacted.
     pub error: Option<String>,
-    /// The names of its tools; empty while it is not connected.
+    /// The names of the server's tools; empty while it is not connected.
     pub tools: Vec<ToolName>,
 }
 
 impl ServerHandle {
-    /// The current status.
-    pub fn record(&self) -> DialectStatus {
+    /// The current status in the dialect's vocabulary.
+    pub fn dialect_status(&self) -> DialectStatus {
         let snapshot = self.snapshot();
         let live = matches!(snapshot.state, State::Ready { .. });
         let tools = snapshot
@@ -66,8 +66,7 @@ impl State {
         }
     }
 
-    /// Why a server in this state cannot be used; `None` if it can, or is started with its next
-    /// use.
+    /// Why a server in this state cannot be used; `None` if it can, or is started by its next call.
     pub fn unusable_reason(&self) -> Option<String> {
         match self {
             Self::Ready { .. } | Self::Idle => None,
@@ -155,9 +154,9 @@ mod tests {
         assert_eq!(Dialect::Gemini.profile().state_names, StateNames::Three);
     }
 
-    /// C16: `error` where there is an `Err`, else `ok`.
+    /// C16: `error` where there is an `Err`, `ok` otherwise.
     #[test]
-    fn c16_core_agent_says_error_where_there_is_one_and_else_ok() {
+    fn c16_core_agent_statuses_are_error_or_ok() {
         let no = "error";
         check(
             StateNames::OkError,
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn c16_the_native_file_tells_every_state_apart() {
+    fn c16_the_native_dialect_has_a_word_for_every_state() {
         check(
             StateNames::All,
             [

@@ -1,6 +1,6 @@
 //! What differs between kinds of servers: a process, a URL, a library user's transport.
 //!
-//! The task sees four traits: [`ServerEndpoint`] starts a server, [`ServerProcess`] is its process
+//! The task uses four traits: [`ServerEndpoint`] starts a server, [`ServerProcess`] is its process
 //! if it has one, [`SessionOpener`] opens a session with it, [`LiveSession`] is that session.
 
 use std::sync::Arc;
@@ -71,12 +71,13 @@ pub(super) trait ServerEndpoint: Send + Sync {
         ConnectStep::Spawn
     }
 
-    /// How to open a session with a newly started server after `fault`, if there is another way.
+    /// How to open a session with a newly started server after `fault`; `None` if nothing is left
+    /// to try.
     fn next_approach(&self, approach: Approach, fault: &OpenFault) -> Option<Approach> {
         approach.after(fault)
     }
 
-    /// Its address, for a login; safe to show. Empty for a server without one.
+    /// The server's address, for a login; safe to show. Empty for a server without one.
     fn address(&self) -> String {
         String::new()
     }
@@ -85,9 +86,9 @@ pub(super) trait ServerEndpoint: Send + Sync {
 /// A server that was started.
 pub(super) struct StartedServer {
     pub(super) process: Option<Box<dyn ServerProcess>>,
-    /// Has the process's stdin, so it must be dropped before the process is stopped.
+    /// Owns the process's stdin, so it must be dropped before the process is stopped.
     pub(super) opener: Box<dyn SessionOpener>,
-    /// References to variables that are not set: (variable, field).
+    /// References to unset variables: (variable, field).
     pub(super) unset: Vec<(String, String)>,
     /// Redacts the entry's secrets in the server's errors.
     pub(super) redactor: Option<Redactor>,
@@ -99,9 +100,9 @@ pub(super) trait SessionOpener: Send + Sync {
     fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<OpenedSession, OpenFault>>;
 }
 
-/// A session, and the transport that was found to work, if there was a choice.
+/// A session, and the transport that was found to work if there was a choice.
 pub(super) struct OpenedSession {
-    pub(super) link: Arc<dyn LiveSession>,
+    pub(super) live_session: Arc<dyn LiveSession>,
     pub(super) wire: Option<Wire>,
 }
 
@@ -113,7 +114,7 @@ impl SessionOpener for ConnectorOpener {
         Box::pin(async move {
             let session = Session::open(&*self.0, options).await?;
             Ok(OpenedSession {
-                link: session,
+                live_session: session,
                 wire: None,
             })
         })
@@ -132,15 +133,15 @@ pub(super) struct Failure {
 pub(super) trait ServerProcess: Send {
     fn pid(&self) -> u32;
 
-    /// The last lines of its stderr, safe to show. Output that it wrote before it ended is waited
-    /// for, but only `until` then: other processes may keep its stderr open.
+    /// The last lines of stderr, safe to show. Waits for output that the process wrote before it
+    /// ended, at most until `until`: other processes may keep its stderr open.
     fn last_stderr(&self, until: Instant) -> BoxFuture<'_, Vec<String>>;
 
-    /// Waits until it has ended. Cancel-safe, and may be called again.
+    /// Waits until the process has ended. Cancel-safe; may be called again.
     fn exited(&mut self) -> BoxFuture<'_, Exit>;
 
-    /// Stops it and all its descendants, within the 3.5 s of any [`StopTiming`]. The channel must
-    /// be closed.
+    /// Stops the process and all its descendants, within the 3.5 s of any [`StopTiming`]. The
+    /// channel must be closed.
     fn stop(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
@@ -153,14 +154,14 @@ pub(super) trait LiveSession: Send + Sync {
     fn close(&self);
 
     /// Waits until a closed session has sent its last messages.
-    fn farewell(&self) -> BoxFuture<'static, ()> {
+    fn flushed(&self) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 
     fn asks(&self) -> bool;
 
-    /// Whether the server has asked something during a call.
-    fn was_questioned(&self) -> bool;
+    /// Whether the server has asked a question during a call.
+    fn has_asked(&self) -> bool;
 
     /// Whether no call is in flight.
     fn is_idle(&self) -> bool;
@@ -193,7 +194,7 @@ impl LiveSession for Session {
         self.close();
     }
 
-    fn farewell(&self) -> BoxFuture<'static, ()> {
+    fn flushed(&self) -> BoxFuture<'static, ()> {
         self.close_gracefully()
     }
 
@@ -201,8 +202,8 @@ impl LiveSession for Session {
         self.asks()
     }
 
-    fn was_questioned(&self) -> bool {
-        self.was_questioned()
+    fn has_asked(&self) -> bool {
+        self.has_asked()
     }
 
     fn is_idle(&self) -> bool {

@@ -1,9 +1,9 @@
-//! Which era the handlers of a dual-era server need, as far as their refusals tell. Pure.
+//! Which era the handlers of a dual-era server need, derived from their refusals. Pure.
 //!
 //! A handler may ask with a request of its own, which a modern connection cannot carry, or ask in
-//! its result, which a legacy connection cannot carry. `server/discover` says nothing of it, so the
-//! first refusal is the evidence. Its text can be forged: a launch is switched to legacy once, and
-//! back once.
+//! its result, which a legacy connection cannot carry. `server/discover` does not say which, so the
+//! first refusal is the evidence. Its text can be forged: a launch is switched to legacy at most
+//! once, and back at most once.
 
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,10 +17,11 @@ use crate::wire::RawJson;
 /// An unconfirmed switch expires after this time.
 const UNCONFIRMED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A server that was switched back is probed again after this time: it may be another version.
+/// A server that was switched back is probed again after this time, since its version may have
+/// changed.
 const SETTLED_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A refusal is short; a larger result is not searched for one.
+/// A refusal is short; a longer result is not searched.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
 /// The errors of Python's SDK, FastMCP, the TypeScript SDK and rmcp when a handler sends a request
@@ -51,7 +52,7 @@ const NEEDS_MODERN: [(i64, &str); 3] = [
 /// A refusal that says which era a handler needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EraEvidence {
-    /// It sends requests. `only_sampling`: only for sampling, which not every caller offers.
+    /// It sends requests. `only_sampling`: only sampling requests, which not every caller supports.
     NeedsLegacy { only_sampling: bool },
     /// It asks in its results.
     NeedsModern,
@@ -67,7 +68,7 @@ impl EraEvidence {
     }
 
     /// The evidence in a response, if there is any.
-    pub(crate) fn in_answer(answer: &Result<RawJson, RequestFault>) -> Option<Self> {
+    pub(crate) fn in_response(answer: &Result<RawJson, RequestFault>) -> Option<Self> {
         match answer {
             Err(RequestFault::Answered { code, message, .. }) => in_text(message).or_else(|| {
                 let is_said = |(known, text): &(i64, &str)| known == code && message.contains(text);
@@ -88,7 +89,7 @@ fn in_text(text: &str) -> Option<EraEvidence> {
     is_said.then_some(EraEvidence::NeedsLegacy { only_sampling })
 }
 
-/// Only results with `isError` are searched.
+/// Searches results with `isError` only.
 fn in_result(result: &RawJson) -> Option<EraEvidence> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -103,7 +104,6 @@ fn in_result(result: &RawJson) -> Option<EraEvidence> {
         #[serde(default)]
         text: Option<String>,
     }
-    // Built once: every result is searched.
     static IS_ERROR: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new(b"\"isError\""));
     let bytes = result.as_bytes();
@@ -121,14 +121,14 @@ fn in_result(result: &RawJson) -> Option<EraEvidence> {
         .find_map(in_text)
 }
 
-/// What is remembered of a launch whose era was switched.
+/// The remembered era of a launch that was switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "era", rename_all = "lowercase")]
 pub(super) enum EraVerdict {
-    /// Switched to legacy. `confirmed`: a question arrived there.
+    /// Switched to legacy. `confirmed`: the server has asked a question there.
     Legacy { since: u64, confirmed: bool },
-    /// Switched back, and not switched again. `both`: some handlers need one era, some the other;
-    /// else no era carries its questions.
+    /// Switched back; not switched again. `both`: some handlers need one era, some the other;
+    /// otherwise neither era carries the server's questions.
     Modern { since: u64, both: bool },
 }
 
@@ -140,17 +140,17 @@ impl EraVerdict {
         }
     }
 
-    /// Whether the questions of some handlers arrive over a connection of either era.
+    /// Whether questions of at least some handlers arrive, over a connection of either era.
     pub(super) fn is_carried(self) -> bool {
         !matches!(self, Self::Modern { both: false, .. })
     }
 
-    /// Some handlers need one era, some the other.
+    /// Whether some handlers need one era and some the other.
     pub(super) fn is_both(self) -> bool {
         matches!(self, Self::Modern { both: true, .. })
     }
 
-    /// The legacy connection failed.
+    /// The verdict after the legacy connection failed.
     pub(super) fn failed(self, now: SystemTime) -> Self {
         match self {
             Self::Legacy { .. } => Self::Modern {
@@ -171,7 +171,6 @@ impl EraVerdict {
         }
     }
 
-    /// Whether it has expired.
     pub(super) fn is_expired(self, now: SystemTime) -> bool {
         let age = |since: u64| Duration::from_secs(seconds(now).saturating_sub(since));
         match self {
@@ -184,11 +183,11 @@ impl EraVerdict {
     }
 }
 
-/// What follows from evidence on a connection of this era.
+/// The decision on evidence from a connection of this era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EraDecision {
     Switch(EraVerdict),
-    /// It stays as it is. `both` as in [`EraVerdict::Modern`].
+    /// The era stays. `both` as in [`EraVerdict::Modern`].
     Stay {
         both: bool,
     },

@@ -1,13 +1,13 @@
-//! Whether a server is kept for what it offers. Pure.
+//! Whether a server's connection is kept, given what it offers. Pure.
 
 use super::backoff::Retry;
 use super::endpoint::Failure;
-use crate::catalog::{Offerings, is_let_through};
+use crate::catalog::{Offerings, includes_any};
 use crate::config::ServerConfig;
 
-/// A server is kept while it offers a tool, a prompt or a resource, or declares an extension, such
-/// as skills; in dialects whose programs keep only servers with tools, while it offers a tool that
-/// the entry's filter includes. Otherwise it is closed, with the reason, until its next use.
+/// Keeps a server that offers a tool, a prompt or a resource, or declares an extension such as
+/// skills. In dialects whose programs keep only servers with tools: one that offers a tool that the
+/// entry's filter includes. Any other server is closed, with the reason, until its next use.
 pub(super) fn check_offerings(
     config: &ServerConfig,
     declares_extension: bool,
@@ -38,9 +38,9 @@ pub(super) fn check_offerings(
         faults,
     } = offerings;
     let has_others = !(prompts.is_empty() && resources.is_empty() && templates.is_empty());
-    if config.dialect.profile().closes_without_tools && !is_let_through(config, tools) {
+    if config.dialect.profile().closes_without_tools && !includes_any(config, tools) {
         return closed(match (withheld.first(), tools.is_empty(), has_others) {
-            // With the server closed, this is the only place to say what is wrong with its tools.
+            // Once the server is closed, only this message reports what is wrong with its tools.
             (Some((tool, reason)), ..) => {
                 let tool = tool.untrusted();
                 format!(
@@ -103,14 +103,14 @@ mod tests {
     }
 
     fn check(config: &ServerConfig, offerings: &Offerings, closed: Option<&str>) {
-        let told = check_offerings(config, false, offerings);
+        let decision = check_offerings(config, false, offerings);
         let expected = closed.map_or(Ok(()), |fact| {
             Err(Failure {
                 fact: fact.to_owned(),
                 retry: Retry::OnUseWithdrawn,
             })
         });
-        assert_eq!(told, expected, "{:?}", config.dialect);
+        assert_eq!(decision, expected, "{:?}", config.dialect);
     }
 
     #[test]
@@ -141,11 +141,11 @@ mod tests {
             },
             None,
         );
-        // What an extension offers is in none of the lists.
+        // What an extension offers appears in none of the lists.
         let lists = Offerings::default();
         assert_eq!(check_offerings(&native, true, &lists), Ok(()));
-        // A filter that excludes everything is no reason to close the server: its resources may
-        // still be read.
+        // A filter that excludes everything does not close the server: its resources may still be
+        // read.
         let filtered = ServerConfig {
             include_tools: Some(Vec::new()),
             ..server(Dialect::Native)
@@ -163,7 +163,7 @@ mod tests {
         check(&filtered, &tool("t"), None);
     }
 
-    /// S2-24: where every tool is invalid, the reason is all that tells it.
+    /// S2-24: if every tool is invalid, the reason appears only in this message.
     #[test]
     fn s2_35_a_gemini_server_without_usable_tools_is_closed() {
         let gemini = server(Dialect::Gemini);

@@ -1,7 +1,8 @@
-//! What is remembered of one launch between runs: its era, whether it asks, its offerings.
+//! What is remembered of one launch between runs: its era, whether it asks questions, its
+//! offerings.
 //!
-//! It saves time and is never required: a store that fails costs a probe or an empty list. The
-//! store may block, so it is used on blocking threads.
+//! Remembering saves time and is never required: a store that fails costs a probe or an empty list.
+//! The store may block, so it is used on blocking threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,14 +39,14 @@ pub(super) struct LaunchProfile {
     /// The era that worked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) era: Option<Era>,
-    /// It has sent questions during a call.
+    /// Whether the server has asked questions during a call.
     #[serde(default)]
     pub(super) asks: bool,
     /// The era that its handlers were found to need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) verdict: Option<EraVerdict>,
-    /// The era that a tool needs, for servers with a connection of each era. A tool that works with
-    /// neither has the shared connection's era.
+    /// The era that each tool needs, for servers with a connection of each era. A tool that works
+    /// with neither has the shared connection's era.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) tool_eras: BTreeMap<String, Era>,
 }
@@ -56,7 +57,7 @@ impl LaunchProfile {
         self.verdict.map(EraVerdict::era).or(self.era)
     }
 
-    /// The tools that need the other era than this one.
+    /// The tools that need a different era than `era`.
     pub(super) fn other_era_tools(&self, era: Era) -> BTreeSet<ToolName> {
         let is_carried = self.verdict.is_some_and(EraVerdict::is_carried);
         self.tool_eras
@@ -66,7 +67,7 @@ impl LaunchProfile {
             .collect()
     }
 
-    /// Without an expired verdict: the server is probed again.
+    /// Drops an expired verdict, so that the server is probed again.
     fn current(self, now: SystemTime) -> Self {
         match self.verdict {
             Some(verdict) if verdict.is_expired(now) => Self {
@@ -112,8 +113,8 @@ impl LaunchStore {
         read_blocking(move || remembered_offerings(&*self.store, self.launch)).await
     }
 
-    /// Leaves out definitions that contain a secret. They cannot be redacted, because approvals are
-    /// bound to their hashes.
+    /// Leaves out definitions that contain a secret: approvals are bound to their hashes, so they
+    /// cannot be redacted.
     pub(super) async fn store_offerings(self, offerings: Arc<Offerings>, redactor: Redactor) {
         self.put(StoreTable::Catalogs, move || {
             write_offerings(&offerings, &redactor)
@@ -131,8 +132,7 @@ impl LaunchStore {
     }
 }
 
-/// Writes only if the value changed, so that starting servers does not rewrite their catalogs every
-/// day.
+/// Writes only if the value changed, so that starting a server does not rewrite its catalog.
 pub(super) fn put_if_changed(
     store: &dyn Store,
     table: StoreTable,
@@ -145,7 +145,7 @@ pub(super) fn put_if_changed(
     Some(())
 }
 
-/// Reads on a blocking thread, with a time limit. `None` if the store panics or is too slow.
+/// Reads on a blocking thread with a time limit. `None` if the store panics or is too slow.
 pub(super) async fn read_blocking<T: Send + 'static>(
     read: impl FnOnce() -> Option<T> + Send + 'static,
 ) -> Option<T> {
@@ -163,7 +163,7 @@ pub(super) fn or_log<T>(answer: Result<T, StoreError>) -> Option<T> {
         .ok()
 }
 
-/// The stored catalog of one server: the objects as the server sent them.
+/// The stored catalog of one server: the JSON objects as the server sent them.
 #[derive(Serialize)]
 struct EncodedCatalog<'a> {
     tools: Vec<&'a RawJson>,

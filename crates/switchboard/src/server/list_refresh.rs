@@ -10,10 +10,11 @@ use crate::future::BoxFuture;
 use crate::session::RequestFault;
 use crate::wire::RawJson;
 
-/// From the first change to the request, so that changes in quick succession need one request.
-const QUIET: Duration = Duration::from_millis(200);
+/// Delay from the first change to the request, so that changes in quick succession cause one
+/// request.
+const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// At most one request at a time; changes that arrive meanwhile lead to one more.
+/// At most one request at a time; changes that arrive during it cause one more.
 #[derive(Default)]
 pub(super) struct ListRefresh {
     due: Option<Instant>,
@@ -21,10 +22,10 @@ pub(super) struct ListRefresh {
 }
 
 impl ListRefresh {
-    /// Later changes do not move the time, so a flood of changes cannot postpone the request
-    /// forever.
+    /// Notes a change. Later changes do not move the deadline, so a flood of changes cannot
+    /// postpone the request forever.
     pub(super) fn changed(&mut self) {
-        self.due.get_or_insert_with(|| Instant::now() + QUIET);
+        self.due.get_or_insert_with(|| Instant::now() + DEBOUNCE);
     }
 
     /// The result of a running request, or `None` when it is time to start one.
@@ -59,11 +60,11 @@ pub(super) enum ListUpdate {
     Unchanged,
     /// The new offerings.
     Changed(Offerings),
-    /// A list failed; the known one stays.
+    /// A list failed; the previous one stays.
     Failed(String),
 }
 
-/// Compares a new listing with the known one. A list that already failed before is not reported
+/// Compares a new listing with the previous one. A list that had already failed is not reported
 /// again.
 pub(super) fn compare(before: &Offerings, listed: Result<Offerings, RequestFault>) -> ListUpdate {
     let now = match listed {
@@ -109,16 +110,16 @@ mod tests {
     }
 
     fn check(before: &Offerings, now: Offerings, expected: &str) {
-        let told = match compare(before, Ok(now)) {
+        let update = match compare(before, Ok(now)) {
             ListUpdate::Unchanged => "nothing".to_owned(),
             ListUpdate::Changed(now) => now.withheld[0].0.as_wire().to_owned(),
             ListUpdate::Failed(fault) => format!("fault {fault}"),
         };
-        assert_eq!(told, expected);
+        assert_eq!(update, expected);
     }
 
     #[test]
-    fn f14_a_listing_replaces_only_what_it_could_list_and_what_differs() {
+    fn f14_only_lists_that_succeeded_and_differ_are_replaced() {
         let whole = offerings("one", &[]);
         let without_prompts = offerings("one", &[("prompts/list", "boom")]);
         check(&whole, offerings("one", &[]), "nothing");

@@ -1,5 +1,5 @@
 //! The messages about a server: what happened, and its last stderr. What to do about it is
-//! [`Advice`], which the front words. Pure.
+//! [`Advice`], which the front end words. Pure.
 
 use std::time::Duration;
 
@@ -30,10 +30,10 @@ pub(super) fn connection_end(reason: &str, exit: Option<Exit>, last_stderr: &[St
     }
 }
 
-/// The channel ended during a step of connecting.
+/// The message when the channel ends during a step of connecting.
 pub(super) fn ended_during(step: ConnectStep, reason: &str, exit: Option<Exit>) -> String {
     let when = match step {
-        ConnectStep::List => "while it was asked what it offers",
+        ConnectStep::List => "while its tools were being listed",
         _ => "before the handshake",
     };
     match exit {
@@ -42,12 +42,12 @@ pub(super) fn ended_during(step: ConnectStep, reason: &str, exit: Option<Exit>) 
     }
 }
 
-/// HTTP brought no response to the handshake.
+/// The message when HTTP brings no response to the handshake.
 pub(super) fn handshake_fault(fault: &WireFault) -> String {
     match fault {
         WireFault::NotSent(fact) => fact.clone(),
         WireFault::Lost(reason) => ended_during(ConnectStep::Handshake, reason, None),
-        // A successful status with an unusable body: the body's error says it all.
+        // With a successful status and an unusable body, the body's error suffices.
         WireFault::Status {
             status: 200..=299,
             detail,
@@ -58,13 +58,13 @@ pub(super) fn handshake_fault(fault: &WireFault) -> String {
     }
 }
 
-/// A step of connecting timed out.
+/// The message when a step of connecting times out.
 pub(super) fn timed_out(step: ConnectStep, limit: Duration) -> String {
     let limit = duration(limit);
     match step {
         ConnectStep::Spawn => format!("its process did not start within {limit}"),
         ConnectStep::List => {
-            format!("connected, but gave no answer within {limit} when asked what it offers")
+            format!("connected, but did not list its tools within {limit}")
         }
         _ => format!("no answer to the handshake within {limit}"),
     }
@@ -166,7 +166,8 @@ pub(super) fn era_notice(
     }
 }
 
-/// The way of asking that needs this era, the revision that cannot carry it, and the one that can.
+/// The name of the way of asking that needs this era, the revision that cannot carry it, and the
+/// one that can.
 fn way_to(era: Era) -> (&'static str, Revision, Revision) {
     let way = match era {
         Era::Legacy => "older",
@@ -175,7 +176,7 @@ fn way_to(era: Era) -> (&'static str, Revision, Revision) {
     (way, Revision::newest(era.other()), Revision::newest(era))
 }
 
-/// As people write it: `30 s`, `1.5 s`, `200 ms`.
+/// Formats a duration as people write it: `30 s`, `1.5 s`, `200 ms`.
 pub(super) fn duration(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         format!("{} ms", duration.as_millis())
@@ -210,9 +211,9 @@ mod tests {
         assert_eq!(sentence, expected);
     }
 
-    /// S2-65: each way not to connect has its own words.
+    /// S2-65: each kind of failure to connect has its own message.
     #[test]
-    fn s2_65_failures_are_told_apart() {
+    fn s2_65_each_connection_failure_has_its_own_message() {
         let token = ["GITHUB_TOKEN not set".to_owned()];
         check(
             &with_stderr(
@@ -230,7 +231,7 @@ mod tests {
                 &ended_during(ConnectStep::List, "end of output", Some(Exit::Signal(9))),
                 &[],
             ),
-            "was killed by SIGKILL while it was asked what it offers",
+            "was killed by SIGKILL while its tools were being listed",
         );
         check(
             &with_stderr(
@@ -245,7 +246,7 @@ mod tests {
         );
         check(
             &timed_out(ConnectStep::List, Duration::from_millis(1500)),
-            "connected, but gave no answer within 1.5 s when asked what it offers",
+            "connected, but did not list its tools within 1.5 s",
         );
         check(
             &timed_out(ConnectStep::Spawn, Duration::from_millis(200)),
@@ -253,9 +254,9 @@ mod tests {
         );
     }
 
-    /// F23, F24: what HTTP did instead of answering is told as what it is.
+    /// F23, F24: each HTTP fault during the handshake has its own message.
     #[test]
-    fn f24_a_handshake_that_http_did_not_answer_is_told_apart() {
+    fn f24_each_http_fault_of_a_handshake_has_its_own_message() {
         let status = |status, said: &str| WireFault::Status {
             status,
             detail: said.to_owned(),
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn f7_a_death_carries_status_and_last_words() {
+    fn f7_a_lost_process_is_reported_with_status_and_last_stderr() {
         let words = ["one".to_owned(), " ".to_owned(), "two".to_owned()];
         check(
             &connection_end("end of output", Some(Exit::Status(3)), &words),
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_at_a_character() {
+    fn a_long_line_is_truncated_at_a_character_boundary() {
         let line = "ä".repeat(QUOTED_CHARACTERS + 1);
         check(&cut(&line), &format!("{}…", "ä".repeat(QUOTED_CHARACTERS)));
     }

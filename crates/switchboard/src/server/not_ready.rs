@@ -1,4 +1,4 @@
-//! Why a server cannot be used now: the fact as a type, and what a person could do about it.
+//! Why a server cannot be used now: a typed reason, and what a person could do about it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,47 +11,47 @@ use crate::config::ServerConfig;
 use crate::hint::Hint;
 use crate::name::ServerName;
 
-/// Why a server cannot be used now: a sentence with the server's name and the fact.
+/// Why a server cannot be used now. Displays the server's name and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("server \"{server}\": {reason}")]
 #[non_exhaustive]
 pub struct NotReady {
-    /// Which.
+    /// The server.
     pub server: ServerName,
-    /// What happened.
+    /// The reason.
     pub reason: NotReadyReason,
     /// What a person could do about it.
     pub hint: Option<Hint>,
-    /// Its state.
+    /// The server's state.
     pub state: State,
 }
 
-/// What keeps a server from being used.
+/// The reason why a server cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotReadyReason {
-    /// Its entry says so.
+    /// Its entry disables it.
     Disabled {
         /// The file of the entry.
         file: Arc<PathBuf>,
         /// 1-based.
         line: usize,
     },
-    /// A list in `[security]` keeps it from running.
+    /// A list in `[security]` forbids it.
     Blocked {
-        /// Which.
+        /// The rule that matched.
         rule: String,
     },
-    /// Nobody has accepted its entry as it is.
+    /// Nobody has accepted its entry in its present form.
     Untrusted {
-        /// What is known.
+        /// What is missing: an acceptance, or a new one after a change.
         reason: String,
     },
-    /// Connecting goes on.
+    /// It is still connecting.
     Connecting {
-        /// The step that it has come to.
+        /// The current step.
         step: ConnectStep,
-        /// How long it was waited for.
+        /// How long the caller waited.
         waited: Duration,
     },
     /// A person must log in.
@@ -59,12 +59,12 @@ pub enum NotReadyReason {
         /// What the server said, or what is missing.
         reason: String,
     },
-    /// What its entry authorizes with was refused: a login would change nothing.
+    /// The server refused the credentials of its entry, which a login would not replace.
     TokenRefused {
         /// What the server said.
         reason: String,
     },
-    /// It could not be connected.
+    /// Connecting failed.
     Failed {
         /// Why.
         error: String,
@@ -73,12 +73,12 @@ pub enum NotReadyReason {
     Stopped,
     /// It was not connected in time.
     TimedOut {
-        /// How long it was waited for.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// As many callers as may have a session of their own have one.
+    /// The limit of per-caller sessions is reached, and all are in use.
     TooManyCallers {
-        /// How many that are.
+        /// The limit.
         limit: usize,
     },
 }

@@ -1,8 +1,8 @@
 //! A second connection, of the other era than the shared one: over HTTP a server can have one of
 //! each, if some of its tools need the legacy era and some the modern one.
 //!
-//! The shared connection's list is what is approved. A call goes to the other connection only if
-//! the tool is the same there.
+//! Tools are approved from the shared connection's list. A call uses the other connection only if
+//! the tool's definition is the same there.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,12 +18,12 @@ use crate::sync::lock;
 /// The connection that a request was sent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallRoute {
-    /// The shared one, or the caller's own of the same era.
+    /// The shared connection, or the caller's own of the same era.
     Main,
-    /// The one of the other era.
+    /// The connection of the other era.
     OtherEra,
-    /// The shared one, although the tool needs the other: that one failed, or does not have the
-    /// same tool.
+    /// The shared connection, although the tool needs the other era: that connection failed, or
+    /// does not offer the same tool.
     OtherEraUnavailable,
 }
 
@@ -31,11 +31,11 @@ pub(crate) enum CallRoute {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SecondConnection {
-    /// The other era than the shared connection's.
+    /// The era of this connection: not the shared connection's.
     pub era: Era,
     /// `Idle` until one of its tools is called.
     pub state: State,
-    /// The tools that are called over it.
+    /// The tools that are called over this connection.
     pub tools: Vec<ToolName>,
 }
 
@@ -58,7 +58,7 @@ impl ServerHandle {
     }
 }
 
-/// The second connection of a server. Opened when a tool first needs it; ends with the server.
+/// The second connection of a server. Opened when a tool first needs it; closed with the server.
 pub(super) struct OtherEra {
     factory: ConnectionFactory,
     state: Mutex<OtherEraState>,
@@ -79,8 +79,8 @@ impl std::fmt::Debug for OtherEra {
 }
 
 impl OtherEra {
-    /// `None` where there can be only one: a process has one era for its life, and an entry may fix
-    /// the era.
+    /// `None` where only one connection is possible: a process keeps one era for its life, and an
+    /// entry may fix the era.
     pub(super) fn new(factory: &ConnectionFactory) -> Option<Arc<Self>> {
         let is_possible = matches!(factory.config.endpoint, Endpoint::Http(_))
             && factory.connector.is_none()
@@ -101,7 +101,7 @@ impl OtherEra {
         }
         match &state.connection {
             Some((known, handle)) if *known == era => Some(handle.clone()),
-            // One of the other era is no longer needed: it ends with its last call.
+            // A connection of the other era is no longer needed: it ends with its last call.
             _ => {
                 let protocol = match era {
                     Era::Legacy => Protocol::Legacy,
@@ -125,17 +125,17 @@ impl OtherEra {
         open.map(|(_, handle)| handle.clone())
     }
 
-    /// Ends it; a later request opens a new one.
+    /// Closes the connection; a later request opens a new one.
     pub(super) fn end(&self) {
         let mut state = lock(&self.state);
         state.connection = None;
     }
 
-    /// Ends it within the stop timing. No new one can be opened.
+    /// Closes the connection within the stop timing. No new one can be opened.
     pub(super) fn stop(&self) -> BoxFuture<'static, ()> {
         let connection = {
             let mut state = lock(&self.state);
-            // From now on none can be opened.
+            // Set under the lock, so that no connection is opened after it.
             state.stopped = true;
             state.connection.take()
         };

@@ -16,7 +16,7 @@ use crate::launch::Launcher;
 use crate::session::{Overseer, Roots};
 use crate::store::Store;
 
-/// What all server tasks of a host share.
+/// Resources that all server tasks of a host share.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerResources {
     /// Starts processes.
@@ -26,16 +26,16 @@ pub(crate) struct ServerResources {
     /// The HTTP stack of all URL servers.
     #[cfg(feature = "http")]
     pub http: SharedStack,
-    /// For logins to URL servers.
+    /// Logins to URL servers.
     pub auth: AuthContext,
     /// Remembers eras, wires and catalogs.
     pub store: Arc<dyn Store>,
-    /// Where the server's log file goes; `None` writes none.
+    /// The folder of the servers' log files; `None` writes none.
     pub log_folder: Option<Arc<PathBuf>>,
-    /// The parent of the folders in which user-scope servers without `cwd` run; `None` runs them in
-    /// this process's folder.
+    /// The parent of the working folders of user-scope servers without `cwd`; `None` runs them in
+    /// this process's working folder.
     pub private_folder: Option<Arc<PathBuf>>,
-    /// Receives what happens.
+    /// The channel of `Host::events`.
     pub events: broadcast::Sender<Event>,
     /// Notified when a snapshot changed; the host then rebuilds its catalog.
     pub changed: Arc<Notify>,
@@ -47,6 +47,6 @@ pub(crate) struct ServerResources {
     pub overseer: Option<Arc<dyn Overseer>>,
     /// The library user's own transports.
     pub connectors: Arc<Connectors>,
-    /// Whether a server offers what it offered last time until it is connected.
+    /// Whether a server offers its cached catalog until it is connected.
     pub offers_cached: bool,
 }

@@ -1,4 +1,4 @@
-//! A server at one moment, as others see it.
+//! A server's published state at one moment.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ pub enum Wire {
     Sse,
 }
 
-/// A server at one moment. Replaced as a whole, never changed.
+/// A server's published state at one moment. Replaced as a whole, never changed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Its state.
+    /// The server's state.
     pub state: State,
     /// The live connection, while Ready.
     pub session: Option<Arc<Session>>,
     /// The transport of the current or last connection, where it had to be found out.
     pub wire: Option<Wire>,
-    /// What it offers, or offered when it was last connected.
+    /// What the server offers, or offered when it was last connected.
     pub offerings: Arc<Offerings>,
-    /// The offerings come from the cache or a former session.
+    /// Whether the offerings come from the cache or an earlier session.
     pub cached: bool,
     /// The running process.
     pub pid: Option<u32>,
@@ -39,28 +39,28 @@ pub struct Snapshot {
     pub started: Option<SystemTime>,
     /// How often it was restarted.
     pub restarts: u32,
-    /// Variables referred to and not set: (variable, field).
+    /// References to unset variables: (variable, field).
     pub unset: Vec<(String, String)>,
     /// How long each step of the last start took.
     pub steps: Vec<(ConnectStep, Duration)>,
-    /// The last state changes with their reasons, newest last, at most 50.
+    /// The last state changes with their reasons, oldest first, at most 50.
     pub history: Vec<(SystemTime, String)>,
-    /// What was unusual about the current or last connection. Explains failures before there was a
-    /// session.
+    /// Deviations from the protocol in the current or last connection. They also explain failures
+    /// before there was a session.
     pub oddities: OddityLog,
     /// How the last connection ended: exit status and last stderr, safe to show.
     pub last_exit: Option<String>,
-    /// Its first start: a package runner may be installing it.
+    /// Whether this is the server's first start: a package runner may be installing it.
     pub is_first_start: bool,
-    /// Why the last attempt failed and how many in a row have. Cleared by a success or a restart.
+    /// The last failure and the number of consecutive ones. Cleared by a success or a restart.
     pub(super) failure: Option<(String, u32)>,
-    /// Attempts to connect that have ended, successful or not.
+    /// The number of attempts to connect that have ended, successful or not.
     pub(super) attempts_ended: u64,
-    /// How often the server was listed again.
+    /// The number of times the server was listed again.
     pub(super) listings: u64,
-    /// The cached catalog is being read.
+    /// Whether the cached catalog is still being read.
     pub(super) loading_cached: bool,
-    /// Tools that need the other era than this connection's.
+    /// The tools that need the other era than this connection's.
     pub(super) other_era_tools: Arc<BTreeSet<ToolName>>,
 }
 
@@ -77,13 +77,13 @@ impl Snapshot {
         }
     }
 
-    /// Whether its first attempt has ended, or none is in progress.
+    /// Whether the first attempt to connect has ended, or none is in progress.
     pub fn is_settled(&self) -> bool {
         self.attempts_ended > 0
             || !matches!(self.state, State::Connecting { .. }) && !self.loading_cached
     }
 
-    /// Its session has ended, and the task has not published that yet.
+    /// Whether the session has ended and the task has not published that yet.
     pub(super) fn has_lost_session(&self) -> bool {
         self.session
             .as_ref()

@@ -1,4 +1,4 @@
-//! Starts the task of a server: from its entry, or with a library user's transport.
+//! Starts the task of a server, from its entry or with a library user's transport.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,12 +24,13 @@ use crate::secret::Redactor;
 use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Subscriptions};
 use crate::store::LogFile;
 
-/// Commands that wait for a busy task. When the queue is full, senders wait.
-const COMMANDS: usize = 16;
+/// Capacity of the command channel. When it is full, senders wait.
+const COMMAND_CAPACITY: usize = 16;
 
 impl ServerHandle {
-    /// Starts the task. With `Connecting` it connects at once; `Idle`, `Disabled`, `Blocked` and
-    /// `Untrusted` start nothing. An idle server shows its cached catalog until it is used.
+    /// Starts the task. With `Connecting` the server connects at once; `Idle`, `Disabled`,
+    /// `Blocked` and `Untrusted` start nothing. An idle server shows its cached catalog until it is
+    /// used.
     pub(crate) fn start(
         config: Arc<ServerConfig>,
         resources: ServerResources,
@@ -38,7 +39,7 @@ impl ServerHandle {
         Self::start_after(config, resources, initial, None)
     }
 
-    /// The same, but nothing is started before `after` has completed.
+    /// Like [`start`](Self::start), but starts nothing before `after` has completed.
     pub(crate) fn start_after(
         config: Arc<ServerConfig>,
         resources: ServerResources,
@@ -99,24 +100,11 @@ impl ServerHandle {
             offers_cached,
             after,
         } = server;
-        let now = tokio::time::Instant::now();
         let idle = matches!(initial, State::Idle);
-        let phase = match (&initial, after) {
-            (State::Connecting { .. }, None) => Phase::Waiting(now),
-            (State::Connecting { .. }, Some(stopping)) => Phase::Stopping {
-                stopping,
-                then: Some(now),
-            },
-            (State::Idle, Some(stopping)) => Phase::Stopping {
-                stopping,
-                then: None,
-            },
-            _ => Phase::Idle,
-        };
-        let (commands, heard) = mpsc::channel(COMMANDS);
+        let phase = initial_phase(&initial, after);
+        let (commands, received_commands) = mpsc::channel(COMMAND_CAPACITY);
         let logs = events.clone();
-        // A further connection publishes no states: a server's state is that of its shared
-        // connection.
+        // Only the shared connection publishes states: its state is the server's.
         let events = if is_further_connection {
             broadcast::Sender::new(1)
         } else {
@@ -147,7 +135,7 @@ impl ServerHandle {
             log,
             subscriptions,
             cache: Cache::default(),
-            // Known once the launch is resolved.
+            // Set once the launch is resolved.
             redactor: Redactor::default(),
         };
         let task = ServerTask {
@@ -156,7 +144,7 @@ impl ServerHandle {
             status,
             launch_store,
             options,
-            commands: heard,
+            commands: received_commands,
             worked: worked.clone(),
             phase,
             backoff: Backoff::default(),
@@ -166,22 +154,7 @@ impl ServerHandle {
             restarting: Vec::new(),
         };
         // The handles own the task: it ends when the last one is dropped.
-        tokio::spawn(async move {
-            let status = task.status.clone();
-            if let Err(panicked) = catch_panic(task.run()).await {
-                // Its session and process were dropped with it.
-                status.set_state(
-                    State::Failed {
-                        error: panicked.to_string(),
-                    },
-                    "its task ended",
-                    |snapshot| {
-                        (snapshot.session, snapshot.pid, snapshot.loading_cached) =
-                            (None, None, false);
-                    },
-                );
-            }
-        });
+        tokio::spawn(run_supervised(task));
         Self {
             config,
             launch,
@@ -196,7 +169,42 @@ impl ServerHandle {
     }
 }
 
-/// What a task is created from.
+/// The first phase of a server in this state; `after` completes when the servers that it replaces
+/// have ended.
+fn initial_phase(state: &State, after: Option<BoxFuture<'static, ()>>) -> Phase {
+    let now = tokio::time::Instant::now();
+    match (state, after) {
+        (State::Connecting { .. }, None) => Phase::Waiting(now),
+        (State::Connecting { .. }, Some(stopping)) => Phase::Stopping {
+            stopping,
+            then: Some(now),
+        },
+        (State::Idle, Some(stopping)) => Phase::Stopping {
+            stopping,
+            then: None,
+        },
+        _ => Phase::Idle,
+    }
+}
+
+/// Runs the task; a panic in it becomes the server's failure.
+async fn run_supervised(task: ServerTask) {
+    let status = task.status.clone();
+    if let Err(panicked) = catch_panic(task.run()).await {
+        // The panic dropped the session and the process.
+        status.set_state(
+            State::Failed {
+                error: panicked.to_string(),
+            },
+            "its task ended",
+            |snapshot| {
+                (snapshot.session, snapshot.pid, snapshot.loading_cached) = (None, None, false);
+            },
+        );
+    }
+}
+
+/// The parts that a task is created from.
 pub(super) struct TaskSetup {
     pub(super) config: Arc<ServerConfig>,
     pub(super) launch: Fingerprint,
@@ -211,9 +219,9 @@ pub(super) struct TaskSetup {
     pub(super) changed: Arc<Notify>,
     /// Subscriptions and log level, shared by all connections to the server.
     pub(super) subscriptions: Subscriptions,
-    /// It is not the shared connection: a caller's own, or the one of the other era.
+    /// Whether this is not the shared connection but a caller's own or the one of the other era.
     pub(super) is_further_connection: bool,
-    /// It offers what it offered last time until it is connected.
+    /// Whether the server offers its cached catalog until it is connected.
     pub(super) offers_cached: bool,
     /// Completes when the servers that this one replaces have ended.
     pub(super) after: Option<BoxFuture<'static, ()>>,
@@ -254,7 +262,7 @@ pub(super) fn connecting_now() -> State {
     }
 }
 
-/// Opens the log of a server that may run. An error is only logged: the server runs without.
+/// Opens the log of a server that may run. An error is logged, and the server runs without a log.
 fn open_log(
     config: &ServerConfig,
     resources: &ServerResources,
@@ -271,7 +279,7 @@ fn open_log(
         .ok()
 }
 
-/// Publishes the cached catalog, unless an attempt to connect ended first.
+/// Publishes the cached catalog, unless an attempt to connect has ended first.
 async fn load_cached(status: Arc<StatusPublisher>, launch_store: LaunchStore) {
     let remembered = launch_store.offerings().await;
     status.update(|snapshot| {

@@ -10,19 +10,19 @@ use crate::event::Event;
 use crate::name::ServerName;
 use crate::store::{LogFile, LogStream};
 
-/// The length of a snapshot's history.
-const HISTORY: usize = 50;
+/// The most entries of a snapshot's history.
+const MAX_HISTORY: usize = 50;
 
 /// The writing side of a server's snapshot. Shared by its task and the task's attempt to connect.
 #[derive(Debug)]
 pub(super) struct StatusPublisher {
     server: ServerName,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    /// The server's log, which gets every state change.
+    /// The server's log file, which gets every state change.
     log: Option<LogFile>,
-    /// Received through `Host::events`.
+    /// The sender of `Host::events`.
     events: broadcast::Sender<Event>,
-    /// The host waits on it to rebuild its catalog.
+    /// Notifies the host, which rebuilds its catalog.
     changed: Arc<Notify>,
 }
 
@@ -56,8 +56,8 @@ impl StatusPublisher {
         self.snapshot.borrow().clone()
     }
 
-    /// Changes the state, and with `also` the rest of the snapshot in the same step, so that no
-    /// reader sees half of a change. `also` sees the old state. `because` is added to log and
+    /// Changes the state, and with `also` other fields of the snapshot in the same step, so that no
+    /// reader sees a partial change. `also` sees the old state. `because` is added to log and
     /// history.
     pub(super) fn set_state(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
         let mut line = history_line(&state);
@@ -68,7 +68,7 @@ impl StatusPublisher {
         self.change_state(state, line, also);
     }
 
-    /// Changes to the final state. `quiet`: without an entry in the log.
+    /// Changes to the final state. `quiet`: without a line in the log.
     pub(super) fn set_stopped(&self, quiet: bool, also: impl FnOnce(&mut Snapshot)) {
         match quiet {
             true => self.change_state(State::Stopped, State::Stopped.to_string(), also),
@@ -78,7 +78,7 @@ impl StatusPublisher {
 
     fn change_state(&self, state: State, line: String, also: impl FnOnce(&mut Snapshot)) {
         tracing::debug!("server \"{}\": {line}", self.server);
-        let told = state.clone();
+        let published = state.clone();
         self.update(|snapshot| {
             record(snapshot, line);
             also(snapshot);
@@ -86,34 +86,34 @@ impl StatusPublisher {
         });
         let _ = self.events.send(Event::State {
             server: self.server.clone(),
-            state: told,
+            state: published,
         });
     }
 
-    /// Changes the snapshot but not the state, and has the catalog rebuilt.
+    /// Changes the snapshot but not the state; the host rebuilds its catalog.
     pub(super) fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         self.update_quietly(change);
         self.changed.notify_one();
     }
 
-    /// Changes what does not affect the catalog.
+    /// Changes fields that do not affect the catalog.
     pub(super) fn update_quietly(&self, change: impl FnOnce(&mut Snapshot)) {
         self.snapshot
             .send_modify(|snapshot| change(Arc::make_mut(snapshot)));
     }
 
-    /// Sets the current step of connecting, and sends an event for those who show progress.
+    /// Sets the current step of connecting, and sends an event for displays of progress.
     pub(super) fn set_step(&self, step: ConnectStep) {
-        let mut told = None;
+        let mut published = None;
         self.update_quietly(|snapshot| {
             if let State::Connecting { step: current, .. } = &mut snapshot.state
                 && *current != step
             {
                 *current = step;
-                told = Some(snapshot.state.clone());
+                published = Some(snapshot.state.clone());
             }
         });
-        if let Some(state) = told {
+        if let Some(state) = published {
             let _ = self.events.send(Event::State {
                 server: self.server.clone(),
                 state,
@@ -131,7 +131,7 @@ impl StatusPublisher {
         self.update_quietly(|snapshot| snapshot.steps.push((step, took)));
     }
 
-    /// A line for the person, in log, history and events.
+    /// Adds a line for people to log, history and events.
     pub(super) fn notice(&self, line: String) {
         self.log(&line);
         self.update_quietly(|snapshot| record(snapshot, line.clone()));
@@ -149,13 +149,13 @@ impl StatusPublisher {
 }
 
 fn record(snapshot: &mut Snapshot, line: String) {
-    if snapshot.history.len() >= HISTORY {
+    if snapshot.history.len() >= MAX_HISTORY {
         snapshot.history.remove(0);
     }
     snapshot.history.push((SystemTime::now(), line));
 }
 
-/// A state as log and history have it.
+/// A state as it appears in log and history.
 fn history_line(state: &State) -> String {
     match state {
         // The steps of one attempt are one entry.

@@ -1,4 +1,4 @@
-//! A server's stderr: its last lines in memory, all of it in the server's log, secrets redacted in
+//! A server's stderr: the last lines in memory, all of it in the server's log, secrets redacted in
 //! both.
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,18 +13,18 @@ use crate::untrusted::Untrusted;
 
 mod info;
 
-/// What a server wrote to stderr. Clones share it.
+/// A server's stderr output. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct ServerStderr(Arc<StderrState>);
 
 #[derive(Debug, Default)]
 struct StderrState {
     tail: StderrTail,
-    /// Of the current run. Locked while the tail is replaced or read, so that no run's output is
-    /// redacted with another's secrets.
+    /// The secrets of the current run. Locked while the tail is replaced or read, so that no run's
+    /// output is redacted with another run's secrets.
     redactor: Mutex<Redactor>,
     log: Option<LogFile>,
-    /// Lines marked as INFO are left out of the log and of what is shown.
+    /// Whether lines marked as INFO are left out of the log and of what is shown.
     drops_info: bool,
 }
 
@@ -49,13 +49,13 @@ impl ServerStderr {
         lines.into_iter().map(Untrusted::new).collect()
     }
 
-    /// A text about the same server without the secrets of its current run.
+    /// Redacts the secrets of the server's current run in a text.
     pub fn redact(&self, text: &str) -> String {
         let redactor = self.redactor().clone();
         redactor.redact(text).into_owned()
     }
 
-    /// For a server without stderr: these secrets are redacted in texts about it.
+    /// Sets the secrets to redact for a server without stderr.
     #[cfg(feature = "http")]
     pub(crate) fn redact_with(&self, redactor: Redactor) {
         if let Some(log) = &self.0.log {
@@ -70,7 +70,7 @@ impl ServerStderr {
         self.0.tail.drained().await;
     }
 
-    /// Begins a new run: its output replaces what the tail holds.
+    /// Begins a new run, whose output replaces the previous tail.
     pub(super) fn drain(&self, redactor: Redactor, stderr: pipe::Receiver) {
         if let Some(log) = &self.0.log {
             log.redact_with(redactor.clone());
@@ -107,7 +107,7 @@ mod tests {
     use crate::name::ServerName;
     use crate::secret::Secret;
 
-    /// Writes all of it through a pipe and waits until it has been read.
+    /// Writes `text` `times` times through a pipe and waits until it has been read.
     async fn write(stderr: &ServerStderr, redactor: Redactor, text: &str, times: usize) {
         let (read_end, mut write_end) = std::io::pipe().unwrap();
         stderr.drain(
@@ -134,7 +134,7 @@ mod tests {
             .collect()
     }
 
-    /// S2-51: neither in what an error quotes.
+    /// S2-51: INFO lines do not appear in quoted stderr either.
     #[tokio::test]
     async fn s2_51_info_lines_are_left_out_where_the_dialect_says_so() {
         for (drops_info, expected) in [
@@ -148,7 +148,6 @@ mod tests {
         }
     }
 
-    /// T25.
     #[tokio::test]
     async fn t25_secrets_are_redacted() {
         let stderr = ServerStderr::default();

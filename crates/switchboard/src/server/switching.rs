@@ -1,5 +1,5 @@
-//! Switches a server to the other era when a refusal shows that its handlers need that; for servers
-//! that can have a connection of each era, decides which tools use which.
+//! Switches a server to the other era when a refusal shows that its handlers need it. For servers
+//! that can have a connection of each era, decides which tools use which connection.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,24 +17,24 @@ use crate::config::Protocol;
 use crate::name::ToolName;
 use crate::session::Era;
 
-/// The most tools that are remembered to need one era.
+/// The most tools whose era is remembered.
 const MAX_TOOL_ERAS: usize = 1024;
 
-/// A refused request whose error says which era it needs.
+/// A refused request whose error shows which era it needs.
 #[derive(Debug, Clone)]
 pub(crate) struct EraRefusal {
     /// The era of the connection that the request was sent on.
     pub(crate) era: Era,
     pub(crate) evidence: EraEvidence,
-    /// Which tool was called; `None` for a prompt or a resource.
+    /// The called tool; `None` for a prompt or a resource.
     pub(crate) tool: Option<ToolName>,
     pub(crate) route: CallRoute,
 }
 
-/// The result of such a refusal.
+/// What follows from an [`EraRefusal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EraOutcome {
-    /// It is being opened with this era.
+    /// The server is being reopened with this era.
     Reopening {
         era: Era,
         /// Its process is restarted.
@@ -42,29 +42,29 @@ pub(crate) enum EraOutcome {
         /// Some of its handlers need one era, some the other.
         both: bool,
     },
-    /// It will be opened with this era when the calls in flight have ended.
+    /// The server will be reopened with this era when the calls in flight have ended.
     WhenIdle(Era),
-    /// Calls of this tool go over a second connection, of this era, from now on.
+    /// Further calls of this tool use a second connection, of this era.
     OtherConnection(Era),
-    /// It stays with this era. `both` as above.
+    /// The server stays with this era. `both` as in `Reopening`.
     Stays { era: Era, both: bool },
 }
 
 impl EraOutcome {
-    /// Whether a call that is made now uses the other era.
+    /// Whether a call that starts now uses the other era.
     pub(crate) fn is_switched(self) -> bool {
         matches!(self, Self::Reopening { .. } | Self::OtherConnection(_))
     }
 }
 
 impl ServerHandle {
-    /// Handles the refusal of a request whose caller can answer these questions.
+    /// Handles the refusal of a request whose caller can answer questions of the kinds in `offers`.
     pub(crate) async fn era_refused(
         &self,
         mut refusal: EraRefusal,
         offers: Offers,
     ) -> Option<EraOutcome> {
-        // A question that the caller would refuse is no reason to switch.
+        // A question that the caller would decline is no reason to switch.
         let is_answerable = refusal.evidence
             != EraEvidence::NeedsLegacy {
                 only_sampling: true,
@@ -146,7 +146,7 @@ impl ServerTask {
         self.is_profile_current = true;
         if is_process && !is_idle {
             if let Phase::Live(live) = &mut self.phase {
-                live.tell_when_idle();
+                live.report_when_idle();
             }
             return Some(EraOutcome::WhenIdle(verdict.era()));
         }
@@ -158,13 +158,13 @@ impl ServerTask {
         })
     }
 
-    /// A tool that needs the other era than the shared connection's, `era`, is called over a second
-    /// connection from now on, where that may help.
+    /// Routes further calls of a tool over a second connection, if that may help. `era` is the
+    /// shared connection's.
     fn use_other_connection(&mut self, tool: &ToolName, route: CallRoute, era: Era) -> EraOutcome {
         let known = self.profile.tool_eras.get(tool.as_wire()).copied();
         let is_full = self.profile.tool_eras.len() >= MAX_TOOL_ERAS;
         match known {
-            // The other connection refused it too.
+            // The other connection refused the call too.
             Some(known) if known == era => EraOutcome::Stays { era, both: false },
             _ if route == CallRoute::OtherEraUnavailable || known.is_none() && is_full => {
                 EraOutcome::Stays { era, both: true }
@@ -176,7 +176,7 @@ impl ServerTask {
         }
     }
 
-    /// A call over the second connection was refused as well. The shared one is of this era.
+    /// A call over the second connection was refused as well. `era` is the shared connection's.
     fn neither_era_carries(&mut self, tool: &ToolName, era: Era) -> Option<EraOutcome> {
         self.keep_tool_era(tool, era);
         Some(EraOutcome::Stays { era, both: false })
@@ -194,7 +194,7 @@ impl ServerTask {
         }
     }
 
-    /// Another call has already caused the switch.
+    /// The outcome if another call has already caused the switch.
     fn is_reopening(&self, era: Era) -> Option<EraOutcome> {
         let verdict = self
             .profile
@@ -207,12 +207,12 @@ impl ServerTask {
         })
     }
 
-    /// A question that arrived on a legacy connection confirms that it was right to open one.
+    /// A question on a legacy connection confirms that switching to it was right.
     pub(super) fn confirm_era(&mut self) {
         let Phase::Live(live) = &self.phase else {
             return;
         };
-        if live.era() == Era::Legacy && live.was_questioned() {
+        if live.era() == Era::Legacy && live.has_asked() {
             let verdict = self.profile.verdict.map(|verdict| verdict.confirmed());
             self.set_profile(LaunchProfile {
                 verdict,
@@ -221,7 +221,7 @@ impl ServerTask {
         }
     }
 
-    /// Ends the connection and opens one of the other era. A session without a process stays open
+    /// Closes the connection and opens one of the other era. A session without a process stays open
     /// for the calls in flight.
     pub(super) fn reopen(&mut self) {
         self.confirm_era();

@@ -1,7 +1,7 @@
 //! The task of one server: handles commands, the results of attempts to connect, and lost
 //! connections.
 //!
-//! It is in one phase at a time, so a process is started only after the one before it has ended.
+//! It is in one phase at a time, so a process is started only after the previous one has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,23 +30,23 @@ use crate::secret::Redactor;
 use crate::session::{Era, OpenOptions, RequestFault};
 use crate::transport::WireFault;
 
-/// The longest that stopping may take; a process's own stop takes at most 3.5 s.
+/// The upper bound on stopping; stopping the process itself takes at most 3.5 s.
 const STOP_BOUND: Duration = Duration::from_millis(3550);
 
-/// What handles send to the task. The sender in a command is used when it was handled.
+/// Commands from the handles. The task uses a command's sender once it has handled the command.
 #[derive(Debug)]
 pub(super) enum TaskCommand {
-    /// Someone uses the server.
+    /// A call needs the server.
     Wake(oneshot::Sender<()>),
-    /// A call failed for lack of a login, and why.
+    /// A call failed because a login is needed, with the reason.
     NeedsLogin(NeedsLogin, oneshot::Sender<()>),
-    /// Handled when the new process is being started.
+    /// Handled when the new start begins.
     Restart(oneshot::Sender<()>),
-    /// Its connection is not wanted, and why.
+    /// Close the connection, with the reason.
     Close(String, oneshot::Sender<()>),
-    /// A request was refused in words that say which era it needs.
+    /// A request was refused with a text that shows which era it needs.
     EraRefused(EraRefusal, oneshot::Sender<Option<EraOutcome>>),
-    /// Another entry with the same launch.
+    /// A changed entry with the same launch.
     UpdateConfig(Arc<ServerConfig>),
     /// Ends the task.
     Stop,
@@ -61,17 +61,17 @@ pub(super) struct ServerTask {
     pub(super) launch_store: LaunchStore,
     /// The options for every session of this server.
     pub(super) options: OpenOptions,
-    /// Every handle has a sender; the task ends when all are dropped.
+    /// Every handle owns a sender; the task ends when all are dropped.
     pub(super) commands: mpsc::Receiver<TaskCommand>,
     /// Set by handles after a successful response.
     pub(super) worked: Arc<AtomicBool>,
     pub(super) phase: Phase,
     pub(super) backoff: Backoff,
     pub(super) profile: LaunchProfile,
-    /// The profile was changed in this run, so the store may have an older one.
+    /// Whether the profile was changed in this run, so that the store may have an older one.
     pub(super) is_profile_current: bool,
     pub(super) store_writes: StoreWrites,
-    /// Answered when a restart begins.
+    /// Notified when a restart begins.
     pub(super) restarting: Vec<oneshot::Sender<()>>,
 }
 
@@ -81,7 +81,7 @@ pub(super) enum Phase {
     /// Nothing.
     #[default]
     Idle,
-    /// The time at which to connect.
+    /// The time of the next attempt to connect.
     Waiting(Instant),
     /// An attempt to connect.
     Connecting {
@@ -90,7 +90,7 @@ pub(super) enum Phase {
     },
     /// A live connection.
     Live(Box<LiveConnection>),
-    /// The end of a process; then the time at which to connect, if there is one.
+    /// The end of the old connection; then the time of the next attempt, if there is one.
     Stopping {
         stopping: BoxFuture<'static, ()>,
         then: Option<Instant>,
@@ -134,16 +134,16 @@ impl ServerTask {
         self.end().await;
     }
 
-    /// Takes effect with the next connection or listing.
+    /// Used from the next connection or listing on.
     fn update_config(&mut self, config: Arc<ServerConfig>) {
         self.options.connect_timeout = config.timeouts.connect;
         self.config = config;
     }
 
-    /// A use starts a server that is idle, or whose backoff allows it.
+    /// Starts a server that is idle, or whose backoff allows it.
     fn wake(&mut self, done: oneshot::Sender<()>) {
         let startable = match self.status.snapshot().state {
-            // Another process may have logged in meanwhile.
+            // Another process may have logged in.
             State::Idle | State::NeedsLogin { .. } => true,
             State::Failed { .. } => self.backoff.may_start(Instant::now()),
             _ => false,
@@ -162,13 +162,13 @@ impl ServerTask {
             return;
         }
         self.backoff.reset();
-        // A restart is to show what the server offers now.
+        // A restart must show what the server offers now.
         self.options.cache.clear();
         self.restarting.push(done);
         self.connect_now("restarted on request");
     }
 
-    /// A call failed for lack of a login. The other calls of the session are left to finish.
+    /// A call failed because a login is needed. Other calls of the session may finish.
     fn refused(&mut self, needed: NeedsLogin, done: oneshot::Sender<()>) {
         match std::mem::take(&mut self.phase) {
             Phase::Live(live) => {
@@ -236,12 +236,12 @@ impl ServerTask {
         self.status
             .set_state(connecting(step), because, |snapshot| {
                 snapshot.failure = None;
-                cut_off(snapshot, because);
+                set_end_reason(snapshot, because);
                 disconnected(snapshot);
             });
     }
 
-    /// Publishes that the connection is ended in favour of another one.
+    /// Publishes that the current connection is being replaced.
     pub(super) fn set_reconnecting(&self, because: &str) {
         self.status
             .set_state(connecting(ConnectStep::Stop), because, disconnected);
@@ -258,21 +258,21 @@ impl ServerTask {
             }
             PhaseEvent::Attempted(AttemptOutcome {
                 process,
-                farewell,
+                flushed,
                 profile,
                 result,
             }) => {
                 self.profile = profile;
                 match result {
-                    Ok(arrival) => self.arrived(arrival, process),
+                    Ok(connected) => self.connected(connected, process),
                     Err(ConnectError::Cancelled) => {
                         self.phase = Phase::Stopping {
-                            stopping: close_connection(process, farewell),
+                            stopping: close_connection(process, flushed),
                             then: Some(Instant::now()),
                         };
                     }
                     Err(ConnectError::NeedsLogin(needed)) => {
-                        self.needs_login(needed, close_connection(process, farewell), true)
+                        self.needs_login(needed, close_connection(process, flushed), true)
                     }
                     Err(ConnectError::Failed {
                         failure,
@@ -289,7 +289,7 @@ impl ServerTask {
                                 ..self.profile.clone()
                             });
                         }
-                        self.failed(failure, close_connection(process, farewell), None);
+                        self.failed(failure, close_connection(process, flushed), None);
                     }
                 }
             }
@@ -311,7 +311,7 @@ impl ServerTask {
         } else {
             self.status.set_state(
                 connecting(self.endpoint.first_step()),
-                "its wait is over",
+                "the backoff delay has passed",
                 fresh,
             );
         }
@@ -339,14 +339,14 @@ impl ServerTask {
         }
     }
 
-    fn arrived(&mut self, arrival: Connected, process: Option<Box<dyn ServerProcess>>) {
+    fn connected(&mut self, connected: Connected, process: Option<Box<dyn ServerProcess>>) {
         let Connected {
-            link,
+            live_session,
             wire,
             offerings,
             redactor,
-        } = arrival;
-        let hello = link.hello();
+        } = connected;
+        let hello = live_session.hello();
         let state = State::Ready {
             era: hello.era(),
             version: hello.revision.to_string(),
@@ -363,9 +363,9 @@ impl ServerTask {
         );
         self.worked.store(false, Ordering::Relaxed);
         let other_era_tools = Arc::new(self.profile.other_era_tools(hello.era()));
-        let session = LiveSession::session(link.clone());
+        let session = LiveSession::session(live_session.clone());
         self.phase = Phase::Live(Box::new(LiveConnection::new(
-            link,
+            live_session,
             process,
             redactor,
             &self.config,
@@ -434,7 +434,7 @@ impl ServerTask {
         });
     }
 
-    /// Handles a new listing after the server said that a list changed.
+    /// Handles a new listing after the server reported a changed list.
     fn relisted(&mut self, listed: Result<Offerings, RequestFault>) {
         if let Err(RequestFault::Wire(WireFault::NeedsLogin(needed))) = &listed {
             let Phase::Live(live) = std::mem::take(&mut self.phase) else {
@@ -455,7 +455,7 @@ impl ServerTask {
                 if let Err(Failure { fact, retry }) = kept {
                     let fact = messages::with_stderr(&fact, &[]);
                     let failure = Failure { fact, retry };
-                    return self.close(failure, "closed, as it offers nothing any more");
+                    return self.close(failure, "closed: it no longer offers anything");
                 }
                 let offerings = Arc::new(offerings.replace(&before));
                 let redactor = if let Phase::Live(live) = &self.phase {
@@ -475,7 +475,7 @@ impl ServerTask {
             }
             ListUpdate::Failed(fault) => {
                 let line = format!(
-                    "said that its lists changed, but listing them failed: {fault}; the lists from before are kept"
+                    "reported changed lists, but listing failed: {fault}; the previous lists are kept"
                 );
                 self.status.notice(line);
                 self.status
@@ -484,7 +484,7 @@ impl ServerTask {
         }
     }
 
-    /// Closes a connection that works but is not wanted.
+    /// Closes a working connection that is not to be kept.
     fn close(&mut self, failure: Failure, how: &str) {
         let live = match std::mem::take(&mut self.phase) {
             Phase::Live(live) => live,
@@ -499,13 +499,13 @@ impl ServerTask {
             .update_quietly(|snapshot| snapshot.listings += 1);
     }
 
-    /// Records what a connection that has ended showed about the server.
+    /// Records what an ended connection showed about the server.
     pub(super) fn record_connection(&mut self, live: &LiveConnection) {
         if self.worked.swap(false, Ordering::Relaxed) {
             self.backoff.worked();
         }
         let verdict = self.profile.verdict.map(|verdict| {
-            if live.was_questioned() {
+            if live.has_asked() {
                 verdict.confirmed()
             } else {
                 verdict
@@ -518,7 +518,7 @@ impl ServerTask {
         });
     }
 
-    /// Only with `protocol = "auto"`: an era that the entry fixed says nothing about other entries
+    /// Only with `protocol = "auto"`: an era that the entry fixes says nothing about other entries
     /// with the same launch.
     fn remember_era(&mut self, era: Era) {
         if self.config.protocol == Protocol::Auto {
@@ -547,10 +547,10 @@ impl ServerTask {
         }
     }
 
-    /// Ends the session and the process, and lets writes to the store finish, within one time
+    /// Closes the session, stops the process and finishes writes to the store, within one time
     /// limit.
     async fn end(mut self) {
-        // No further command is handled; dropping them answers their senders.
+        // Commands in the queue are dropped, which answers their senders.
         self.commands.close();
         while self.commands.try_recv().is_ok() {}
         let stopping: BoxFuture<'static, ()> = match std::mem::take(&mut self.phase) {
@@ -560,9 +560,9 @@ impl ServerTask {
                 drop(cancel);
                 Box::pin(async move {
                     let AttemptOutcome {
-                        process, farewell, ..
+                        process, flushed, ..
                     } = attempt.await;
-                    close_connection(process, farewell).await;
+                    close_connection(process, flushed).await;
                 })
             }
             Phase::Live(live) => {
@@ -576,7 +576,7 @@ impl ServerTask {
             State::Disabled | State::Blocked { .. } | State::Untrusted { .. } | State::Idle
         );
         self.status.set_stopped(quiet, |snapshot| {
-            cut_off(snapshot, "stopped on request");
+            set_end_reason(snapshot, "stopped on request");
             disconnected(snapshot);
             withdrawn(snapshot);
         });
@@ -614,20 +614,20 @@ fn connecting(step: ConnectStep) -> State {
     }
 }
 
-/// Records why the calls of a connection that we end fail.
-fn cut_off(snapshot: &mut Snapshot, because: &str) {
+/// Records why the calls on a connection that the task closes have failed.
+fn set_end_reason(snapshot: &mut Snapshot, because: &str) {
     if matches!(snapshot.state, State::Ready { .. }) {
         snapshot.last_exit = Some(because.to_owned());
     }
 }
 
-/// Without a session the offerings are cached ones. They stay on offer: a call starts the server.
+/// Marks the offerings as cached. They stay on offer, since a call starts the server.
 fn disconnected(snapshot: &mut Snapshot) {
     snapshot.session = None;
     snapshot.cached |= matches!(snapshot.state, State::Ready { .. });
 }
 
-/// A server that no call can start offers nothing.
+/// Withdraws the offerings of a server that no call can start.
 fn withdrawn(snapshot: &mut Snapshot) {
     snapshot.offerings = Arc::new(Offerings::default().replace(&snapshot.offerings));
     snapshot.cached = false;

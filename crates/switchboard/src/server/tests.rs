@@ -1,4 +1,4 @@
-//! The task of one server against a scripted one, in paused time.
+//! Tests of a server's task against a scripted server, in paused time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use crate::hint::Hint;
 use crate::launch::Exit;
 use crate::session::{Era, OpenFault, RequestFault};
 use crate::store::{MemoryStore, Store};
-use script::{NEVER, Play, Rig, connecting, offering, tool};
+use script::{NEVER, StartScript, SupervisedServer, connecting, offering, tool};
 
 mod eras;
 mod own;
@@ -41,48 +41,47 @@ fn error_of(state: &State) -> &str {
     }
 }
 
-fn dies(status: i32) -> Play {
-    Play {
+fn dies(status: i32) -> StartScript {
+    StartScript {
         dies: Some(Exit::Status(status)),
         handshake: NEVER,
-        ..Play::default()
+        ..StartScript::default()
     }
 }
 
-/// A panic in a server's task is that server's failure, with a reason, and whoever waits for it is
-/// answered.
+/// A panic in a server's task is that server's failure, with a reason, and waiting calls return.
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_the_task_of_a_server_is_its_failure() {
-    let rig = Rig::eager([Play {
+async fn a_panic_in_a_servers_task_fails_that_server() {
+    let supervised = SupervisedServer::eager([StartScript {
         panics: true,
-        ..Play::default()
+        ..StartScript::default()
     }]);
-    let failed = rig.until(is_failed).await;
+    let failed = supervised.until(is_failed).await;
     assert_eq!(
         error_of(&failed),
         "internal error (\"for the test\"); please report it"
     );
-    let refused = rig.handle.ready(LONG).await.unwrap_err().to_string();
+    let refused = supervised.handle.ready(LONG).await.unwrap_err().to_string();
     assert!(refused.contains("internal error"), "{refused}");
-    rig.handle.stop().await;
+    supervised.handle.stop().await;
 }
 
-/// P9, S2-69: every change is told as it happens and stays on record with its reason.
+/// P9, S2-69: every state change is published when it happens and recorded with its reason.
 #[tokio::test(start_paused = true)]
-async fn p9_every_change_of_state_is_told_and_recorded() {
-    let mut rig = Rig::eager([
-        Play {
+async fn p9_every_state_change_is_published_and_recorded() {
+    let mut supervised = SupervisedServer::eager([
+        StartScript {
             stderr: vec!["bad token".to_owned()],
             ..dies(1)
         },
-        Play::default(),
+        StartScript::default(),
     ]);
-    rig.until_ready().await;
-    rig.changed.notified().await;
+    supervised.until_ready().await;
+    supervised.changed.notified().await;
 
     let failure = "exited with status 1 before the handshake (last stderr: \"bad token\")";
     assert_eq!(
-        rig.told(),
+        supervised.published_states(),
         [
             "connecting: handshake",
             &format!("backoff after failure 1: {failure}"),
@@ -93,15 +92,15 @@ async fn p9_every_change_of_state_is_told_and_recorded() {
         ]
     );
     assert_eq!(
-        rig.history(),
+        supervised.history(),
         [
             "connecting",
             &format!("backoff after failure 1: {failure}"),
-            "connecting: its wait is over",
+            "connecting: the backoff delay has passed",
             "ready, modern 2026-07-28"
         ]
     );
-    let snapshot = rig.handle.snapshot();
+    let snapshot = supervised.handle.snapshot();
     let steps: Vec<_> = snapshot.steps.iter().map(|(step, _)| *step).collect();
     assert_eq!(
         (steps, snapshot.pid, snapshot.restarts),
@@ -126,23 +125,23 @@ async fn p9_every_change_of_state_is_told_and_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f17_a_slow_start_is_waited_for_and_says_what_it_does() {
-    let rig = Rig::eager([Play {
+async fn f17_a_call_waits_for_a_slow_start_and_reports_its_step() {
+    let supervised = SupervisedServer::eager([StartScript {
         handshake: Duration::from_secs(25),
-        ..Play::default()
+        ..StartScript::default()
     }]);
-    let error = rig
+    let error = supervised
         .handle
         .usable(Duration::from_secs(10))
         .await
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server \"play\": still connecting after 10 s (step: handshake)"
+        "server \"script\": still connecting after 10 s (step: handshake)"
     );
-    rig.handle.settled().await;
-    assert!(matches!(rig.state(), State::Ready { .. }));
-    assert_eq!(rig.starts(), 1);
+    supervised.handle.settled().await;
+    assert!(matches!(supervised.state(), State::Ready { .. }));
+    assert_eq!(supervised.starts(), 1);
 }
 
 /// S0-31: connecting has one deadline, whichever step hangs.
@@ -150,137 +149,141 @@ async fn f17_a_slow_start_is_waited_for_and_says_what_it_does() {
 async fn s0_31_a_step_that_hangs_fails_by_the_deadline() {
     let cases = [
         (
-            Play {
+            StartScript {
                 handshake: NEVER,
-                ..Play::default()
+                ..StartScript::default()
             },
             "no answer to the handshake within 30 s",
         ),
         (
-            Play {
+            StartScript {
                 listing: NEVER,
-                ..Play::default()
+                ..StartScript::default()
             },
-            "connected, but gave no answer within 30 s when asked what it offers",
+            "connected, but did not list its tools within 30 s",
         ),
     ];
-    for (play, fact) in cases {
+    for (script, fact) in cases {
         let began = Instant::now();
-        let rig = Rig::eager([play]);
-        rig.handle.settled().await;
+        let supervised = SupervisedServer::eager([script]);
+        supervised.handle.settled().await;
         assert_eq!(began.elapsed().as_secs(), 30, "{fact}");
-        assert_eq!(error_of(&rig.state()), fact);
-        rig.handle.stop().await;
-        assert_eq!(rig.alive(), 0);
+        assert_eq!(error_of(&supervised.state()), fact);
+        supervised.handle.stop().await;
+        assert_eq!(supervised.alive(), 0);
     }
 }
 
-/// A package runner that may have to install the server has longer, until the server has been seen
-/// once.
+/// A package runner that may have to install the server gets a longer deadline until the server has
+/// been seen once.
 #[tokio::test(start_paused = true)]
-async fn f17_a_first_start_through_a_package_runner_has_time_for_an_installation() {
+async fn f17_a_first_start_with_a_package_runner_has_a_longer_deadline() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let installs = |entry: &mut ServerConfig| entry.first_connect = Some(Duration::from_secs(300));
-    let slow = Play {
+    let slow = StartScript {
         handshake: Duration::from_secs(200),
-        ..Play::default()
+        ..StartScript::default()
     };
-    let rig = Rig::of(installs, connecting(), [slow.clone()], store.clone());
-    rig.until_ready().await;
+    let supervised = SupervisedServer::of(installs, connecting(), [slow.clone()], store.clone());
+    supervised.until_ready().await;
     assert_eq!(
-        (rig.starts(), rig.handle.snapshot().is_first_start),
+        (
+            supervised.starts(),
+            supervised.handle.snapshot().is_first_start
+        ),
         (1, true)
     );
-    rig.handle.stop().await;
+    supervised.handle.stop().await;
 
-    let rig = Rig::of(installs, connecting(), [slow], store);
-    rig.handle.settled().await;
+    let supervised = SupervisedServer::of(installs, connecting(), [slow], store);
+    supervised.handle.settled().await;
     assert_eq!(
-        error_of(&rig.state()),
+        error_of(&supervised.state()),
         "no answer to the handshake within 30 s"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn f18_a_crash_loop_ends_in_failed_and_a_use_after_the_cool_down_tries_once() {
-    let rig = Rig::eager([dies(3)]);
-    let state = rig.until(is_failed).await;
+async fn f18_a_crash_loop_ends_in_failed_and_a_call_after_the_cool_down_tries_once() {
+    let supervised = SupervisedServer::eager([dies(3)]);
+    let state = supervised.until(is_failed).await;
     assert_eq!(
         error_of(&state),
         "exited with status 3 before the handshake"
     );
-    assert_eq!(rig.starts(), 5);
+    assert_eq!(supervised.starts(), 5);
 
-    // Within the cool-down a use is answered at once, and starts nothing.
+    // During the cool-down a call fails at once and starts nothing.
     let asked = Instant::now();
-    let error = rig.handle.usable(LONG).await.unwrap_err();
+    let error = supervised.handle.usable(LONG).await.unwrap_err();
     assert_eq!(
         (
             error.reason.to_string().as_str(),
             asked.elapsed() < MOMENT,
-            rig.starts()
+            supervised.starts()
         ),
         (error_of(&state), true, 5)
     );
 
-    // Nothing happens by itself.
+    // Nothing is retried without a call.
     sleep(Duration::from_secs(300)).await;
-    assert_eq!(rig.starts(), 5);
-    rig.handle.usable(LONG).await.unwrap_err();
-    assert!(is_failed(&rig.state()));
-    assert_eq!(rig.starts(), 6);
+    assert_eq!(supervised.starts(), 5);
+    supervised.handle.usable(LONG).await.unwrap_err();
+    assert!(is_failed(&supervised.state()));
+    assert_eq!(supervised.starts(), 6);
 
-    // A person starts the count anew.
-    rig.handle.restart().await;
+    // A restart by a person resets the count.
+    supervised.handle.restart().await;
     assert!(is_backoff(
-        &rig.until(|state| !matches!(state, State::Connecting { .. }))
+        &supervised
+            .until(|state| !matches!(state, State::Connecting { .. }))
             .await
     ));
-    assert_eq!((rig.starts(), rig.most_alive()), (7, 1));
+    assert_eq!((supervised.starts(), supervised.most_alive()), (7, 1));
 }
 
-/// F18: what counts is work, not uptime.
+/// F18: uptime does not reset the count.
 #[tokio::test(start_paused = true)]
-async fn f18_only_a_good_answer_starts_the_count_anew() {
-    let rig = Rig::eager([Play::default()]);
+async fn f18_only_a_successful_response_resets_the_count() {
+    let supervised = SupervisedServer::eager([StartScript::default()]);
     for round in 1..=8 {
-        rig.until_ready().await;
-        rig.handle.record_success();
-        rig.stage().hang_up();
-        let State::Backoff { attempt, .. } = rig.until(is_backoff).await else {
+        supervised.until_ready().await;
+        supervised.handle.record_success();
+        supervised.session().end_channel();
+        let State::Backoff { attempt, .. } = supervised.until(is_backoff).await else {
             unreachable!()
         };
         assert_eq!(attempt, 1, "round {round}");
     }
-    // From here on it connects, stays for an hour and dies without having answered anything.
+    // From here on it connects, runs for an hour and dies without a response.
     for attempt in 2..=4 {
-        rig.until_ready().await;
+        supervised.until_ready().await;
         sleep(LONG).await;
-        rig.stage().hang_up();
+        supervised.session().end_channel();
         assert!(
-            matches!(rig.until(is_backoff).await, State::Backoff { attempt: counted, .. } if counted == attempt)
+            matches!(supervised.until(is_backoff).await, State::Backoff { attempt: counted, .. } if counted == attempt)
         );
     }
-    rig.until_ready().await;
-    rig.stage().hang_up();
-    rig.until(is_failed).await;
+    supervised.until_ready().await;
+    supervised.session().end_channel();
+    supervised.until(is_failed).await;
 }
 
-/// S3-08, S3-09: nothing starts before it is needed, and many first calls start it once.
+/// S3-08, S3-09: a lazy server starts when needed, and concurrent first calls start it once.
 #[tokio::test(start_paused = true)]
 async fn s3_09_concurrent_first_calls_start_a_lazy_server_once() {
-    let rig = Rig::lazy([Play {
+    let supervised = SupervisedServer::lazy([StartScript {
         handshake: Duration::from_secs(2),
-        ..Play::default()
+        ..StartScript::default()
     }]);
-    rig.handle.settled().await;
+    supervised.handle.settled().await;
     sleep(LONG).await;
-    assert_eq!((rig.state(), rig.starts()), (State::Idle, 0));
+    assert_eq!((supervised.state(), supervised.starts()), (State::Idle, 0));
 
     let calls: Vec<_> = (0..40)
         .map(|_| {
             tokio::spawn({
-                let handle = rig.handle.clone();
+                let handle = supervised.handle.clone();
                 async move { handle.usable(LONG).await.map(drop) }
             })
         })
@@ -288,68 +291,68 @@ async fn s3_09_concurrent_first_calls_start_a_lazy_server_once() {
     for call in calls {
         call.await.unwrap().unwrap();
     }
-    assert_eq!(rig.starts(), 1);
+    assert_eq!(supervised.starts(), 1);
 }
 
-/// S3-08: a lazy server shows what it offered last time, until it is asked itself.
+/// S3-08: a lazy server shows its cached catalog until it is connected.
 #[tokio::test(start_paused = true)]
-async fn s3_08_a_lazy_server_shows_the_catalog_of_last_time() {
+async fn s3_08_a_lazy_server_shows_its_cached_catalog() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let rig = Rig::new(
+    let supervised = SupervisedServer::new(
         connecting(),
-        [Play {
+        [StartScript {
             offers: tool("add"),
-            ..Play::default()
+            ..StartScript::default()
         }],
         store.clone(),
     );
-    rig.until_ready().await;
-    rig.handle.stop().await;
+    supervised.until_ready().await;
+    supervised.handle.stop().await;
 
-    let rig = Rig::new(
+    let supervised = SupervisedServer::new(
         State::Idle,
-        [Play {
+        [StartScript {
             offers: tool("sum"),
-            ..Play::default()
+            ..StartScript::default()
         }],
         store,
     );
-    rig.handle.settled().await;
-    let shown = |rig: &Rig| {
-        let snapshot = rig.handle.snapshot();
+    supervised.handle.settled().await;
+    let shown = |supervised: &SupervisedServer| {
+        let snapshot = supervised.handle.snapshot();
         let names: Vec<_> = snapshot
             .offerings
             .tools
             .iter()
             .map(|tool| tool.name.as_wire().to_owned())
             .collect();
-        (names, snapshot.cached, rig.starts())
+        (names, snapshot.cached, supervised.starts())
     };
-    assert_eq!(shown(&rig), (vec!["add".to_owned()], true, 0));
-    rig.handle.usable(LONG).await.unwrap();
-    assert_eq!(shown(&rig), (vec!["sum".to_owned()], false, 1));
+    assert_eq!(shown(&supervised), (vec!["add".to_owned()], true, 0));
+    supervised.handle.usable(LONG).await.unwrap();
+    assert_eq!(shown(&supervised), (vec!["sum".to_owned()], false, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_use_learns_the_outcome_of_one_attempt() {
-    let rig = Rig::lazy([dies(1), Play::default()]);
-    let error = rig.handle.usable(LONG).await.unwrap_err();
+async fn a_call_waits_for_the_outcome_of_one_attempt() {
+    let supervised = SupervisedServer::lazy([dies(1), StartScript::default()]);
+    let error = supervised.handle.usable(LONG).await.unwrap_err();
     assert!(is_backoff(&error.state), "{error}");
-    // The next use waits for the next attempt.
-    rig.handle.usable(LONG).await.unwrap();
-    assert_eq!(rig.starts(), 2);
+    // The next call waits for the next attempt.
+    supervised.handle.usable(LONG).await.unwrap();
+    assert_eq!(supervised.starts(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn p7_stop_is_bounded_in_every_phase() {
-    let stuck = Play {
+    let stuck = StartScript {
         stopping: NEVER,
-        ..Play::default()
+        ..StartScript::default()
     };
     let phases = [
         (
             "connecting",
-            Play {
+            StartScript {
                 handshake: NEVER,
                 ..stuck.clone()
             },
@@ -357,30 +360,30 @@ async fn p7_stop_is_bounded_in_every_phase() {
         ("live", stuck.clone()),
         (
             "leaving",
-            Play {
+            StartScript {
                 stopping: NEVER,
                 ..dies(1)
             },
         ),
     ];
-    for (phase, play) in phases {
-        let rig = Rig::eager([play]);
+    for (phase, script) in phases {
+        let supervised = SupervisedServer::eager([script]);
         sleep(Duration::from_secs(1)).await;
         let began = Instant::now();
         let stopping = tokio::spawn({
-            let handle = rig.handle.clone();
+            let handle = supervised.handle.clone();
             async move { handle.stop().await }
         });
-        rig.until(|state| *state == State::Stopped).await;
-        // A use, or a second stop, meanwhile.
-        let error = rig.handle.usable(LONG).await.unwrap_err();
+        supervised.until(|state| *state == State::Stopped).await;
+        // A call, or a second stop, during the stop.
+        let error = supervised.handle.usable(LONG).await.unwrap_err();
         assert_eq!(
             (error.state, began.elapsed() < MOMENT),
             (State::Stopped, true),
             "{phase}"
         );
-        rig.handle.stop().await;
-        assert_eq!(rig.alive(), 0, "{phase}");
+        supervised.handle.stop().await;
+        assert_eq!(supervised.alive(), 0, "{phase}");
         stopping.await.unwrap();
         assert!(
             began.elapsed() <= Duration::from_millis(3600),
@@ -392,165 +395,172 @@ async fn p7_stop_is_bounded_in_every_phase() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_last_handle_ends_the_process() {
-    let rig = Rig::eager([Play::default()]);
-    rig.until_ready().await;
-    let (stage, mut seen, script) = (rig.stage(), rig.handle.snapshot.clone(), rig.script.clone());
-    let second = rig.handle.clone();
-    drop(rig);
+    let supervised = SupervisedServer::eager([StartScript::default()]);
+    supervised.until_ready().await;
+    let (session, mut seen, script) = (
+        supervised.session(),
+        supervised.handle.snapshot.clone(),
+        supervised.script.clone(),
+    );
+    let second = supervised.handle.clone();
+    drop(supervised);
     sleep(LONG).await;
-    assert!(!stage.is_closed());
+    assert!(!session.is_closed());
     drop(second);
-    // The task says so, and is gone.
+    // The task publishes its end.
     while seen.changed().await.is_ok() {}
-    assert!(stage.is_closed());
+    assert!(session.is_closed());
     assert_eq!(Arc::strong_count(&script), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn f14_a_storm_of_changes_becomes_a_few_listings() {
-    let rig = Rig::eager([Play::default()]);
-    rig.until_ready().await;
-    let stage = rig.stage();
+async fn f14_a_burst_of_changes_causes_few_listings() {
+    let supervised = SupervisedServer::eager([StartScript::default()]);
+    supervised.until_ready().await;
+    let session = supervised.session();
     for _ in 0..1000 {
-        stage.change();
+        session.change();
         sleep(MOMENT).await;
     }
-    *stage.offers.lock().unwrap() = Ok(offering("two"));
-    let mut seen = rig.handle.snapshot.clone();
+    *session.offers.lock().unwrap() = Ok(offering("two"));
+    let mut seen = supervised.handle.snapshot.clone();
     seen.wait_for(|now| now.offerings.withheld == offering("two").withheld)
         .await
         .unwrap();
-    let listings = stage.listings.load(Ordering::Relaxed) - 1;
+    let listings = session.listings.load(Ordering::Relaxed) - 1;
     assert!((4..=6).contains(&listings), "{listings}");
 }
 
-/// F14: one listing at a time, and one more if something changed meanwhile.
+/// F14: one listing at a time, and one more if a list changed during it.
 #[tokio::test(start_paused = true)]
-async fn f14_a_change_during_a_listing_leads_to_one_more() {
-    let rig = Rig::eager([Play {
+async fn f14_a_change_during_a_listing_causes_one_more() {
+    let supervised = SupervisedServer::eager([StartScript {
         listing: Duration::from_secs(5),
-        ..Play::default()
+        ..StartScript::default()
     }]);
-    rig.until_ready().await;
-    let stage = rig.stage();
-    stage.change();
+    supervised.until_ready().await;
+    let session = supervised.session();
+    session.change();
     sleep(Duration::from_secs(1)).await;
     for _ in 0..3 {
-        stage.change();
+        session.change();
         sleep(Duration::from_secs(1)).await;
     }
-    assert_eq!(stage.listings.load(Ordering::Relaxed), 2);
+    assert_eq!(session.listings.load(Ordering::Relaxed), 2);
     sleep(LONG).await;
-    assert_eq!(stage.listings.load(Ordering::Relaxed), 3);
+    assert_eq!(session.listings.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_that_fails_keeps_what_was_known() {
-    let mut rig = Rig::eager([Play::default()]);
-    rig.until_ready().await;
-    rig.told();
+async fn a_failed_listing_keeps_the_previous_lists() {
+    let mut supervised = SupervisedServer::eager([StartScript::default()]);
+    supervised.until_ready().await;
+    supervised.published_states();
     let fault = RequestFault::Answered {
         code: -32603,
         message: "boom".to_owned(),
         data: None,
     };
-    *rig.stage().offers.lock().unwrap() = Err(fault);
-    rig.stage().change();
+    *supervised.session().offers.lock().unwrap() = Err(fault);
+    supervised.session().change();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(
-        rig.told(),
+        supervised.published_states(),
         [
-            "notice: said that its lists changed, but listing them failed: the server answered with error -32603: boom; \
-              the lists from before are kept"
+            "notice: reported changed lists, but listing failed: the server answered with error -32603: boom; \
+              the previous lists are kept"
         ]
     );
     assert_eq!(
-        rig.handle.snapshot().offerings.withheld,
+        supervised.handle.snapshot().offerings.withheld,
         offering("one").withheld
     );
-    assert!(matches!(rig.state(), State::Ready { .. }));
+    assert!(matches!(supervised.state(), State::Ready { .. }));
 }
 
-/// A server that refuses `initialize` after a probe is started again without one, and the probe is
-/// not paid again.
+/// A server that refuses `initialize` after a probe is restarted without one, and the next start
+/// skips the probe.
 #[tokio::test(start_paused = true)]
-async fn what_worked_is_remembered_for_the_next_start() {
+async fn the_approach_that_worked_is_remembered_for_the_next_start() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let offended = Play {
+    let offended = StartScript {
         fault: Some(OpenFault::RefusedAfterProbe),
-        ..Play::default()
+        ..StartScript::default()
     };
-    let legacy = Play {
+    let legacy = StartScript {
         era: Era::Legacy,
         asks: true,
-        ..Play::default()
+        ..StartScript::default()
     };
-    let rig = Rig::new(connecting(), [offended, legacy.clone()], store.clone());
-    rig.until_ready().await;
-    rig.handle.stop().await;
+    let supervised = SupervisedServer::new(connecting(), [offended, legacy.clone()], store.clone());
+    supervised.until_ready().await;
+    supervised.handle.stop().await;
     assert_eq!(
-        *rig.script.approaches.lock().unwrap(),
+        *supervised.script.approaches.lock().unwrap(),
         [
             (Protocol::Auto, None, Asks::Auto),
             (Protocol::Legacy, None, Asks::Auto)
         ]
     );
-    assert_eq!((rig.starts(), rig.most_alive()), (2, 1));
+    assert_eq!((supervised.starts(), supervised.most_alive()), (2, 1));
 
-    let rig = Rig::new(connecting(), [legacy], store.clone());
-    rig.until_ready().await;
-    rig.handle.stop().await;
+    let supervised = SupervisedServer::new(connecting(), [legacy], store.clone());
+    supervised.until_ready().await;
+    supervised.handle.stop().await;
     assert_eq!(
-        *rig.script.approaches.lock().unwrap(),
+        *supervised.script.approaches.lock().unwrap(),
         [(Protocol::Auto, Some(Era::Legacy), Asks::Yes)]
     );
 
-    // Another version of the server no longer speaks that era: it is found out again, in the same
-    // attempt.
-    let refuses = Play {
+    // A new version of the server no longer supports that era: the same attempt finds the era that
+    // it supports.
+    let refuses = StartScript {
         fault: Some(OpenFault::Refused("unknown method".to_owned())),
-        ..Play::default()
+        ..StartScript::default()
     };
-    let rig = Rig::new(connecting(), [refuses, Play::default()], store.clone());
-    rig.until_ready().await;
-    rig.handle.stop().await;
+    let supervised = SupervisedServer::new(
+        connecting(),
+        [refuses, StartScript::default()],
+        store.clone(),
+    );
+    supervised.until_ready().await;
+    supervised.handle.stop().await;
     assert_eq!(
-        *rig.script.approaches.lock().unwrap(),
+        *supervised.script.approaches.lock().unwrap(),
         [
             (Protocol::Auto, Some(Era::Legacy), Asks::Yes),
             (Protocol::Auto, None, Asks::Yes)
         ]
     );
-    let rig = Rig::new(connecting(), [Play::default()], store);
-    rig.until_ready().await;
+    let supervised = SupervisedServer::new(connecting(), [StartScript::default()], store);
+    supervised.until_ready().await;
     assert_eq!(
-        *rig.script.approaches.lock().unwrap(),
+        *supervised.script.approaches.lock().unwrap(),
         [(Protocol::Auto, Some(Era::Modern), Asks::Yes)]
     );
 }
 
-/// An era that is remembered and no longer leads anywhere is forgotten, so the next attempt finds
-/// out.
+/// A remembered era that fails is forgotten, so that the next attempt probes again.
 #[tokio::test(start_paused = true)]
-async fn an_era_that_fails_is_forgotten() {
+async fn a_remembered_era_that_fails_is_forgotten() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let rig = Rig::new(connecting(), [Play::default()], store.clone());
-    rig.until_ready().await;
-    rig.handle.stop().await;
+    let supervised = SupervisedServer::new(connecting(), [StartScript::default()], store.clone());
+    supervised.until_ready().await;
+    supervised.handle.stop().await;
 
-    let rig = Rig::new(
+    let supervised = SupervisedServer::new(
         connecting(),
         [
-            Play {
+            StartScript {
                 handshake: NEVER,
-                ..Play::default()
+                ..StartScript::default()
             },
-            Play::default(),
+            StartScript::default(),
         ],
         store,
     );
-    rig.until_ready().await;
-    let eras: Vec<_> = rig
+    supervised.until_ready().await;
+    let eras: Vec<_> = supervised
         .script
         .approaches
         .lock()
@@ -561,21 +571,21 @@ async fn an_era_that_fails_is_forgotten() {
     assert_eq!(eras, [Some(Era::Modern), None]);
 }
 
-/// F3, F7, S2-63: a lost connection is a state with its reason, and calls can tell how the server
-/// died.
+/// F3, F7, S2-63: a lost connection is a state with its reason, and calls report how the server
+/// ended.
 #[tokio::test(start_paused = true)]
-async fn f7_a_death_is_told_with_exit_status_and_stderr() {
-    let rig = Rig::eager([Play {
+async fn f7_a_lost_process_is_reported_with_exit_status_and_stderr() {
+    let supervised = SupervisedServer::eager([StartScript {
         stderr: vec!["out of memory".to_owned()],
-        ..Play::default()
+        ..StartScript::default()
     }]);
-    rig.until_ready().await;
-    let stage = rig.stage();
+    supervised.until_ready().await;
+    let session = supervised.session();
     let lost = Instant::now();
-    stage.hang_up();
-    let (death, ()) = tokio::join!(rig.handle.connection_end(), async {
+    session.end_channel();
+    let (death, ()) = tokio::join!(supervised.handle.connection_end(), async {
         sleep(Duration::from_millis(30)).await;
-        stage.exit(Exit::Signal(9));
+        session.exit(Exit::Signal(9));
     });
     assert!(lost.elapsed() <= Duration::from_millis(150));
     assert_eq!(
@@ -583,107 +593,110 @@ async fn f7_a_death_is_told_with_exit_status_and_stderr() {
         Some("was killed by SIGKILL; last stderr: \"out of memory\"")
     );
     assert_eq!(
-        error_of(&rig.state()),
+        error_of(&supervised.state()),
         "lost the connection: its process was killed by SIGKILL (last stderr: \"out of memory\")"
     );
     // Its tools stay on offer: a call of one waits for the next connection.
-    let snapshot = rig.handle.snapshot();
+    let snapshot = supervised.handle.snapshot();
     assert_eq!(
         (snapshot.cached, snapshot.offerings.withheld.len()),
         (true, 1)
     );
-    rig.handle.usable(LONG).await.unwrap();
+    supervised.handle.usable(LONG).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn f3_a_channel_that_ends_without_its_process_is_told_within_the_bound() {
-    let rig = Rig::eager([Play::default()]);
-    rig.until_ready().await;
-    rig.stage().hang_up();
-    let death = timeout(Duration::from_millis(150), rig.handle.connection_end())
-        .await
-        .unwrap();
+async fn f3_a_channel_that_ends_without_its_process_is_reported_within_the_bound() {
+    let supervised = SupervisedServer::eager([StartScript::default()]);
+    supervised.until_ready().await;
+    supervised.session().end_channel();
+    let death = timeout(
+        Duration::from_millis(150),
+        supervised.handle.connection_end(),
+    )
+    .await
+    .unwrap();
     assert_eq!(death.as_deref(), Some("end of output"));
-    rig.until_ready().await;
-    assert_eq!((rig.starts(), rig.most_alive()), (2, 1));
+    supervised.until_ready().await;
+    assert_eq!((supervised.starts(), supervised.most_alive()), (2, 1));
 }
 
-/// Another process may hold the pipes open; the server is gone all the same.
+/// Another process may keep the pipes open after the server has ended.
 #[tokio::test(start_paused = true)]
-async fn f7_a_process_that_ends_ends_the_connection() {
-    let rig = Rig::eager([Play::default()]);
-    rig.until_ready().await;
-    let stage = rig.stage();
-    stage.exit(Exit::Status(0));
+async fn f7_the_connection_ends_with_its_process() {
+    let supervised = SupervisedServer::eager([StartScript::default()]);
+    supervised.until_ready().await;
+    let session = supervised.session();
+    session.exit(Exit::Status(0));
     assert_eq!(
-        rig.handle.connection_end().await.as_deref(),
+        supervised.handle.connection_end().await.as_deref(),
         Some("exited with status 0")
     );
-    assert!(stage.is_closed());
+    assert!(session.is_closed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn c13_a_server_that_offers_nothing_is_closed_until_somebody_wants_it() {
-    let rig = Rig::eager([
-        Play::default(),
-        Play {
+async fn c13_a_server_that_offers_nothing_is_closed_until_its_next_use() {
+    let supervised = SupervisedServer::eager([
+        StartScript::default(),
+        StartScript {
             offers: Default::default(),
-            ..Play::default()
+            ..StartScript::default()
         },
     ]);
-    rig.until_ready().await;
-    rig.stage().hang_up();
-    let state = rig.until(is_failed).await;
-    assert!(rig.handle.snapshot().offerings.withheld.is_empty());
+    supervised.until_ready().await;
+    supervised.session().end_channel();
+    let state = supervised.until(is_failed).await;
+    assert!(supervised.handle.snapshot().offerings.withheld.is_empty());
     assert_eq!(
         error_of(&state),
         "offers no tools, prompts or resources, and so was closed"
     );
     sleep(LONG).await;
-    assert!(rig.stage().is_closed());
+    assert!(supervised.session().is_closed());
     assert_eq!(
-        (rig.starts(), rig.alive()),
+        (supervised.starts(), supervised.alive()),
         (2, 0),
         "nothing looks again by itself"
     );
     assert_eq!(
         (
-            rig.handle.usable(LONG).await.unwrap_err().state,
-            rig.starts()
+            supervised.handle.usable(LONG).await.unwrap_err().state,
+            supervised.starts()
         ),
         (state, 3)
     );
-    rig.handle.restart().await;
-    rig.handle.settled().await;
-    assert_eq!(rig.starts(), 4);
+    supervised.handle.restart().await;
+    supervised.handle.settled().await;
+    assert_eq!(supervised.starts(), 4);
 }
 
-/// S0-29, S2-65: what cannot be started is told at once and tried again by each use, since a person
-/// may have mended it.
+/// S0-29, S2-65: a server that cannot be started fails at once and is tried again by each call,
+/// since a person may have fixed it.
 #[tokio::test(start_paused = true)]
-async fn s2_65_a_program_that_is_missing_is_looked_for_on_each_use() {
-    let missing = Play {
+async fn s2_65_a_missing_program_is_looked_for_on_each_call() {
+    let missing = StartScript {
         unstartable: Some(("no program \"x\" in PATH", Retry::OnUse)),
-        ..Play::default()
+        ..StartScript::default()
     };
-    let rig = Rig::eager([missing.clone(), missing, Play::default()]);
+    let supervised = SupervisedServer::eager([missing.clone(), missing, StartScript::default()]);
     let began = Instant::now();
-    rig.handle.settled().await;
+    supervised.handle.settled().await;
     assert!(began.elapsed() < MOMENT);
     let expected = "no program \"x\" in PATH".to_owned();
     assert_eq!(
-        rig.state(),
+        supervised.state(),
         State::Failed {
             error: expected.clone()
         }
     );
-    let error = rig.handle.usable(LONG).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("server \"play\": {expected}"));
-    rig.handle.usable(LONG).await.unwrap();
+    let error = supervised.handle.usable(LONG).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("server \"script\": {expected}"));
+    supervised.handle.usable(LONG).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
+async fn calls_to_a_server_that_may_not_start_fail_at_once_with_a_hint() {
     let cases = [
         (
             State::Disabled,
@@ -706,103 +719,116 @@ async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
         ),
     ];
     for (state, fact, hint) in cases {
-        let rig = Rig::new(
+        let supervised = SupervisedServer::new(
             state.clone(),
-            [Play::default()],
+            [StartScript::default()],
             Arc::new(MemoryStore::default()),
         );
-        rig.handle.settled().await;
+        supervised.handle.settled().await;
         let asked = Instant::now();
-        let error = rig.handle.usable(LONG).await.unwrap_err();
+        let error = supervised.handle.usable(LONG).await.unwrap_err();
         assert_eq!(
             (error.reason.to_string().as_str(), error.hint, &error.state),
             (fact, Some(hint), &state)
         );
-        rig.handle.restart().await;
-        assert_eq!((rig.state(), rig.starts()), (state, 0));
+        supervised.handle.restart().await;
+        assert_eq!((supervised.state(), supervised.starts()), (state, 0));
         assert!(asked.elapsed() < MOMENT);
     }
 }
 
-/// F19: no loop: nothing is tried until somebody uses the server, and each use tries once.
+/// F19: a server that needs a login is tried once per call, and not retried otherwise.
 #[tokio::test(start_paused = true)]
 async fn f19_a_server_that_needs_a_login_is_tried_when_used_and_not_before() {
     let needed = OpenFault::NeedsLogin(NeedsLogin::new("the token has run out"));
-    let closed = Play {
+    let closed = StartScript {
         fault: Some(needed),
-        ..Play::default()
+        ..StartScript::default()
     };
-    let rig = Rig::eager([closed.clone(), closed, Play::default()]);
-    rig.handle.settled().await;
+    let supervised = SupervisedServer::eager([closed.clone(), closed, StartScript::default()]);
+    supervised.handle.settled().await;
     let state = State::NeedsLogin {
-        url: "https://play.example/mcp".to_owned(),
+        url: "https://script.example/mcp".to_owned(),
         reason: "the token has run out".to_owned(),
         hint: Hint::LogIn,
     };
-    assert_eq!((rig.state(), rig.starts()), (state.clone(), 1));
     assert_eq!(
-        rig.history().last().unwrap(),
-        "needs a login at https://play.example/mcp: the token has run out"
+        (supervised.state(), supervised.starts()),
+        (state.clone(), 1)
+    );
+    assert_eq!(
+        supervised.history().last().unwrap(),
+        "needs a login at https://script.example/mcp: the token has run out"
     );
     sleep(LONG).await;
-    assert_eq!((rig.state(), rig.starts()), (state.clone(), 1));
+    assert_eq!(
+        (supervised.state(), supervised.starts()),
+        (state.clone(), 1)
+    );
 
-    let error = rig.handle.usable(LONG).await.unwrap_err();
+    let error = supervised.handle.usable(LONG).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server \"play\": needs a login (the token has run out)"
+        "server \"script\": needs a login (the token has run out)"
     );
-    assert_eq!((error.state, rig.starts()), (state, 2));
-    rig.handle.usable(LONG).await.unwrap();
-    assert_eq!((rig.starts(), rig.alive()), (3, 1));
+    assert_eq!((error.state, supervised.starts()), (state, 2));
+    supervised.handle.usable(LONG).await.unwrap();
+    assert_eq!((supervised.starts(), supervised.alive()), (3, 1));
 }
 
-/// A server is started again only when the process before it is gone: both may want the same lock
-/// or port.
+/// A server is started only after its previous process has ended: both may need the same lock or
+/// port.
 #[tokio::test(start_paused = true)]
-async fn a_restart_waits_for_the_old_process() {
-    let slow = Play {
+async fn a_restart_waits_for_the_previous_process_to_end() {
+    let slow = StartScript {
         stopping: Duration::from_secs(3),
-        ..Play::default()
+        ..StartScript::default()
     };
-    let rig = Rig::eager([
+    let supervised = SupervisedServer::eager([
         slow.clone(),
-        Play {
+        StartScript {
             handshake: NEVER,
             ..slow.clone()
         },
         slow,
     ]);
-    rig.until_ready().await;
-    let stage = rig.stage();
+    supervised.until_ready().await;
+    let session = supervised.session();
     let began = Instant::now();
-    rig.handle.restart().await;
+    supervised.handle.restart().await;
     assert_eq!(began.elapsed().as_secs(), 3);
-    assert!(stage.is_closed());
+    assert!(session.is_closed());
     assert_eq!(
-        rig.handle.snapshot().last_exit.as_deref(),
+        supervised.handle.snapshot().last_exit.as_deref(),
         Some("restarted on request")
     );
 
-    // Now in the middle of an attempt.
+    // During an attempt to connect.
     advance(Duration::from_secs(1)).await;
-    rig.handle.restart().await;
-    rig.until_ready().await;
-    assert_eq!((rig.starts(), rig.most_alive(), rig.alive()), (3, 1, 1));
+    supervised.handle.restart().await;
+    supervised.until_ready().await;
+    assert_eq!(
+        (
+            supervised.starts(),
+            supervised.most_alive(),
+            supervised.alive()
+        ),
+        (3, 1, 1)
+    );
 }
 
-/// P1: with a task that is gone nothing waits.
+/// P1: a stopped server fails every request at once.
 #[tokio::test(start_paused = true)]
-async fn p1_a_stopped_server_answers_everything_at_once() {
-    let rig = Rig::lazy([Play::default()]);
-    rig.handle.stop().await;
+async fn p1_a_stopped_server_fails_every_request_at_once() {
+    let supervised = SupervisedServer::lazy([StartScript::default()]);
+    supervised.handle.stop().await;
     let asked = Instant::now();
-    rig.handle.settled().await;
-    rig.handle.restart().await;
+    supervised.handle.settled().await;
+    supervised.handle.restart().await;
     assert_eq!(
-        rig.handle.usable(LONG).await.unwrap_err().reason,
+        supervised.handle.usable(LONG).await.unwrap_err().reason,
         NotReadyReason::Stopped
     );
-    assert_eq!(rig.handle.connection_end().await, None);
+    assert_eq!(supervised.handle.connection_end().await, None);
     assert!(asked.elapsed() < MOMENT);
 }

@@ -1,4 +1,4 @@
-//! What an attempt to connect reports.
+//! Tests of the approaches that follow a refused handshake.
 
 use super::*;
 

@@ -30,8 +30,8 @@ pub(super) struct ProcessEndpoint {
     pub(super) endpoint: StdioEndpoint,
     pub(super) environment: Arc<Environment>,
     pub(super) launcher: Launcher,
-    /// The parent of the folders of user-scope servers without `cwd`; `None` runs them in this
-    /// process's folder.
+    /// The parent of the working folders of user-scope servers without `cwd`; `None` runs them in
+    /// this process's working folder.
     pub(super) private_folder: Option<Arc<PathBuf>>,
     pub(super) stderr: ServerStderr,
 }
@@ -56,7 +56,7 @@ impl ProcessEndpoint {
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(Failure {
-                fact: "its process came without standard streams".to_owned(),
+                fact: "its process was started without standard streams".to_owned(),
                 retry: Retry::Soon,
             });
         };
@@ -77,7 +77,7 @@ impl ProcessEndpoint {
 }
 
 impl ProcessEndpoint {
-    /// Resolves the launch, with the working folder of an entry that names none.
+    /// Resolves the launch, and the working folder of an entry without `cwd`.
     fn resolve(&self) -> Result<ResolvedLaunch, String> {
         let private = self
             .private_folder
@@ -109,7 +109,7 @@ impl ProcessEndpoint {
                 (_, Some(private)) => Some(own_folder(private, &self.config)?),
                 _ => None,
             };
-            // An inherited PWD names the folder of this process.
+            // An inherited PWD names this process's folder.
             launch.env.retain(|(name, _)| {
                 launch.cwd.is_none() || name != "PWD" || self.endpoint.env.contains_key(name)
             });
@@ -130,12 +130,12 @@ fn command(launch: &ResolvedLaunch) -> Command {
     }
 }
 
-/// Where a server of the user's own runs that names no folder, below the host's private folder.
+/// The working folder of a user-scope server without `cwd`, below the host's private folder.
 pub fn private_working_folder(private: &Path, server: &ServerName) -> PathBuf {
     private.join(format!("{server}.cwd"))
 }
 
-/// A folder for this server alone, created if it is missing.
+/// Creates the private working folder of this server if it is missing.
 fn own_folder(private: &Path, config: &ServerConfig) -> Result<PathBuf, String> {
     let folder = private_working_folder(private, &config.name);
     match store::make_private_folder(private).and_then(|()| store::make_private_folder(&folder)) {
@@ -179,12 +179,12 @@ fn spawn_failure(launch: &ResolvedLaunch, error: &io::Error) -> Failure {
 
 struct SpawnedProcess {
     child: Child,
-    /// Emptied by each spawn; secrets of the launch are redacted in it.
+    /// Cleared by each spawn; secrets of the launch are redacted in it.
     stderr: ServerStderr,
     stop: StopTiming,
 }
 
-/// As the entry's dialect specifies.
+/// The stop timing of the entry's dialect.
 fn stop_timing(config: &ServerConfig) -> StopTiming {
     match config.dialect.profile().stop {
         StopMethod::CloseFirst => StopTiming::default(),

@@ -45,7 +45,7 @@ pub(super) struct UrlEndpoint {
     environment: Arc<Environment>,
     stack: SharedStack,
     store: Arc<dyn Store>,
-    /// Without a process it has no lines, but it redacts texts about the server.
+    /// Has no lines without a process, but redacts texts about the server.
     stderr: ServerStderr,
     auth: AuthContext,
     /// Shared by all connections, so that they use one refreshed token.
@@ -137,7 +137,7 @@ impl ServerEndpoint for UrlEndpoint {
         ConnectStep::Resolve
     }
 
-    /// Every approach is tried in one `open`: there is no process to start again.
+    /// Always `None`: one `open` tries every approach, since there is no process to start again.
     fn next_approach(&self, _: Approach, _: &OpenFault) -> Option<Approach> {
         None
     }
@@ -152,9 +152,9 @@ impl ServerEndpoint for UrlEndpoint {
     }
 }
 
-/// A URL without the parts that may be secret.
+/// The URL without the parts that may contain a secret.
 fn bare(mut url: Url) -> String {
-    // Fails only for URLs that cannot have them.
+    // Fails only for URLs that cannot have credentials.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     url.set_query(None);
     url.set_fragment(None);
@@ -176,7 +176,7 @@ impl SessionOpener for WireProbe {
 }
 
 impl WireProbe {
-    /// Tries one transport after the other, within the options' time limit.
+    /// Tries the transports in order, within the options' time limit.
     async fn find(&self, options: OpenOptions) -> Result<OpenedSession, OpenFault> {
         let deadline = Instant::now() + options.connect_timeout;
         let known = self.wires.known().await;
@@ -191,11 +191,11 @@ impl WireProbe {
                         wire: attempt.wire,
                         era: session.hello().era(),
                     };
-                    if known != Some(found) && self.plan.tells_era(found) {
+                    if known != Some(found) && self.plan.is_era_from_server(found) {
                         self.wires.store(found).await;
                     }
                     return Ok(OpenedSession {
-                        link: session,
+                        live_session: session,
                         wire: Some(attempt.wire),
                     });
                 }
@@ -238,7 +238,7 @@ impl WireProbe {
             Wire::Http => Box::new(HttpConnector::new(self.stack.clone(), self.target.clone())),
             Wire::Sse => {
                 let mut target = self.target.clone();
-                if attempt.below {
+                if attempt.at_sse_path {
                     let path = format!("{}/sse", target.url.path().trim_end_matches('/'));
                     target.url.set_path(&path);
                 }
@@ -256,12 +256,12 @@ impl WireProbe {
 #[derive(Default)]
 struct FailedWires {
     streamable: Option<String>,
-    /// HTTP+SSE at the URL itself.
+    /// The error of HTTP+SSE at the URL itself.
     sse: Option<String>,
 }
 
 impl FailedWires {
-    /// If all failed, the message names all.
+    /// Adds the earlier errors to `fault`, so that the message names all transports that failed.
     fn and(self, fault: OpenFault) -> OpenFault {
         let all = match (self, &fault) {
             (_, OpenFault::NeedsLogin(_) | OpenFault::Timeout(_)) => return fault,

@@ -1,4 +1,4 @@
-//! Which evidence decides on the era of a server.
+//! Tests of the evidence that decides a server's era.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,9 +23,9 @@ fn result(text: &str) -> Result<RawJson, RequestFault> {
     Ok(RawJson::parse(text.to_owned()).unwrap())
 }
 
-/// The words of the servers themselves, as they were recorded.
+/// Texts as recorded from the servers.
 #[test]
-fn a_refusal_is_evidence_in_errors_and_in_results_that_failed_and_nowhere_else() {
+fn a_refusal_is_evidence_only_in_errors_and_error_results() {
     let no_way_back = "Cannot send 'elicitation/create': this transport context has no back-channel for server-initiated requests.";
     let guard = "Tool 'newer' returned an InputRequiredResult to request client input, but the multi-round-trip result type \
                      (SEP-2322) only exists at MCP 2026-07-28; this connection negotiated '2025-11-25'.";
@@ -86,7 +86,7 @@ fn a_refusal_is_evidence_in_errors_and_in_results_that_failed_and_nowhere_else()
         (Err(RequestFault::Closed(no_way_back.to_owned())), None),
     ];
     for (answer, expected) in cases {
-        assert_eq!(EraEvidence::in_answer(&answer), expected, "{answer:?}");
+        assert_eq!(EraEvidence::in_response(&answer), expected, "{answer:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is remembered of a launch between runs.
+//! Tests of what is remembered of a launch between runs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,7 +36,7 @@ fn texts(offerings: &Offerings) -> [Vec<&str>; 4] {
     ]
 }
 
-/// S3-08: the catalog of last time comes back byte for byte, so that hashes and approvals still
+/// S3-08: the remembered catalog is byte for byte the same, so that hashes and approvals still
 /// match.
 #[tokio::test]
 async fn s3_08_a_catalog_is_remembered_byte_for_byte() {
@@ -67,7 +67,7 @@ async fn s3_08_a_catalog_is_remembered_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn habits_are_remembered_per_launch() {
+async fn profiles_are_remembered_per_launch() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let profile = LaunchProfile {
         era: Some(Era::Legacy),
@@ -91,7 +91,7 @@ async fn habits_are_remembered_per_launch() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_counts_as_nothing_remembered() {
+async fn an_unreadable_store_counts_as_empty() {
     let store = Arc::new(MemoryStore::default());
     for table in [StoreTable::Eras, StoreTable::Catalogs] {
         store.put(table, &LAUNCH.to_hex(), "[1").unwrap();

@@ -1,10 +1,10 @@
-//! Whether a logger marked a line of stderr as INFO: such lines report no fault.
+//! Detects lines of stderr that a logger marked as INFO: such lines report no fault.
 
-/// A level stands within so many bytes of the line's beginning: after a date, a process id, a
+/// A level appears within this many bytes of the line's start, after a date, a process id or a
 /// logger's name.
-const NEAR_BYTES: usize = 64;
+const LEVEL_SEARCH_BYTES: usize = 64;
 
-/// What loggers call what is worse than ordinary. The first level of a line is its level.
+/// Level names of loggers other than INFO. The first level in a line is the line's level.
 const WORSE: [&str; 9] = [
     "error",
     "err",
@@ -17,10 +17,10 @@ const WORSE: [&str; 9] = [
     "exception",
 ];
 
-/// Whether the line's level is INFO. Plain prose that says "info" is kept: a level is in capitals,
-/// or set apart by a mark beside it.
+/// Whether the line's level is INFO. Prose that contains "info" does not count: a level is in
+/// capitals or delimited by punctuation.
 pub(super) fn is_info(line: &str) -> bool {
-    let near = &line[..line.floor_char_boundary(NEAR_BYTES)];
+    let near = &line[..line.floor_char_boundary(LEVEL_SEARCH_BYTES)];
     let mut start = 0;
     while start < near.len() {
         let rest = &near[start..];
@@ -35,11 +35,11 @@ pub(super) fn is_info(line: &str) -> bool {
         if WORSE.iter().any(|worse| word.eq_ignore_ascii_case(worse)) {
             return false;
         }
-        // A word that the cut may have shortened is no whole word.
+        // The byte limit may have cut the last word.
         let whole = to < near.len() || near.len() == line.len();
         if whole
             && word.eq_ignore_ascii_case("info")
-            && (word == "INFO" || is_set_apart(&line[..from], &line[to..]))
+            && (word == "INFO" || is_delimited(&line[..from], &line[to..]))
         {
             return true;
         }
@@ -48,7 +48,7 @@ pub(super) fn is_info(line: &str) -> bool {
     false
 }
 
-fn is_set_apart(before: &str, after: &str) -> bool {
+fn is_delimited(before: &str, after: &str) -> bool {
     before.ends_with(['[', '(', '<', '|', '=', '"'])
         || after.starts_with([']', ')', '>', '|', ':', '"'])
 }
@@ -57,9 +57,8 @@ fn is_set_apart(before: &str, after: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// S2-51.
     #[test]
-    fn s2_51_lines_that_a_logger_marked_info_are_known_and_no_others() {
+    fn s2_51_only_lines_that_a_logger_marked_info_are_recognised() {
         let check = |line: &str, expected: bool| assert_eq!(is_info(line), expected, "{line}");
         check("INFO: started", true);
         check("INFO     Uvicorn running on http://127.0.0.1:8000", true);

@@ -1,5 +1,5 @@
-//! A dual-era server whose handlers need the other era than the one it was opened with, scripted,
-//! in paused time.
+//! Tests of a dual-era server whose handlers need the other era than the one it was opened with,
+//! scripted, in paused time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use super::super::era::{EraEvidence, EraVerdict, seconds};
 use super::super::launch_store::{LaunchProfile, LaunchStore};
 use super::super::other_era::CallRoute;
 use super::super::switching::{EraOutcome, EraRefusal};
-use super::script::{LAUNCH, Play, Rig, connecting};
+use super::script::{LAUNCH, StartScript, SupervisedServer, connecting};
 use crate::caller::Offers;
 use crate::config::{Asks, Protocol};
 use crate::name::ToolName;
@@ -23,17 +23,17 @@ const ELICITS: EraEvidence = EraEvidence::NeedsLegacy {
     only_sampling: false,
 };
 
-fn modern() -> Play {
-    Play {
+fn modern() -> StartScript {
+    StartScript {
         era: Era::Modern,
-        ..Play::default()
+        ..StartScript::default()
     }
 }
 
-fn legacy() -> Play {
-    Play {
+fn legacy() -> StartScript {
+    StartScript {
         era: Era::Legacy,
-        ..Play::default()
+        ..StartScript::default()
     }
 }
 
@@ -45,8 +45,9 @@ async fn remembered(store: &Arc<dyn Store>) -> LaunchProfile {
     LaunchStore::new(store.clone(), LAUNCH).profile().await
 }
 
-fn eras_tried(rig: &Rig) -> Vec<Option<Era>> {
-    rig.script
+fn eras_tried(supervised: &SupervisedServer) -> Vec<Option<Era>> {
+    supervised
+        .script
         .approaches
         .lock()
         .unwrap()
@@ -55,13 +56,13 @@ fn eras_tried(rig: &Rig) -> Vec<Option<Era>> {
         .collect()
 }
 
-/// What a caller that can be asked anything is told.
-async fn refused(rig: &Rig, era: Era, evidence: EraEvidence) -> Option<String> {
-    let outcome = rig
+/// The notice for a caller that supports every kind of question.
+async fn refused(supervised: &SupervisedServer, era: Era, evidence: EraEvidence) -> Option<String> {
+    let outcome = supervised
         .handle
         .era_refused(refusal(era, evidence), everything())
         .await?;
-    Some(rig.handle.era_notice(outcome, false))
+    Some(supervised.handle.era_notice(outcome, false))
 }
 
 fn refusal(era: Era, evidence: EraEvidence) -> EraRefusal {
@@ -73,7 +74,7 @@ fn refusal(era: Era, evidence: EraEvidence) -> EraRefusal {
     }
 }
 
-/// All that a question may want.
+/// Support for every kind of question.
 fn everything() -> Offers {
     Offers {
         elicit_form: true,
@@ -82,12 +83,16 @@ fn everything() -> Offers {
     }
 }
 
-/// A server whose entry says which era to speak.
-fn dictated(protocol: Protocol, play: Play, store: Arc<dyn Store>) -> Rig {
-    Rig::of(
+/// A server whose entry fixes the era.
+fn with_protocol(
+    protocol: Protocol,
+    script: StartScript,
+    store: Arc<dyn Store>,
+) -> SupervisedServer {
+    SupervisedServer::of(
         |config| config.protocol = protocol,
         connecting(),
-        [play],
+        [script],
         store,
     )
 }
@@ -95,18 +100,18 @@ fn dictated(protocol: Protocol, play: Play, store: Arc<dyn Store>) -> Rig {
 #[tokio::test(start_paused = true)]
 async fn a_refused_question_restarts_the_server_in_the_legacy_era_once_and_is_remembered() {
     let store = store();
-    let rig = Rig::new(connecting(), [modern(), legacy()], store.clone());
-    rig.until_ready().await;
+    let supervised = SupervisedServer::new(connecting(), [modern(), legacy()], store.clone());
+    supervised.until_ready().await;
     assert_eq!(
-        refused(&rig, Era::Modern, ELICITS).await.unwrap(),
-        "server \"play\" asks in the older way, which its 2026-07-28 connection cannot carry; reopened with 2025-11-25 and remembered \
+        refused(&supervised, Era::Modern, ELICITS).await.unwrap(),
+        "server \"script\" asks in the older way, which its 2026-07-28 connection cannot carry; reopened with 2025-11-25 and remembered \
          (its process was restarted, so what it kept in memory is lost). The tool may have begun; call it again."
     );
-    // A call that comes now waits for the new connection.
-    assert!(matches!(rig.state(), State::Connecting { .. }));
-    rig.until_ready().await;
+    // A call that arrives now waits for the new connection.
+    assert!(matches!(supervised.state(), State::Connecting { .. }));
+    supervised.until_ready().await;
     assert_eq!(
-        (eras_tried(&rig), rig.most_alive()),
+        (eras_tried(&supervised), supervised.most_alive()),
         (vec![None, Some(Era::Legacy)], 1)
     );
     let profile = remembered(&store).await;
@@ -121,60 +126,67 @@ async fn a_refused_question_restarts_the_server_in_the_legacy_era_once_and_is_re
         "{profile:?}"
     );
 
-    // The next run begins with legacy.
-    rig.handle.stop().await;
-    let next = Rig::new(connecting(), [legacy()], store);
+    // The next run starts with legacy.
+    supervised.handle.stop().await;
+    let next = SupervisedServer::new(connecting(), [legacy()], store);
     next.until_ready().await;
     assert_eq!(eras_tried(&next), [Some(Era::Legacy)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_with_other_calls_under_way_is_restarted_when_they_have_ended() {
-    let rig = Rig::eager([modern(), legacy()]);
-    rig.until_ready().await;
-    let stage = rig.stage();
-    stage.busy.send_replace(true);
-    let told = refused(&rig, Era::Modern, ELICITS).await.unwrap();
+async fn a_server_with_other_calls_in_flight_is_restarted_when_they_have_ended() {
+    let supervised = SupervisedServer::eager([modern(), legacy()]);
+    supervised.until_ready().await;
+    let session = supervised.session();
+    session.busy.send_replace(true);
+    let notice = refused(&supervised, Era::Modern, ELICITS).await.unwrap();
     assert!(
-        told.contains("its process is restarted with 2025-11-25 when its other calls have ended"),
-        "{told}"
+        notice.contains("its process is restarted with 2025-11-25 when its other calls have ended"),
+        "{notice}"
     );
     // A second refusal changes nothing.
-    assert_eq!(refused(&rig, Era::Modern, ELICITS).await.unwrap(), told);
+    assert_eq!(
+        refused(&supervised, Era::Modern, ELICITS).await.unwrap(),
+        notice
+    );
     sleep(Duration::from_secs(60)).await;
     assert!(
         matches!(
-            rig.state(),
+            supervised.state(),
             State::Ready {
                 era: Era::Modern,
                 ..
             }
-        ) && !stage.is_closed()
+        ) && !session.is_closed()
     );
 
-    stage.busy.send_replace(false);
-    rig.until(|state| {
-        matches!(
-            state,
-            State::Ready {
-                era: Era::Legacy,
-                ..
-            }
-        )
-    })
-    .await;
-    assert_eq!((rig.starts(), rig.most_alive()), (2, 1));
+    session.busy.send_replace(false);
+    supervised
+        .until(|state| {
+            matches!(
+                state,
+                State::Ready {
+                    era: Era::Legacy,
+                    ..
+                }
+            )
+        })
+        .await;
+    assert_eq!((supervised.starts(), supervised.most_alive()), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_confirms_the_switch_for_good() {
+async fn a_question_confirms_the_switch_permanently() {
     let store = store();
-    let rig = Rig::new(connecting(), [modern(), legacy()], store.clone());
-    rig.until_ready().await;
-    refused(&rig, Era::Modern, ELICITS).await.unwrap();
-    rig.until_ready().await;
-    rig.stage().questioned.store(true, Ordering::Relaxed);
-    rig.handle.stop().await;
+    let supervised = SupervisedServer::new(connecting(), [modern(), legacy()], store.clone());
+    supervised.until_ready().await;
+    refused(&supervised, Era::Modern, ELICITS).await.unwrap();
+    supervised.until_ready().await;
+    supervised
+        .session()
+        .questioned
+        .store(true, Ordering::Relaxed);
+    supervised.handle.stop().await;
     let profile = remembered(&store).await;
     assert!(
         matches!(
@@ -189,23 +201,27 @@ async fn a_question_confirms_the_switch_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_ask_in_either_era_is_switched_back_and_left_alone() {
+async fn a_server_that_cannot_ask_in_either_era_is_switched_back_once() {
     let store = store();
-    let rig = Rig::new(connecting(), [modern(), legacy(), modern()], store.clone());
-    rig.until_ready().await;
-    refused(&rig, Era::Modern, ELICITS).await.unwrap();
-    rig.until_ready().await;
-    let told = refused(&rig, Era::Legacy, ELICITS).await.unwrap();
+    let supervised =
+        SupervisedServer::new(connecting(), [modern(), legacy(), modern()], store.clone());
+    supervised.until_ready().await;
+    refused(&supervised, Era::Modern, ELICITS).await.unwrap();
+    supervised.until_ready().await;
+    let notice = refused(&supervised, Era::Legacy, ELICITS).await.unwrap();
     assert!(
-        told.starts_with("server \"play\" cannot ask over its 2025-11-25 connection either; reopened with 2026-07-28"),
-        "{told}"
+        notice.starts_with("server \"script\" cannot ask over its 2025-11-25 connection either; reopened with 2026-07-28"),
+        "{notice}"
     );
-    rig.until_ready().await;
+    supervised.until_ready().await;
     assert_eq!(
-        refused(&rig, Era::Modern, ELICITS).await.unwrap(),
-        "server \"play\" asks in the older way, which neither its 2026-07-28 nor its 2025-11-25 connection can carry"
+        refused(&supervised, Era::Modern, ELICITS).await.unwrap(),
+        "server \"script\" asks in the older way, which neither its 2026-07-28 nor its 2025-11-25 connection can carry"
     );
-    assert_eq!((rig.starts(), eras_tried(&rig)[2]), (3, Some(Era::Modern)));
+    assert_eq!(
+        (supervised.starts(), eras_tried(&supervised)[2]),
+        (3, Some(Era::Modern))
+    );
     let profile = remembered(&store).await;
     assert!(
         matches!(
@@ -217,86 +233,91 @@ async fn a_server_that_cannot_ask_in_either_era_is_switched_back_and_left_alone(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_asks_in_its_result_leads_back_and_both_kinds_are_named() {
-    let rig = Rig::eager([modern(), legacy(), modern()]);
-    rig.until_ready().await;
-    refused(&rig, Era::Modern, ELICITS).await.unwrap();
-    rig.until_ready().await;
-    let told = refused(&rig, Era::Legacy, EraEvidence::NeedsModern)
+async fn a_handler_that_asks_in_its_result_switches_back_to_modern() {
+    let supervised = SupervisedServer::eager([modern(), legacy(), modern()]);
+    supervised.until_ready().await;
+    refused(&supervised, Era::Modern, ELICITS).await.unwrap();
+    supervised.until_ready().await;
+    let notice = refused(&supervised, Era::Legacy, EraEvidence::NeedsModern)
         .await
         .unwrap();
     assert!(
-        told.starts_with(
-            "server \"play\" asks in the newer way, which its 2025-11-25 connection cannot carry"
+        notice.starts_with(
+            "server \"script\" asks in the newer way, which its 2025-11-25 connection cannot carry"
         ),
-        "{told}"
+        "{notice}"
     );
-    rig.until_ready().await;
+    supervised.until_ready().await;
     assert_eq!(
-        refused(&rig, Era::Modern, ELICITS).await.unwrap(),
-        "server \"play\" asks in the older and in the newer way, and no connection carries both; it stays with 2026-07-28. \
+        refused(&supervised, Era::Modern, ELICITS).await.unwrap(),
+        "server \"script\" asks in the older and in the newer way, and no connection carries both; it stays with 2026-07-28. \
          For this tool, add an entry with `protocol = \"legacy\"`"
     );
-    assert_eq!(rig.starts(), 3);
+    assert_eq!(supervised.starts(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_confirmed_server_stays_legacy_and_says_so_when_a_handler_asks_in_its_result() {
-    let rig = Rig::eager([modern(), legacy()]);
-    rig.until_ready().await;
-    refused(&rig, Era::Modern, ELICITS).await.unwrap();
-    rig.until_ready().await;
-    rig.stage().questioned.store(true, Ordering::Relaxed);
-    let told = refused(&rig, Era::Legacy, EraEvidence::NeedsModern)
+async fn a_confirmed_server_stays_legacy_when_a_handler_asks_in_its_result() {
+    let supervised = SupervisedServer::eager([modern(), legacy()]);
+    supervised.until_ready().await;
+    refused(&supervised, Era::Modern, ELICITS).await.unwrap();
+    supervised.until_ready().await;
+    supervised
+        .session()
+        .questioned
+        .store(true, Ordering::Relaxed);
+    let notice = refused(&supervised, Era::Legacy, EraEvidence::NeedsModern)
         .await
         .unwrap();
     assert!(
-        told.ends_with(
+        notice.ends_with(
             "it stays with 2025-11-25. For this tool, add an entry with `protocol = \"modern\"`"
         ),
-        "{told}"
+        "{notice}"
     );
-    assert_eq!(rig.starts(), 2);
+    assert_eq!(supervised.starts(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_be_opened_with_legacy_returns_to_modern() {
-    let dies = Play {
+    let dies = StartScript {
         fault: Some(crate::session::OpenFault::Channel("ended".to_owned())),
         ..legacy()
     };
-    let rig = Rig::eager([modern(), dies, modern()]);
-    rig.until_ready().await;
-    refused(&rig, Era::Modern, ELICITS).await.unwrap();
-    rig.until_ready().await;
+    let supervised = SupervisedServer::eager([modern(), dies, modern()]);
+    supervised.until_ready().await;
+    refused(&supervised, Era::Modern, ELICITS).await.unwrap();
+    supervised.until_ready().await;
     assert_eq!(
-        eras_tried(&rig),
+        eras_tried(&supervised),
         [None, Some(Era::Legacy), Some(Era::Modern)]
     );
     assert!(
-        refused(&rig, Era::Modern, ELICITS)
+        refused(&supervised, Era::Modern, ELICITS)
             .await
             .unwrap()
             .contains("neither")
     );
-    assert_eq!(rig.starts(), 3);
+    assert_eq!(supervised.starts(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_that_the_caller_cannot_answer_is_no_reason_to_switch() {
-    let rig = Rig::eager([modern()]);
-    rig.until_ready().await;
+    let supervised = SupervisedServer::eager([modern()]);
+    supervised.until_ready().await;
     let samples = EraEvidence::NeedsLegacy {
         only_sampling: true,
     };
     assert_eq!(
-        rig.handle
+        supervised
+            .handle
             .era_refused(refusal(Era::Modern, samples), Offers::default())
             .await,
         None
     );
     assert!(matches!(
-        rig.handle
+        supervised
+            .handle
             .era_refused(refusal(Era::Modern, samples), everything())
             .await,
         Some(EraOutcome::Reopening { .. })
@@ -304,24 +325,23 @@ async fn a_question_that_the_caller_cannot_answer_is_no_reason_to_switch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_that_dictates_the_era_neither_switches_nor_tells_other_entries_what_to_begin_with()
- {
+async fn an_entry_that_fixes_the_era_neither_switches_nor_affects_other_entries() {
     let store = store();
-    let rig = dictated(Protocol::Legacy, legacy(), store.clone());
-    rig.until_ready().await;
+    let supervised = with_protocol(Protocol::Legacy, legacy(), store.clone());
+    supervised.until_ready().await;
     assert_eq!(
-        refused(&rig, Era::Legacy, EraEvidence::NeedsModern).await,
+        refused(&supervised, Era::Legacy, EraEvidence::NeedsModern).await,
         None
     );
-    rig.handle.stop().await;
+    supervised.handle.stop().await;
     assert_eq!(remembered(&store).await.era, None);
 
-    let free = Rig::new(connecting(), [modern()], store);
+    let free = SupervisedServer::new(connecting(), [modern()], store);
     free.until_ready().await;
     assert_eq!(eras_tried(&free), [None]);
 }
 
-/// A legacy verdict that no question confirmed is tried anew after a week.
+/// A switch to legacy that no question confirmed is tried again after a week.
 #[tokio::test(start_paused = true)]
 async fn an_unconfirmed_switch_expires() {
     let now = seconds(std::time::SystemTime::now());
@@ -339,17 +359,17 @@ async fn an_unconfirmed_switch_expires() {
         LaunchStore::new(store.clone(), LAUNCH)
             .store_profile(profile)
             .await;
-        let rig = Rig::new(
+        let supervised = SupervisedServer::new(
             connecting(),
-            [Play {
+            [StartScript {
                 era: first,
-                ..Play::default()
+                ..StartScript::default()
             }],
             store,
         );
-        rig.until_ready().await;
+        supervised.until_ready().await;
         assert_eq!(
-            *rig.script.approaches.lock().unwrap(),
+            *supervised.script.approaches.lock().unwrap(),
             [(Protocol::Auto, Some(first), Asks::Auto)],
             "{age_days} days"
         );

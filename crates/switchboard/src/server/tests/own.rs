@@ -1,4 +1,4 @@
-//! A library user's own transport under the real session (S1-24).
+//! Tests of a library user's own transport under the real session (S1-24).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,27 +16,29 @@ use crate::transport::{
 };
 use crate::wire::{Outgoing, RawJson, parse};
 
-/// A server in this process. It answers each message as it is sent.
+/// A server in this process, which answers each message as it is sent.
 #[derive(Default)]
-struct InProcess {
+struct InProcessServer {
     tools: Mutex<Vec<&'static str>>,
-    /// Of the newest connection.
+    /// The receiver of the newest connection.
     inbound: Mutex<Option<Arc<dyn Inbound>>>,
 }
 
-struct Own(Arc<InProcess>);
+struct InProcessTransport(Arc<InProcessServer>);
 
-impl Connector for Own {
+impl Connector for InProcessTransport {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
     ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         *self.0.inbound.lock().unwrap() = Some(inbound);
-        Box::pin(async move { Ok(Arc::new(Own(self.0.clone())) as Arc<dyn Transport>) })
+        Box::pin(
+            async move { Ok(Arc::new(InProcessTransport(self.0.clone())) as Arc<dyn Transport>) },
+        )
     }
 }
 
-impl Transport for Own {
+impl Transport for InProcessTransport {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
         let message: Value = serde_json::from_slice(message.body).unwrap();
         let answer = match message["method"].as_str() {
@@ -60,7 +62,7 @@ impl Transport for Own {
         let mut answer = answer;
         answer["jsonrpc"] = json!("2.0");
         answer["id"] = message["id"].clone();
-        self.0.say(&answer);
+        self.0.send_to_host(&answer);
         Ok(())
     }
 
@@ -69,15 +71,15 @@ impl Transport for Own {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.0.hang_up("closed");
+        self.0.disconnect("closed");
         Box::pin(async {})
     }
 }
 
-impl InProcess {
-    fn say(&self, message: &Value) {
+impl InProcessServer {
+    fn send_to_host(&self, message: &Value) {
         let inbound = self.inbound.lock().unwrap().clone().unwrap();
-        // A wire has two ends: what is said is heard later.
+        // Sent from a task, as a real transport receives asynchronously.
         let message = message.to_string();
         tokio::spawn(async move {
             parse(&message, &RawJson::keep, &mut |message| {
@@ -87,7 +89,7 @@ impl InProcess {
         });
     }
 
-    fn hang_up(&self, reason: &str) {
+    fn disconnect(&self, reason: &str) {
         if let Some(inbound) = self.inbound.lock().unwrap().take() {
             inbound.closed(reason.to_owned());
         }
@@ -105,10 +107,12 @@ fn names(handle: &ServerHandle) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s1_24_a_transport_of_ones_own_connects_lists_reconnects_and_stops() {
-    let server = Arc::new(InProcess::default());
+async fn s1_24_a_library_users_transport_connects_lists_reconnects_and_stops() {
+    let server = Arc::new(InProcessServer::default());
     server.tools.lock().unwrap().push("one");
-    let endpoint = Arc::new(ConnectorEndpoint(Arc::new(Own(server.clone()))));
+    let endpoint = Arc::new(ConnectorEndpoint(Arc::new(InProcessTransport(
+        server.clone(),
+    ))));
     let handle = ServerHandle::spawn_task(
         task_setup(endpoint, Arc::new(MemoryStore::default())),
         connecting(),
@@ -123,9 +127,8 @@ async fn s1_24_a_transport_of_ones_own_connects_lists_reconnects_and_stops() {
         (ready.clone(), vec!["one".to_owned()])
     );
 
-    // The lists change.
     server.tools.lock().unwrap().push("two");
-    server.say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    server.send_to_host(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     handle
         .snapshot
         .clone()
@@ -133,8 +136,8 @@ async fn s1_24_a_transport_of_ones_own_connects_lists_reconnects_and_stops() {
         .await
         .unwrap();
 
-    // The connection is lost, and made again.
-    server.hang_up("the other side went away");
+    // The connection is lost and opened again.
+    server.disconnect("the other side went away");
     assert_eq!(
         handle.connection_end().await.as_deref(),
         Some("the other side went away")
@@ -143,8 +146,8 @@ async fn s1_24_a_transport_of_ones_own_connects_lists_reconnects_and_stops() {
     assert!(!Arc::ptr_eq(&session, &second));
     assert_eq!(handle.snapshot().state, ready);
 
-    // Whoever comes before the task has noticed the end waits for the next one, too.
-    server.hang_up("again");
+    // A call that arrives before the task has noticed the end also waits for the next connection.
+    server.disconnect("again");
     let third = handle.ready(Duration::from_secs(10)).await.unwrap();
     assert!(!Arc::ptr_eq(&second, &third));
 

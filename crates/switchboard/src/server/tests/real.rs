@@ -1,5 +1,5 @@
-//! Real processes under the real session: what a person is told when a server does not start, or
-//! dies.
+//! Tests with real processes under the real session: what is reported when a server does not start,
+//! or dies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::launch::Launcher;
 use crate::secret::Secret;
 use crate::store::{LogFile, MemoryStore};
 
-/// A server in `sh` that shakes hands, has one tool, and complains.
+/// A server in `sh` that completes the handshake, has one tool, and writes to stderr.
 const GOOD: &str = r#"
 echo complaint >&2
 while read -r line; do
@@ -68,9 +68,9 @@ fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> S
     ServerHandle::start(config, resources, connecting())
 }
 
-/// S2-65: each way not to start is told apart, in one line that ends with what to try.
+/// S2-65: each failure to start has its own one-line message with its advice.
 #[tokio::test]
-async fn s2_65_a_server_that_does_not_start_says_why() {
+async fn s2_65_a_server_that_does_not_start_reports_why() {
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("plain");
     std::fs::write(&plain, "no program").unwrap();
@@ -108,10 +108,10 @@ async fn s2_65_a_server_that_does_not_start_says_why() {
     }
 }
 
-/// F7, S2-63: the death of a process is told with its signal and the last of its stderr; the next
-/// use finds a new process.
+/// F7, S2-63: the end of a process is reported with its signal and last stderr; the next call
+/// starts a new process.
 #[tokio::test]
-async fn f7_a_killed_process_is_told_and_replaced() {
+async fn f7_a_killed_process_is_reported_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let handle = start(shell(GOOD), Some(folder.path().to_owned()));
     let session = handle.ready(Duration::from_secs(30)).await.unwrap();
@@ -129,10 +129,10 @@ async fn f7_a_killed_process_is_told_and_replaced() {
     handle.stop().await;
 
     let log = LogFile::read_tail(folder.path(), &handle.config.name, 50).unwrap();
-    let told: Vec<_> = log
+    let lines: Vec<_> = log
         .iter()
         .filter_map(|line| line.raw().split_once(' '))
-        .map(|(_, told)| told)
+        .map(|(_, lines)| lines)
         .collect();
     let lost = "note backoff after failure 1: lost the connection: its process was killed by SIGKILL \
                 (last stderr: \"complaint\")";
@@ -142,12 +142,12 @@ async fn f7_a_killed_process_is_told_and_replaced() {
         lost,
         "note stopped",
     ] {
-        assert!(told.contains(&expected), "{expected:?} in {told:#?}");
+        assert!(lines.contains(&expected), "{expected:?} in {lines:#?}");
     }
 }
 
 #[tokio::test]
-async fn a_secret_in_last_words_is_redacted() {
+async fn a_secret_in_quoted_stderr_is_redacted() {
     let config = server(|_, endpoint| {
         endpoint.args = vec![
             "-c".to_owned(),
@@ -165,10 +165,10 @@ async fn a_secret_in_last_words_is_redacted() {
     );
 }
 
-/// A build without HTTP says so, and does not try again by itself.
+/// A build without HTTP says so and does not retry.
 #[cfg(not(feature = "http"))]
 #[tokio::test]
-async fn a_url_server_says_that_this_build_has_no_http() {
+async fn a_url_server_reports_that_this_build_has_no_http() {
     use crate::config::HttpEndpoint;
     let mut config = entry();
     config.endpoint = Endpoint::Http(HttpEndpoint::new("https://example.com/mcp"));

@@ -1,4 +1,4 @@
-//! A server that does what a script says, seen by the task as it sees a real one.
+//! A scripted server, which the task sees as a real one.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -29,21 +29,21 @@ use crate::session::{Era, Hello, OpenFault, OpenOptions, RequestFault, Revision,
 use crate::store::{MemoryStore, Store};
 use crate::wire::RawJson;
 
-/// What one start of the server does.
+/// The script of one start of the server.
 #[derive(Clone)]
-pub(super) struct Play {
+pub(super) struct StartScript {
     /// The attempt panics.
     pub(super) panics: bool,
-    /// Nothing starts, because of this.
+    /// The start fails with this error.
     pub(super) unstartable: Option<(&'static str, Retry)>,
     /// How long the handshake takes.
     pub(super) handshake: Duration,
-    /// How it ends, if not well.
+    /// The fault of the handshake, if it fails.
     pub(super) fault: Option<OpenFault>,
-    /// The process ends by itself before the handshake does.
+    /// The process ends before the handshake does.
     pub(super) dies: Option<Exit>,
     pub(super) era: Era,
-    /// How long each listing takes, and what it shows.
+    /// How long each listing takes, and its result.
     pub(super) listing: Duration,
     pub(super) offers: Offerings,
     /// How long the process takes to stop.
@@ -52,7 +52,7 @@ pub(super) struct Play {
     pub(super) asks: bool,
 }
 
-impl Default for Play {
+impl Default for StartScript {
     fn default() -> Self {
         Self {
             panics: false,
@@ -72,7 +72,7 @@ impl Default for Play {
 
 pub(super) const NEVER: Duration = Duration::from_secs(1_000_000);
 
-/// Offerings that can be told from others by one name.
+/// Offerings with one item of this name.
 pub(super) fn offering(name: &str) -> Offerings {
     Offerings {
         withheld: vec![(ToolName::new(name), "for the test".to_owned())],
@@ -80,7 +80,7 @@ pub(super) fn offering(name: &str) -> Offerings {
     }
 }
 
-/// A tool that can be remembered.
+/// Offerings with one complete tool, which can be stored.
 pub(super) fn tool(name: &str) -> Offerings {
     let raw =
         RawJson::from_value(&serde_json::json!({"name": name, "inputSchema": {"type": "object"}}));
@@ -92,19 +92,19 @@ pub(super) fn tool(name: &str) -> Offerings {
 }
 
 /// An approach that was tried.
-type Tried = (Protocol, Option<Era>, Asks);
+type TriedApproach = (Protocol, Option<Era>, Asks);
 
-/// The script, and what was seen of its performance.
-pub(super) struct Script {
-    /// One for each start; the last one is played again and again.
-    plays: Mutex<VecDeque<Play>>,
+/// The scripted endpoint, and what was observed of it.
+pub(super) struct ScriptedEndpoint {
+    /// One for each start; the last one is repeated.
+    scripts: Mutex<VecDeque<StartScript>>,
     pub(super) starts: AtomicUsize,
     /// Every approach that was tried.
-    pub(super) approaches: Arc<Mutex<Vec<Tried>>>,
-    /// Processes that run now, and the most that ever did.
+    pub(super) approaches: Arc<Mutex<Vec<TriedApproach>>>,
+    /// Processes that run now, and the most that ran at once.
     alive: Arc<Alive>,
-    /// The newest connection.
-    stage: watch::Sender<Option<Arc<Stage>>>,
+    /// The newest session.
+    session: watch::Sender<Option<Arc<ScriptedSession>>>,
 }
 
 #[derive(Default)]
@@ -113,25 +113,25 @@ struct Alive {
     most: AtomicUsize,
 }
 
-/// One connection, as the test moves it.
-pub(super) struct Stage {
-    play: Play,
+/// One session, controlled by the test.
+pub(super) struct ScriptedSession {
+    script: StartScript,
     hello: Hello,
     pub(super) listings: AtomicUsize,
     pub(super) offers: Mutex<Result<Offerings, RequestFault>>,
-    /// The server has asked something during a call.
+    /// Whether the server has asked a question during a call.
     pub(super) questioned: AtomicBool,
-    /// Calls are under way.
+    /// Whether calls are in flight.
     pub(super) busy: watch::Sender<bool>,
     changed: Notify,
     closed: watch::Sender<Option<String>>,
     exit: watch::Sender<Option<Exit>>,
 }
 
-impl Stage {
-    fn new(play: Play) -> Self {
+impl ScriptedSession {
+    fn new(script: StartScript) -> Self {
         let hello = Hello {
-            revision: Revision::newest(play.era),
+            revision: Revision::newest(script.era),
             server_info: None,
             capabilities: RawJson::from_value(&serde_json::json!({})),
             instructions: None,
@@ -139,27 +139,27 @@ impl Stage {
         Self {
             hello,
             listings: AtomicUsize::new(0),
-            offers: Mutex::new(Ok(play.offers.clone())),
+            offers: Mutex::new(Ok(script.offers.clone())),
             questioned: AtomicBool::new(false),
             busy: watch::Sender::new(false),
             changed: Notify::new(),
             closed: watch::Sender::new(None),
-            exit: watch::Sender::new(play.dies),
-            play,
+            exit: watch::Sender::new(script.dies),
+            script,
         }
     }
 
-    /// The server says that its lists changed.
+    /// Reports changed lists.
     pub(super) fn change(&self) {
         self.changed.notify_one();
     }
 
-    /// The channel ends.
-    pub(super) fn hang_up(&self) {
+    /// Ends the channel.
+    pub(super) fn end_channel(&self) {
         self.closed.send_replace(Some("end of output".to_owned()));
     }
 
-    /// The process ends; the channel need not.
+    /// Ends the process, but not the channel.
     pub(super) fn exit(&self, exit: Exit) {
         self.exit.send_replace(Some(exit));
     }
@@ -169,16 +169,16 @@ impl Stage {
     }
 }
 
-async fn told<T: Clone>(sender: &watch::Sender<Option<T>>) -> T {
+async fn first_value<T: Clone>(sender: &watch::Sender<Option<T>>) -> T {
     let mut receiver = sender.subscribe();
-    let told = receiver
+    let value = receiver
         .wait_for(Option::is_some)
         .await
         .expect("the sender is borrowed");
-    told.clone().expect("waited for")
+    value.clone().expect("waited for")
 }
 
-impl LiveSession for Stage {
+impl LiveSession for ScriptedSession {
     fn hello(&self) -> &Hello {
         &self.hello
     }
@@ -186,7 +186,7 @@ impl LiveSession for Stage {
     fn offerings(&self) -> BoxFuture<'_, Result<Offerings, RequestFault>> {
         Box::pin(async move {
             self.listings.fetch_add(1, Ordering::Relaxed);
-            sleep(self.play.listing).await;
+            sleep(self.script.listing).await;
             self.offers.lock().expect("no test panics with it").clone()
         })
     }
@@ -196,7 +196,7 @@ impl LiveSession for Stage {
     }
 
     fn closed(&self) -> BoxFuture<'_, String> {
-        Box::pin(told(&self.closed))
+        Box::pin(first_value(&self.closed))
     }
 
     fn close(&self) {
@@ -204,10 +204,10 @@ impl LiveSession for Stage {
     }
 
     fn asks(&self) -> bool {
-        self.play.asks
+        self.script.asks
     }
 
-    fn was_questioned(&self) -> bool {
+    fn has_asked(&self) -> bool {
         self.questioned.load(Ordering::Relaxed)
     }
 
@@ -226,54 +226,54 @@ impl LiveSession for Stage {
     }
 }
 
-struct Actor {
-    stage: Arc<Stage>,
+struct ScriptedProcess {
+    session: Arc<ScriptedSession>,
     alive: Arc<Alive>,
 }
 
-impl ServerProcess for Actor {
+impl ServerProcess for ScriptedProcess {
     fn pid(&self) -> u32 {
         42
     }
 
     fn last_stderr(&self, _: Instant) -> BoxFuture<'_, Vec<String>> {
-        Box::pin(async { self.stage.play.stderr.clone() })
+        Box::pin(async { self.session.script.stderr.clone() })
     }
 
     fn exited(&mut self) -> BoxFuture<'_, Exit> {
-        Box::pin(told(&self.stage.exit))
+        Box::pin(first_value(&self.session.exit))
     }
 
     fn stop(self: Box<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move { sleep(self.stage.play.stopping).await })
+        Box::pin(async move { sleep(self.session.script.stopping).await })
     }
 }
 
-impl Drop for Actor {
+impl Drop for ScriptedProcess {
     fn drop(&mut self) {
         self.alive.now.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-struct Entrance {
-    stage: Arc<Stage>,
-    approaches: Arc<Mutex<Vec<Tried>>>,
+struct ScriptedOpener {
+    session: Arc<ScriptedSession>,
+    approaches: Arc<Mutex<Vec<TriedApproach>>>,
 }
 
-impl SessionOpener for Entrance {
+impl SessionOpener for ScriptedOpener {
     fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<OpenedSession, OpenFault>> {
         let approach = (options.protocol, options.known_era, options.asks);
         self.approaches
             .lock()
             .expect("no test panics with it")
             .push(approach);
-        let stage = self.stage.clone();
+        let session = self.session.clone();
         Box::pin(async move {
-            sleep(stage.play.handshake).await;
-            match stage.play.fault.clone() {
+            sleep(session.script.handshake).await;
+            match session.script.fault.clone() {
                 Some(fault) => Err(fault),
                 None => Ok(OpenedSession {
-                    link: stage,
+                    live_session: session,
                     wire: None,
                 }),
             }
@@ -281,22 +281,22 @@ impl SessionOpener for Entrance {
     }
 }
 
-impl ServerEndpoint for Script {
+impl ServerEndpoint for ScriptedEndpoint {
     fn start(&self) -> BoxFuture<'_, Result<StartedServer, Failure>> {
-        let play = {
-            let mut plays = self.plays.lock().expect("no test panics with it");
-            let play = plays.pop_front().expect("a script has a play");
-            if plays.is_empty() {
-                plays.push_back(play.clone());
+        let script = {
+            let mut scripts = self.scripts.lock().expect("no test panics with it");
+            let script = scripts.pop_front().expect("a script has a script");
+            if scripts.is_empty() {
+                scripts.push_back(script.clone());
             }
-            play
+            script
         };
         self.starts.fetch_add(1, Ordering::Relaxed);
-        if play.panics {
-            // Without the message and the backtrace that a panic prints.
+        if script.panics {
+            // Prints no message and no backtrace, unlike `panic!`.
             std::panic::resume_unwind(Box::new("for the test"));
         }
-        if let Some((fact, retry)) = play.unstartable {
+        if let Some((fact, retry)) = script.unstartable {
             return Box::pin(async move {
                 Err(Failure {
                     fact: fact.to_owned(),
@@ -306,14 +306,14 @@ impl ServerEndpoint for Script {
         }
         let now = self.alive.now.fetch_add(1, Ordering::Relaxed) + 1;
         self.alive.most.fetch_max(now, Ordering::Relaxed);
-        let stage = Arc::new(Stage::new(play));
-        self.stage.send_replace(Some(stage.clone()));
-        let opener = Box::new(Entrance {
-            stage: stage.clone(),
+        let session = Arc::new(ScriptedSession::new(script));
+        self.session.send_replace(Some(session.clone()));
+        let opener = Box::new(ScriptedOpener {
+            session: session.clone(),
             approaches: self.approaches.clone(),
         });
-        let process = Actor {
-            stage,
+        let process = ScriptedProcess {
+            session,
             alive: self.alive.clone(),
         };
         let unset = vec![("TOKEN".to_owned(), "env.TOKEN".to_owned())];
@@ -328,48 +328,48 @@ impl ServerEndpoint for Script {
     }
 
     fn address(&self) -> String {
-        "https://play.example/mcp".to_owned()
+        "https://script.example/mcp".to_owned()
     }
 }
 
-/// A supervised scripted server.
-pub(super) struct Rig {
+/// A server's task with its scripted endpoint.
+pub(super) struct SupervisedServer {
     pub(super) handle: ServerHandle,
-    pub(super) script: Arc<Script>,
+    pub(super) script: Arc<ScriptedEndpoint>,
     pub(super) events: broadcast::Receiver<Event>,
     pub(super) changed: Arc<Notify>,
 }
 
-impl Rig {
-    pub(super) fn eager(plays: impl IntoIterator<Item = Play>) -> Self {
-        Self::new(connecting(), plays, Arc::new(MemoryStore::default()))
+impl SupervisedServer {
+    pub(super) fn eager(scripts: impl IntoIterator<Item = StartScript>) -> Self {
+        Self::new(connecting(), scripts, Arc::new(MemoryStore::default()))
     }
 
-    pub(super) fn lazy(plays: impl IntoIterator<Item = Play>) -> Self {
-        Self::new(State::Idle, plays, Arc::new(MemoryStore::default()))
+    pub(super) fn lazy(scripts: impl IntoIterator<Item = StartScript>) -> Self {
+        Self::new(State::Idle, scripts, Arc::new(MemoryStore::default()))
     }
 
     pub(super) fn new(
         initial: State,
-        plays: impl IntoIterator<Item = Play>,
+        scripts: impl IntoIterator<Item = StartScript>,
         store: Arc<dyn Store>,
     ) -> Self {
-        Self::of(|_| {}, initial, plays, store)
+        Self::of(|_| {}, initial, scripts, store)
     }
 
-    /// With an entry that says more.
+    /// With this entry.
     pub(super) fn of(
         change: impl FnOnce(&mut ServerConfig),
         initial: State,
-        plays: impl IntoIterator<Item = Play>,
+        scripts: impl IntoIterator<Item = StartScript>,
         store: Arc<dyn Store>,
     ) -> Self {
-        let script = Arc::new(Script {
-            plays: Mutex::new(plays.into_iter().collect()),
+        let script = Arc::new(ScriptedEndpoint {
+            scripts: Mutex::new(scripts.into_iter().collect()),
             starts: AtomicUsize::new(0),
             approaches: Arc::default(),
             alive: Arc::default(),
-            stage: watch::Sender::new(None),
+            session: watch::Sender::new(None),
         });
         let mut config = entry();
         change(&mut config);
@@ -402,10 +402,10 @@ impl Rig {
         self.script.alive.most.load(Ordering::Relaxed)
     }
 
-    /// The newest connection.
-    pub(super) fn stage(&self) -> Arc<Stage> {
+    /// The newest session.
+    pub(super) fn session(&self) -> Arc<ScriptedSession> {
         self.script
-            .stage
+            .session
             .borrow()
             .clone()
             .expect("the server was started")
@@ -426,20 +426,20 @@ impl Rig {
             .await;
     }
 
-    /// Every state that was told so far, in words, with the steps of connecting.
-    pub(super) fn told(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+    /// The published states so far, with the steps of connecting.
+    pub(super) fn published_states(&mut self) -> Vec<String> {
+        let mut states = Vec::new();
         while let Ok(event) = self.events.try_recv() {
             match event {
-                Event::State { state, .. } => told.push(state.to_string()),
-                Event::Notice { line, .. } => told.push(format!("notice: {line}")),
+                Event::State { state, .. } => states.push(state.to_string()),
+                Event::Notice { line, .. } => states.push(format!("notice: {line}")),
                 _ => {}
             }
         }
-        told
+        states
     }
 
-    /// The reasons on record.
+    /// The reasons in the snapshot's history.
     pub(super) fn history(&self) -> Vec<String> {
         self.handle
             .snapshot()
@@ -459,7 +459,7 @@ pub(super) fn connecting() -> State {
     }
 }
 
-/// A server that is reached this way.
+/// The setup of a task with this endpoint.
 pub(super) fn task_setup(endpoint: Arc<dyn ServerEndpoint>, store: Arc<dyn Store>) -> TaskSetup {
     TaskSetup {
         config: Arc::new(entry()),
@@ -484,7 +484,7 @@ pub(super) fn task_setup(endpoint: Arc<dyn ServerEndpoint>, store: Arc<dyn Store
 pub(super) fn entry() -> ServerConfig {
     let source = Source::new(Arc::new(PathBuf::from("switchboard.toml")), 3, Scope::User);
     ServerConfig::new(
-        ServerName::new("play").expect("a good name"),
+        ServerName::new("script").expect("a good name"),
         source,
         Endpoint::Stdio(StdioEndpoint::new("scripted", [""; 0])),
     )

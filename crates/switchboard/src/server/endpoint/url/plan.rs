@@ -1,8 +1,8 @@
 //! Which transport and era to try on a URL, and what to try after a failure, by the specification's
 //! rules. Pure.
 //!
-//! First what is remembered; then modern and legacy Streamable HTTP, which the session's handshake
-//! tells apart; then HTTP+SSE.
+//! The order: what is remembered; then modern and legacy Streamable HTTP, which the session's
+//! handshake distinguishes; then HTTP+SSE.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,14 +11,14 @@ use crate::server::Wire;
 use crate::session::{Era, OpenFault};
 use crate::transport::WireFault;
 
-/// What worked last time.
+/// The transport and era that worked last time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KnownWire {
     pub(super) wire: Wire,
     pub(super) era: Era,
 }
 
-/// What the entry says.
+/// What the entry permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WirePlan {
     pub(super) wire: HttpWire,
@@ -27,15 +27,15 @@ pub(super) struct WirePlan {
     pub(super) sse_path_fallback: bool,
 }
 
-/// One combination to open a session with.
+/// One combination of transport and era to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WireAttempt {
     pub(super) wire: Wire,
     pub(super) protocol: Protocol,
     pub(super) known_era: Option<Era>,
-    /// At `/sse` under the URL, not at the URL itself.
-    pub(super) below: bool,
-    /// Tried because it worked last time, so its failure means little.
+    /// At `/sse` below the URL instead of the URL itself.
+    pub(super) at_sse_path: bool,
+    /// Tried because it worked last time, so its failure says little about the server.
     pub(super) remembered: bool,
 }
 
@@ -57,8 +57,8 @@ impl WirePlan {
         }
     }
 
-    /// Whether the server, and not the entry, chose the era.
-    pub(super) fn tells_era(self, found: KnownWire) -> bool {
+    /// Whether the server, not the entry, determined the era.
+    pub(super) fn is_era_from_server(self, found: KnownWire) -> bool {
         self.protocol == Protocol::Auto || found.wire == Wire::Sse
     }
 
@@ -91,8 +91,8 @@ impl WirePlan {
         }
     }
 
-    /// What to try after `fault`. Ends, because each attempt assumes less or is older than the one
-    /// before.
+    /// What to try after `fault`. Terminates, because each attempt assumes less or uses an older
+    /// transport than the previous one.
     pub(super) fn after(self, step: WireAttempt, fault: &OpenFault) -> Option<WireAttempt> {
         match fault {
             // Other transports at the same address would fail in the same way.
@@ -100,7 +100,7 @@ impl WirePlan {
             | OpenFault::ProtocolViolation(_)
             | OpenFault::Wire(WireFault::NotSent(_)) => None,
             _ if step.remembered => Some(self.probe()),
-            // Without the probe, a refusal comes with its reason.
+            // Without the probe, the server's refusal states its reason.
             OpenFault::RefusedAfterProbe if step.protocol == Protocol::Auto => Some(WireAttempt {
                 protocol: Protocol::Legacy,
                 ..step
@@ -112,18 +112,21 @@ impl WirePlan {
             {
                 Some(SSE)
             }
-            // The response is no event stream. A server error (5xx) says nothing about where the
+            // The response was not an event stream. A server error (5xx) does not show where the
             // stream is.
             OpenFault::WrongWire(_) | OpenFault::Wire(WireFault::Status { status: ..500, .. })
-                if step.wire == Wire::Sse && self.sse_path_fallback && !step.below =>
+                if step.wire == Wire::Sse && self.sse_path_fallback && !step.at_sse_path =>
             {
-                Some(WireAttempt { below: true, ..SSE })
+                Some(WireAttempt {
+                    at_sse_path: true,
+                    ..SSE
+                })
             }
             _ => None,
         }
     }
 
-    /// Without any knowledge.
+    /// The first attempt when nothing is remembered.
     fn probe(self) -> WireAttempt {
         match self.wire {
             HttpWire::Sse => SSE,
@@ -131,7 +134,7 @@ impl WirePlan {
                 wire: Wire::Http,
                 protocol: self.protocol,
                 known_era: None,
-                below: false,
+                at_sse_path: false,
                 remembered: false,
             },
         }
@@ -143,7 +146,7 @@ const SSE: WireAttempt = WireAttempt {
     wire: Wire::Sse,
     protocol: Protocol::Legacy,
     known_era: None,
-    below: false,
+    at_sse_path: false,
     remembered: false,
 };
 
@@ -154,7 +157,7 @@ mod tests {
     use super::*;
     use crate::auth::NeedsLogin;
 
-    /// Every fault a step may meet, and whether it is news about the wire.
+    /// Every fault that an attempt can meet.
     fn faults() -> Vec<(&'static str, OpenFault)> {
         let status = |status| WireFault::Status {
             status,
@@ -188,21 +191,21 @@ mod tests {
             wire,
             protocol,
             known_era,
-            below,
+            at_sse_path,
             remembered,
         } = step;
         let known = known_era
             .map(|era| format!(" known {era:?}"))
             .unwrap_or_default();
-        let below = if below { " below" } else { "" };
+        let at_sse_path = if at_sse_path { " at_sse_path" } else { "" };
         format!(
-            "{wire:?} {protocol:?}{known}{below}{}",
+            "{wire:?} {protocol:?}{known}{at_sse_path}{}",
             if remembered { " remembered" } else { "" }
         )
     }
 
-    /// The whole walk: at each step every fault, and where it leads; then on along the fault that
-    /// led furthest.
+    /// Checks the whole sequence: for each attempt, every fault and what it leads to; then
+    /// continues with the fault that led furthest.
     fn check(plan: WirePlan, known: Option<KnownWire>, expected: &[(&str, &[(&str, &str)])]) {
         let mut step = plan.first(known);
         for (index, (name, ways)) in expected.iter().enumerate() {
@@ -304,9 +307,9 @@ mod tests {
         );
         check(plan(Sse, Protocol::Auto), legacy, &[("Sse Legacy", &[])]);
     }
-    /// S4-09: an answer that is no stream sends on to `/sse`, once; trouble does not.
+    /// S4-09: a response that is not an event stream leads to `/sse`, once; other faults do not.
     #[test]
-    fn s4_09_a_base_url_is_tried_itself_and_then_at_sse_under_it() {
+    fn s4_09_a_base_url_is_tried_as_given_and_then_with_sse_appended() {
         let plan = |wire| WirePlan {
             wire,
             protocol: Protocol::Auto,
@@ -315,14 +318,14 @@ mod tests {
         let base = (
             "Sse Legacy",
             &[
-                ("wrong wire", "Sse Legacy below"),
-                ("a page", "Sse Legacy below"),
+                ("wrong wire", "Sse Legacy at_sse_path"),
+                ("a page", "Sse Legacy at_sse_path"),
             ][..],
         );
         check(
             plan(HttpWire::Sse),
             None,
-            &[base, ("Sse Legacy below", &[])],
+            &[base, ("Sse Legacy at_sse_path", &[])],
         );
         let probe = (
             "Http Auto",
@@ -331,7 +334,7 @@ mod tests {
         check(
             plan(HttpWire::Auto),
             None,
-            &[probe, base, ("Sse Legacy below", &[])],
+            &[probe, base, ("Sse Legacy at_sse_path", &[])],
         );
     }
 }

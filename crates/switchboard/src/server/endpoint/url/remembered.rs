@@ -14,8 +14,8 @@ pub(super) struct RememberedWires {
 }
 
 impl RememberedWires {
-    /// For the endpoint at `url`. The key has the path, because an origin can have several servers,
-    /// and only its hash, because the path may contain a secret.
+    /// For the endpoint at `url`. The key includes the path, because an origin can have several
+    /// servers, as a hash, because the path may contain a secret.
     pub(super) fn new(store: Arc<dyn Store>, url: &url::Url) -> Self {
         let path = blake3::hash(url.path().as_bytes()).to_hex();
         Self {
@@ -32,7 +32,7 @@ impl RememberedWires {
         .await
     }
 
-    /// Writes it if it changed.
+    /// Writes the value if it changed.
     pub(super) async fn store(&self, known: KnownWire) {
         let Self { store, key } = self.clone();
         let write = move || {
