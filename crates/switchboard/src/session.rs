@@ -1,22 +1,23 @@
 //! One live connection to a server, in either protocol era.
 //!
 //! Opening consumes a connector and returns the session, so a call before the handshake cannot be
-//! written. Owns request ids, pending requests, the handshake, lists, calls with deadlines, and
-//! what the server asks. Leaves restarting to [`crate::server`].
+//! expressed. The session owns request ids, pending requests, the handshake, lists, calls with
+//! deadlines, and the server's questions. Restarting is left to [`crate::server`].
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `options`, `fault` | what a session is opened and called with, and how it fails |
-//! | `handshake`, `capabilities` | finds the era; what we declare |
-//! | `legacy`, `modern` | what each era does its own way; `EraSession` here is the one dispatch |
+//! | `options`, `fault` | options of sessions and calls, and their errors |
+//! | `handshake`, `capabilities` | finds the era; what the host declares |
+//! | `legacy`, `modern` | what differs between the eras; `EraSession` here is the one dispatch |
 //! | `in_flight` | a caller's request while it is in flight, and its deadlines |
 //! | `peer` | sends requests and waits for their responses |
 //! | `pending` | requests that wait for a response, and the timer that ends the late ones |
-//! | `receiver`, `notifications` | what arrives |
+//! | `receiver`, `notifications` | dispatch messages from the server |
 //! | `retry` | when a request is sent a second time |
 //! | `lists`, `cache` | lists page by page; lists and resources that may be cached |
-//! | `operations`, `subscriptions` | completions, subscriptions, the log level, how it is doing |
-//! | `elicitation`, `sampling`, `roots` | what a server may ask, in either era |
+//! | `operations`, `subscriptions` | completions, subscriptions, the log level, the session's
+//! status |
+//! | `elicitation`, `sampling`, `roots` | the questions of a server, in either era |
 //! | `tasks` | calls that become tasks, in either era |
 
 use std::sync::Arc;
@@ -70,7 +71,7 @@ pub(crate) use self::sampling::Overseer;
 pub(crate) use self::subscriptions::Subscriptions;
 pub use crate::revision::{Era, Revision};
 
-/// The method that no request may have without a [`Permit`].
+/// The method that can only be sent with a [`Permit`].
 const TOOLS_CALL: &str = "tools/call";
 
 /// One live connection.
@@ -78,7 +79,7 @@ pub struct Session {
     peer: Peer,
     hello: Hello,
     era: EraSession,
-    /// Ends requests that are late.
+    /// Ends requests that exceed their deadline.
     _timer: TaskGuard,
 }
 
@@ -91,7 +92,7 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Connects, finds the era and makes the handshake.
+    /// Connects, finds the era and performs the handshake.
     pub async fn open(
         connector: &dyn Connector,
         options: OpenOptions,
@@ -137,7 +138,7 @@ impl Session {
         lists::offerings(self).await
     }
 
-    /// Makes the tools be listed again, as if the server had reported a change.
+    /// Drops the cached tool list and causes a new listing, as if the server had reported a change.
     pub(crate) fn distrust_tools(&self) {
         self.peer.receiver.lists_changed(&["tools/list"]);
     }
@@ -147,8 +148,8 @@ impl Session {
         self.peer.receiver.list_changed.notified().await;
     }
 
-    /// Waits for the end; the reason is one line, safe to show. Cancel-safe, returns at once when
-    /// already ended.
+    /// Waits for the end of the session; the reason is one line, safe to show. Cancel-safe; returns
+    /// at once if the session has already ended.
     pub async fn closed(&self) -> String {
         let mut ended = self.peer.receiver.ended.subscribe();
         match ended.wait_for(Option::is_some).await {
@@ -157,19 +158,18 @@ impl Session {
         }
     }
 
-    /// Whether it has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.peer.receiver.ended.borrow().is_some()
     }
 
-    /// Makes the call that the permit is for, and consumes it; there is no other way to send a
-    /// `tools/call`.
+    /// Makes the call that the permit is for, and consumes the permit. There is no other way to
+    /// send a `tools/call`.
     pub fn call(
         &self,
         permit: Permit,
         options: CallOptions,
     ) -> impl Future<Output = Result<RawJson, RequestFault>> + Send {
-        // Made before the future, which would hold the options as well.
+        // Built before the future, which would otherwise hold the options as well.
         let call = InFlightCall::of_tool(permit.tool(), permit.caller(), options);
         async move {
             let _in_flight = self.peer.receiver.in_flight.begin();
@@ -201,9 +201,9 @@ impl Session {
         let uri_json = peer::json_string(uri);
         let fields: [ParamField<'_>; 1] = [("uri", &uri_json)];
         let result = self.send(&call, "resources/read", uri, &fields).await?;
-        // Another read would give another result where this one depends on the caller's input.
+        // A result that depends on the caller's input is not cached.
         if self.era.caches_results() && !call.gave_input.load(Ordering::Relaxed) {
-            cache.keep_read(ticket, uri, &call.caller_id, &result);
+            cache.store_read(ticket, uri, &call.caller_id, &result);
         }
         Ok(result)
     }
@@ -224,9 +224,8 @@ impl Session {
         self.send(&call, "prompts/get", name, &fields).await
     }
 
-    /// Sends a request that a client made, with params that are the caller's
-    /// [`forwarded`](Caller::forwarded) ones, and returns its result. It calls no tool: that needs a
-    /// [`Permit`].
+    /// Forwards a client's request, whose params are the caller's [`forwarded`](Caller::forwarded)
+    /// ones, and returns its result. Cannot call a tool: that needs a [`Permit`].
     pub async fn forward(
         &self,
         method: &str,
@@ -269,7 +268,8 @@ impl Session {
         drop(self.close_gracefully());
     }
 
-    /// The same. The future waits until the transport has told the server.
+    /// Like [`close`](Self::close). The future waits until the transport has sent its last
+    /// messages.
     pub(crate) fn close_gracefully(&self) -> BoxFuture<'static, ()> {
         self.peer.receiver.end("it was closed");
         self.peer.transport.close()
@@ -289,7 +289,7 @@ enum EraSession {
 }
 
 impl EraSession {
-    /// Starts what a session of this era runs beside requests.
+    /// Starts the background tasks of a session of this era.
     fn start(peer: &Peer, hello: &Hello, roots: Option<RootChanges>) -> Self {
         match hello.era() {
             Era::Legacy => Self::Legacy(legacy::start(peer, hello, roots)),
@@ -305,7 +305,8 @@ impl EraSession {
         }
     }
 
-    /// Sends a caller's request, with all that its era requires until the final result.
+    /// Sends a caller's request and completes the exchange that its era requires, up to the final
+    /// result.
     async fn send_request(
         &self,
         peer: &Peer,
@@ -328,7 +329,7 @@ impl EraSession {
         matches!(self, Self::Modern(_)) && peer.transport.properties().sends_headers
     }
 
-    /// For how long a page of a list is fresh.
+    /// How long a page of a list is fresh.
     fn list_lifetime(&self, page: &RawJson) -> Duration {
         match self {
             Self::Legacy(_) => Duration::ZERO,
@@ -336,8 +337,8 @@ impl EraSession {
         }
     }
 
-    /// Whether the server reports every change of a list that it declares to change. A modern one
-    /// does so only while a stream is open.
+    /// Whether the server reports every change of a list that it declares as changing. A modern
+    /// server does so only while a stream is open.
     fn reports_every_change(&self) -> bool {
         matches!(self, Self::Legacy(_))
     }

@@ -1,7 +1,7 @@
-//! Lists and resources that a server allowed us to cache, for as long as it said and as long as
-//! nothing changed.
+//! Caches lists and resources for as long as the server allowed and until it reports a change.
 //!
-//! Belongs to the server and outlives its sessions. Nothing is requested again before it is needed.
+//! The cache belongs to the server and outlives its sessions. Nothing is requested again before it
+//! is needed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +18,7 @@ use crate::wire::RawJson;
 mod tests;
 
 /// The longest lifetime.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many resources are cached, how large one may be, and all of them together.
 const MAX_READS: usize = 256;
@@ -31,8 +31,8 @@ pub(crate) struct Cache(Arc<Mutex<CacheState>>);
 
 #[derive(Debug, Default)]
 struct CacheState {
-    /// Grows with each change: what was requested before a change and answered after it is not
-    /// cached.
+    /// Incremented with each change: a result that was requested before a change and arrived after
+    /// it is not cached.
     changes: u64,
     lists: HashMap<&'static str, CachedList>,
     reads: HashMap<CachedReadKey, CachedRead>,
@@ -45,11 +45,11 @@ struct CacheState {
 struct CachedList {
     items: Vec<RawJson>,
     until: Instant,
-    /// The server reports changes, and this session would have received them.
+    /// Whether this session would have received the server's reports of changes.
     is_watched: bool,
 }
 
-/// The address, and for whom; `None` is for everybody.
+/// The URI and the caller; `None` for every caller.
 type CachedReadKey = (String, Option<CallerId>);
 
 #[derive(Debug)]
@@ -58,14 +58,14 @@ struct CachedRead {
     until: Instant,
 }
 
-/// The moment before a request was sent.
+/// The state of the cache before a request was sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CacheTicket {
     at: Instant,
     changes: u64,
 }
 
-/// What a result says of how long and for whom it may be cached.
+/// How long and for whom a result may be cached, as the server said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct CacheHint {
     pub(super) ttl: Duration,
@@ -73,7 +73,7 @@ pub(super) struct CacheHint {
 }
 
 impl CacheHint {
-    /// Absent, negative or malformed means: not at all.
+    /// An absent, negative or malformed lifetime means that the result is not cached.
     pub(super) fn of(result: &RawJson) -> Self {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -83,7 +83,7 @@ impl CacheHint {
             #[serde(borrow, default)]
             cache_scope: Option<std::borrow::Cow<'a, str>>,
         }
-        // Most results have none, and some are large.
+        // Most results have no lifetime, and some are large.
         if memchr::memmem::find(result.as_bytes(), b"\"ttlMs\"").is_none() {
             return Self::default();
         }
@@ -94,7 +94,7 @@ impl CacheHint {
             .ttl_ms
             .filter(|ttl| *ttl > 0.0)
             .unwrap_or_default()
-            .min(LONGEST.as_millis() as f64);
+            .min(MAX_LIFETIME.as_millis() as f64);
         Self {
             ttl: Duration::from_millis(ttl_ms as u64),
             is_public: read.cache_scope.as_deref() == Some("public"),
@@ -107,7 +107,7 @@ impl Cache {
         lock(&self.0)
     }
 
-    /// To be taken before the request, and given back with the result.
+    /// Taken before the request, and passed back with the result.
     pub(super) fn ticket(&self) -> CacheTicket {
         CacheTicket {
             at: Instant::now(),
@@ -115,15 +115,15 @@ impl Cache {
         }
     }
 
-    /// A list that need not be requested again.
+    /// A cached list that is still fresh.
     pub(super) fn list(&self, method: &'static str) -> Option<Vec<RawJson>> {
         let state = self.state();
         let list = state.lists.get(method)?;
         (list.is_watched || Instant::now() < list.until).then(|| list.items.clone())
     }
 
-    /// Caches a list: for as long as its shortest-lived page, or until the server reports a change.
-    pub(super) fn keep_list(
+    /// Caches a list for the shortest lifetime of its pages, or until the server reports a change.
+    pub(super) fn store_list(
         &self,
         ticket: CacheTicket,
         method: &'static str,
@@ -144,7 +144,7 @@ impl Cache {
         }
     }
 
-    /// A new session has missed the changes before it.
+    /// Discards lists that relied on reports of changes, which a new session has missed.
     pub(super) fn session_began(&self) {
         self.state()
             .lists
@@ -152,7 +152,7 @@ impl Cache {
             .for_each(|list| list.is_watched = false);
     }
 
-    /// These lists have changed, or may have.
+    /// Invalidates these lists.
     pub(super) fn lists_changed(&self, methods: &[&str]) {
         let mut state = self.state();
         state.changes += 1;
@@ -164,7 +164,7 @@ impl Cache {
         }
     }
 
-    /// The cached result of reading this address, for this caller.
+    /// The cached result of reading this URI, for this caller.
     pub(super) fn read(&self, uri: &str, caller: &CallerId) -> Option<RawJson> {
         let mut state = self.state();
         if state.reads.is_empty() {
@@ -184,8 +184,8 @@ impl Cache {
         None
     }
 
-    /// Caches the result of a read that took no input.
-    pub(super) fn keep_read(
+    /// Caches the result of a read that needed no input.
+    pub(super) fn store_read(
         &self,
         ticket: CacheTicket,
         uri: &str,
@@ -211,7 +211,7 @@ impl Cache {
         }
         state.bytes += bytes;
         state.order.push_back(key.clone());
-        // A copy: the result may be a small part of a large message.
+        // Copied, because the result may be a small part of a large message.
         let result = RawJson::keep(result.as_str());
         state.reads.insert(
             key,
@@ -222,14 +222,14 @@ impl Cache {
         );
     }
 
-    /// A resource has changed; so have those that it is a part of, or that are parts of it.
+    /// Invalidates a resource, those that contain it and those that it contains.
     pub(super) fn resource_changed(&self, uri: &str) {
         let mut state = self.state();
         state.changes += 1;
         state.forget_reads(|(known, _)| known.starts_with(uri) || uri.starts_with(known.as_str()));
     }
 
-    /// Empties the cache: another login, or a restart that a person ticket for.
+    /// Empties the cache, after another login or a restart by a person.
     pub(crate) fn clear(&self) {
         let mut state = self.state();
         *state = CacheState {

@@ -1,16 +1,15 @@
-//! What we declare to a server, in either era: who we are, and what it may ask.
+//! The client info and capabilities that the host declares, in either era.
 
 use serde_json::{Map, Value, json};
 
 use crate::caller::Offers;
 
-/// `clientInfo`, in either era.
+/// `clientInfo`.
 pub(super) fn client_info() -> Value {
     json!({"name": "switchboard", "title": "Switchboard", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// The client capabilities, in either era. `roots` is what that capability holds, where roots are
-/// offered.
+/// The client capabilities. `roots` is the value of that capability, if roots are offered.
 pub(super) fn client_capabilities(offers: Offers, roots: Option<Value>) -> Value {
     let mut capabilities = Map::new();
     if offers.elicit_form || offers.elicit_url {

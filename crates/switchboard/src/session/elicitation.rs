@@ -1,5 +1,5 @@
-//! Elicitation, in either era: what the server asks is read, put to the caller, and its answer
-//! becomes a result.
+//! Elicitation, in either era: parses the server's request, asks the caller, and encodes the
+//! answer.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::wire::RawJson;
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl InFlightCall {
-    /// Puts a question to the caller; its time does not count against the deadlines. Fields that
-    /// the answer left out take the schema's defaults (SEP-1034).
+    /// Asks the caller; the time to answer does not count against the deadlines. Fields that the
+    /// answer omits get the schema's defaults (SEP-1034).
     pub(super) async fn elicit(
         &self,
         kind: ElicitationKind,
@@ -61,7 +61,7 @@ fn fill_defaults(schema: &RawJson, fields: &mut Map<String, Value>) {
     }
 }
 
-/// Reads the params of `elicitation/create`, in any revision. The error is for the server.
+/// Parses the params of `elicitation/create`, in any revision. The error is for the server.
 pub(super) fn read_elicitation(params: &RawJson) -> Result<ElicitationKind, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -99,8 +99,8 @@ pub(super) fn read_elicitation(params: &RawJson) -> Result<ElicitationKind, Stri
     }
 }
 
-/// The result of `elicitation/create`. A page has no content: what a person enters there is not for
-/// us.
+/// Encodes the result of `elicitation/create`. In URL mode it has no content: what a person enters
+/// on the page does not pass through the host.
 pub(super) fn elicit_result(answer: ElicitAnswer, is_form: bool) -> Value {
     match answer {
         ElicitAnswer::Accept(content) if is_form => json!({"action": "accept", "content": content}),

@@ -1,4 +1,4 @@
-//! Why a session was not opened, and why a request on it did not complete.
+//! Errors of opening a session and of requests on it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::wire::RawJson;
 /// The code of [`RequestFault::HeaderMismatch`].
 pub(super) const HEADER_MISMATCH: i64 = -32020;
 
-/// What a request comes to: its result byte for byte, or why there is none.
+/// The result of a request, byte for byte, or its fault.
 pub(super) type RequestResult = Result<RawJson, RequestFault>;
 
 /// Why a session was not opened.
@@ -21,17 +21,17 @@ pub enum OpenFault {
     /// The channel did not open, or ended during the handshake.
     #[error("{0}")]
     Channel(String),
-    /// No answer in time.
+    /// No response in time.
     #[error("no answer to the handshake within {0:?}")]
     Timeout(Duration),
-    /// The server answered with an error, or with an invalid result.
+    /// The server responded with an error or an invalid result.
     #[error("the server refused the handshake: {0}")]
     Refused(String),
-    /// It refused `initialize` because it had been probed: start it again and speak legacy at once.
+    /// The server refused `initialize` after a probe: restart it and use legacy without a probe.
     #[error("the server refused `initialize` after a probe")]
     RefusedAfterProbe,
     /// The endpoint does not speak Streamable HTTP (400, 404 or 405 to `initialize`); it may speak
-    /// the older wire.
+    /// HTTP+SSE.
     #[error("{0}")]
     WrongWire(String),
     /// No response came, for another reason.
@@ -40,51 +40,51 @@ pub enum OpenFault {
     /// A person must log in first.
     #[error("{0}")]
     NeedsLogin(crate::transport::NeedsLogin),
-    /// It broke the protocol, so we ended the connection. How its process ended then has no
+    /// The server violated the protocol, so the session was ended. Its later exit status has no
     /// meaning.
     #[error("{0}")]
     ProtocolViolation(String),
 }
 
-/// Why a request on a session did not complete. An answer with `isError` is not among these.
+/// Why a request on a session did not complete. A result with `isError` is not a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestFault {
-    /// The server answered with a JSON-RPC error.
+    /// The server responded with a JSON-RPC error.
     #[error("the server answered with error {code}: {message}")]
     Answered {
         /// JSON-RPC code.
         code: i64,
-        /// The server's words, escaped.
+        /// The server's message, escaped.
         message: String,
-        /// What it sent beside them.
+        /// The `data` of the error.
         data: Option<RawJson>,
     },
-    /// A modern server found headers that do not match the message: the call was not executed.
+    /// A modern server found headers that do not match the message; it did not execute the call.
     #[error("the server answered with error {HEADER_MISMATCH}: {message}")]
     HeaderMismatch {
-        /// The server's words, escaped.
+        /// The server's message, escaped.
         message: String,
-        /// What it sent beside them.
+        /// The `data` of the error.
         data: Option<RawJson>,
     },
-    /// No answer in time.
+    /// No response in time.
     #[error("no answer within {after:?}")]
     Timeout {
-        /// Which deadline it was.
+        /// The deadline that passed.
         after: Duration,
-        /// True: the whole call took too long; false: no progress for too long.
+        /// True: the total time limit; false: no progress for too long.
         total: bool,
     },
     /// The connection ended first.
     #[error("the connection ended: {0}")]
     Closed(String),
-    /// The response was larger than the bound.
+    /// The response exceeds the size limit.
     #[error("the answer is too large: more than {limit} bytes")]
     TooLarge {
-        /// The bound.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The answer is not one that the protocol allows.
+    /// The response violates the protocol.
     #[error("the answer is not valid: {0}")]
     Invalid(String),
     /// Calls of another caller were in flight for too long.
@@ -98,25 +98,24 @@ pub enum RequestFault {
     /// The transport brought no response.
     #[error("{0}")]
     Wire(WireFault),
-    /// It was not sent: the server does not offer it, or a bound of ours is reached.
+    /// The request was not sent: the server does not offer it, or one of our limits is reached.
     #[error("{0}")]
     NotSent(String),
-    /// The server answered that it does not do it, in another way than with an error.
+    /// The server does not support the request, and said so other than with an error.
     #[error("{0}")]
     NotSupported(String),
-    /// The server requested an answer of the caller's model, which was refused, and it cannot go on
-    /// without.
+    /// A sampling request of the server was refused, and it cannot complete without an answer.
     #[error("not finished: the server wanted an answer of a model and got none: {0}")]
     Declined(String),
-    /// The call became a task, and the task came to no result.
+    /// The call became a task that has no result.
     #[error("{0}")]
     Task(TaskFault),
-    /// The tool is no longer the one that was approved; the call was not sent.
+    /// The tool is no longer the approved one; the call was not sent.
     #[error("not sent: the definition changed after it was approved")]
     DefinitionChanged,
 }
 
-/// Why a task came to no result.
+/// Why a task has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskFault {
@@ -125,10 +124,10 @@ pub enum TaskFault {
         "the task is gone before its result came: {0}; a server keeps a task only for its time to live"
     )]
     Expired(String),
-    /// The task failed; with the server's words, escaped.
+    /// The task failed; with the server's message, escaped.
     #[error("the task failed{}", following(.0))]
     Failed(Option<String>),
-    /// The server cancelled the task; with its words, escaped.
+    /// The server cancelled the task; with its message, escaped.
     #[error("the server cancelled the task{}", following(.0))]
     Cancelled(Option<String>),
 }
@@ -158,9 +157,9 @@ impl RequestFault {
         Self::Closed("the session was dropped".into())
     }
 
-    /// The same with the server's words filtered: a server may repeat a secret in an error.
+    /// Redacts the server's texts: a server may repeat a secret in an error.
     pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
-        // `data` is for programs, so it is dropped rather than altered where it holds a secret.
+        // `data` is for programs: if it contains a secret it is dropped rather than altered.
         let without_secrets =
             |data: Option<RawJson>| data.filter(|data| redact(data.as_str()) == data.as_str());
         match self {
@@ -186,7 +185,7 @@ impl RequestFault {
     }
 }
 
-/// Reads a JSON-RPC error object.
+/// Parses a JSON-RPC error object.
 pub(super) fn read_error(error: &RawJson) -> RequestFault {
     #[derive(Deserialize)]
     struct ErrorObject<'a> {

@@ -1,4 +1,4 @@
-//! Finds the era and makes the handshake, within one deadline.
+//! Finds the era and performs the handshake, within one deadline.
 //!
 //! Unknown servers are probed with `server/discover`. A result or a modern error means modern; any
 //! other error means legacy; after [`PROBE_ALONE`] without a response `initialize` is sent as well,
@@ -18,17 +18,17 @@ use crate::config::Protocol;
 use crate::secret::Redactor;
 use crate::transport::WireFault;
 
-/// How long a probe may stay unanswered before `initialize` is sent as well. Slow starters (`npx`,
-/// `uvx`) read both in time.
+/// How long to wait for a response to the probe before `initialize` is sent as well. Slow starters
+/// (`npx`, `uvx`) read both in time.
 const PROBE_ALONE: Duration = Duration::from_secs(5);
 
-/// Errors that only a modern server gives: header mismatch, missing capability, unsupported
+/// Errors that only a modern server sends: header mismatch, missing capability, unsupported
 /// version.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 const UNSUPPORTED_VERSION: i64 = -32022;
 const UNKNOWN_METHOD: i64 = -32601;
 
-/// Opens in the era that fits.
+/// Performs the handshake, in the era that the server speaks.
 pub(super) async fn handshake(peer: &Peer) -> Result<Hello, OpenFault> {
     let wait = peer.receiver.options.connect_timeout;
     let deadline = Instant::now() + wait;
@@ -62,7 +62,7 @@ async fn handshake_once(peer: &Peer) -> Result<Hello, OpenFault> {
     }
 }
 
-/// It spoke legacy last time. If it refuses now, it may have become modern.
+/// The server was legacy last time. If it refuses now, it may have become modern.
 async fn legacy_first(peer: &Peer) -> Result<Hello, OpenFault> {
     match initialize(peer).await {
         Ok(hello) => Ok(hello),
@@ -73,7 +73,7 @@ async fn legacy_first(peer: &Peer) -> Result<Hello, OpenFault> {
     }
 }
 
-/// Nothing is known: asks in the modern way, and judges the response.
+/// Nothing is known: sends the modern probe and classifies the response.
 async fn probe(peer: &Peer) -> Result<Hello, OpenFault> {
     let newest = Revision::newest(Era::Modern);
     let mut discovery = start_discover(peer, newest).map_err(open_fault)?;
@@ -81,7 +81,7 @@ async fn probe(peer: &Peer) -> Result<Hello, OpenFault> {
         response = &mut discovery => response,
         () = sleep(PROBE_ALONE) => return race(peer, discovery).await,
     };
-    match judge(response, &peer.receiver.options.redactor) {
+    match classify(response, &peer.receiver.options.redactor) {
         ProbeOutcome::Modern(hello) => Ok(*hello),
         ProbeOutcome::ModernRefusal(fault) => {
             match supported_revisions(&fault, Era::Modern).max() {
@@ -91,12 +91,12 @@ async fn probe(peer: &Peer) -> Result<Hello, OpenFault> {
         }
         ProbeOutcome::Unreachable(fault) => Err(open_fault(fault)),
         ProbeOutcome::Legacy => initialize(peer).await.map_err(open_fault_after_probe),
-        // Some servers exit on a first message they do not know.
+        // Some servers exit when their first message is unknown to them.
         ProbeOutcome::Closed => Err(OpenFault::RefusedAfterProbe),
     }
 }
 
-/// The probe stays unanswered: `initialize` as well, and the first success decides.
+/// The probe got no response: sends `initialize` as well; the first success decides.
 async fn race(peer: &Peer, mut discovery: PendingResponse<'_>) -> Result<Hello, OpenFault> {
     let initializing = initialize(peer);
     tokio::pin!(initializing);
@@ -105,7 +105,7 @@ async fn race(peer: &Peer, mut discovery: PendingResponse<'_>) -> Result<Hello, 
     loop {
         tokio::select! {
             response = &mut discovery, if is_probe_open => {
-                match judge(response, &peer.receiver.options.redactor) {
+                match classify(response, &peer.receiver.options.redactor) {
                     ProbeOutcome::Modern(hello) => return Ok(*hello),
                     ProbeOutcome::Unreachable(fault) => return Err(open_fault(fault)),
                     ProbeOutcome::Closed => return Err(OpenFault::RefusedAfterProbe),
@@ -132,12 +132,12 @@ enum ProbeOutcome {
     /// A modern server that refuses our revision.
     ModernRefusal(RequestFault),
     Legacy,
-    /// The transport does not reach it, whatever era it speaks.
+    /// The transport does not reach the server, whatever its era.
     Unreachable(RequestFault),
     Closed,
 }
 
-fn judge(response: RequestResult, redactor: &Redactor) -> ProbeOutcome {
+fn classify(response: RequestResult, redactor: &Redactor) -> ProbeOutcome {
     match response
         .map_err(as_error)
         .and_then(|result| read_discovery(&result, redactor))
@@ -157,8 +157,8 @@ fn judge(response: RequestResult, redactor: &Redactor) -> ProbeOutcome {
     }
 }
 
-/// A modern server sends its errors with an HTTP status as well: the error counts, whatever the
-/// status.
+/// A modern server sends its errors with an HTTP status as well: the error object decides, whatever
+/// the status.
 pub(super) fn as_error(fault: RequestFault) -> RequestFault {
     let RequestFault::Wire(WireFault::Status {
         status,
@@ -180,11 +180,11 @@ pub(super) fn as_error(fault: RequestFault) -> RequestFault {
     }
 }
 
-/// Whether a legacy server may have refused the probe like this: with a status that is about the
+/// Whether a legacy server may have refused the probe with this fault: a status that concerns the
 /// message.
 fn may_be_legacy(fault: &WireFault) -> bool {
     match fault {
-        // 408 and 429 are about time; the others say that the server does not like the message.
+        // 408 and 429 concern timing; the others reject the message.
         WireFault::Status { status, .. } => {
             matches!(status, 200..=501) && !matches!(status, 408 | 429)
         }
@@ -193,8 +193,7 @@ fn may_be_legacy(fault: &WireFault) -> bool {
     }
 }
 
-/// The revisions of an era that both sides speak, where the server refused ours and named those
-/// that it supports.
+/// The revisions of an era that both sides support, if the server refused ours and named its own.
 pub(super) fn supported_revisions(
     fault: &RequestFault,
     era: Era,
@@ -234,7 +233,7 @@ fn open_fault(fault: RequestFault) -> OpenFault {
     }
 }
 
-/// A refusal that the probe may have caused: worth a fresh start without one.
+/// The fault after a refusal that the probe may have caused: a restart without a probe may succeed.
 fn open_fault_after_probe(fault: RequestFault) -> OpenFault {
     match as_error(fault) {
         RequestFault::Answered { .. } | RequestFault::Closed(_) => OpenFault::RefusedAfterProbe,

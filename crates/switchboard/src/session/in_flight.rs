@@ -1,7 +1,7 @@
-//! A caller's request while it is in flight: who made it, for which tool, and its deadlines.
+//! A caller's request while it is in flight: its caller, its tool and its deadlines.
 //!
-//! One request to the caller may be several to the server (retries, input that the server requires,
-//! polls of a task). All of them share the deadlines kept here.
+//! One request of the caller may need several to the server (retries, input that the server
+//! requires, polls of a task). All of them share these deadlines.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,7 +20,7 @@ use crate::secret::Redacted;
 use crate::sync::lock;
 use crate::wire::RawJson;
 
-/// While a person is being asked, deadlines are checked this often.
+/// How often deadlines are checked while a person is being asked.
 const CHECK_WHILE_PAUSED: Duration = Duration::from_millis(250);
 
 /// A tool call, a read or a prompt, from its first request to the server to its final result.
@@ -28,15 +28,15 @@ pub(super) struct InFlightCall {
     pub(super) server: ServerName,
     /// `None` for a resource or a prompt.
     pub(super) tool: Option<Arc<Tool>>,
-    /// The definitions that must still be offered when the tool is called: the approved one, and
-    /// the one that the caller's own session lists, if it has one.
+    /// The definitions that must still be offered when the request is sent: the approved one, and
+    /// the one that the caller's own session lists, if there is one.
     definitions: [Option<Arc<ToolDefinition>>; 2],
     pub(super) caller: Arc<dyn Caller>,
     pub(super) caller_id: CallerId,
     pub(super) deadlines: Deadlines,
-    /// The server was given input on the way to the result.
+    /// Whether the server was given input before the result.
     pub(super) gave_input: AtomicBool,
-    /// Answers of a model that the server has requested so far.
+    /// How many sampling requests the server has made so far.
     pub(super) samplings: AtomicUsize,
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Debug for InFlightCall {
 }
 
 impl InFlightCall {
-    /// Of a tool.
+    /// For a tool call.
     pub(super) fn of_tool(
         tool: &Arc<Tool>,
         caller: &Arc<dyn Caller>,
@@ -73,7 +73,7 @@ impl InFlightCall {
         )
     }
 
-    /// Of a resource or a prompt.
+    /// For a resource or a prompt.
     pub(super) fn of_other(
         server: &ServerName,
         caller: &Arc<dyn Caller>,
@@ -103,7 +103,6 @@ impl InFlightCall {
         })
     }
 
-    /// The tool that is called.
     pub(super) fn tool_id(&self) -> Option<ToolId> {
         self.tool.as_ref().map(|tool| tool.id.clone())
     }
@@ -114,7 +113,7 @@ impl InFlightCall {
         definitions.all(|definition| definition.is_offered())
     }
 
-    /// Passes progress on, and restarts the idle deadline.
+    /// Passes progress on and restarts the idle deadline.
     pub(super) fn progress(
         &self,
         progress: f64,
@@ -134,8 +133,8 @@ impl InFlightCall {
         }
     }
 
-    /// Passes on what the server logs. `is_certain`: the server logs for this request, and not for
-    /// another of the same caller.
+    /// Passes a log message on. `is_certain`: the message belongs to this request, not to another
+    /// one of the same caller.
     pub(super) fn log(
         &self,
         level: Option<LogLevel>,
@@ -155,14 +154,14 @@ impl InFlightCall {
         });
     }
 
-    /// While the guard lives, time does not count against the deadlines.
+    /// Pauses the deadlines while the guard lives.
     pub(super) fn pause_deadlines(&self) -> DeadlinePause<'_> {
         self.deadlines.pause(Instant::now());
         DeadlinePause(&self.deadlines)
     }
 }
 
-/// When a request is late: by idle time and by total time. The time that a person takes to answer
+/// The deadlines of a request: idle time and total time. The time that a person takes to answer
 /// counts against neither.
 #[derive(Debug)]
 pub(super) struct Deadlines {
@@ -175,7 +174,7 @@ pub(super) struct Deadlines {
 struct DeadlineTimes {
     /// The start, or the last progress.
     last_activity: Instant,
-    /// How many questions a person has open now.
+    /// How many questions are open.
     pauses: u32,
     /// When the first of them was asked.
     paused_at: Instant,
@@ -183,12 +182,12 @@ struct DeadlineTimes {
     paused_for: Duration,
 }
 
-/// What a check of the deadlines found.
+/// The result of checking the deadlines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DeadlineCheck {
-    /// In time; check again then.
+    /// In time; check again at this moment.
     Wait(Instant),
-    /// Late.
+    /// A deadline has passed.
     Late(RequestFault),
 }
 
@@ -212,7 +211,7 @@ impl Deadlines {
         lock(&self.times)
     }
 
-    /// The first moment at which the request can be late.
+    /// The first moment at which a deadline can pass.
     pub(super) fn first(&self) -> Instant {
         (self.times().last_activity + self.timeouts.call).min(self.started + self.timeouts.call_max)
     }
@@ -222,17 +221,16 @@ impl Deadlines {
         self.timeouts.call.min(self.timeouts.call_max)
     }
 
-    /// The limit of the total time.
     pub(super) fn total(&self) -> Duration {
         self.timeouts.call_max
     }
 
-    /// Progress was reported.
+    /// Restarts the idle deadline after progress.
     pub(super) fn restart_idle(&self, now: Instant) {
         self.times().last_activity = now;
     }
 
-    /// A question goes to the caller.
+    /// Pauses the deadlines while a question is open.
     pub(super) fn pause(&self, now: Instant) {
         let mut times = self.times();
         if times.pauses == 0 {
@@ -241,7 +239,7 @@ impl Deadlines {
         times.pauses += 1;
     }
 
-    /// A question was answered.
+    /// Resumes the deadlines after a question was answered.
     pub(super) fn resume(&self, now: Instant) {
         let mut times = self.times();
         times.pauses = times.pauses.saturating_sub(1);
@@ -284,7 +282,7 @@ impl Drop for DeadlinePause<'_> {
     }
 }
 
-/// How many callers' requests are in flight on a session, so that its server can be restarted when
+/// Counts the callers' requests in flight on a session, so that its server can be restarted when
 /// there are none.
 #[derive(Debug, Default)]
 pub(super) struct InFlightCalls {
@@ -293,7 +291,7 @@ pub(super) struct InFlightCalls {
     idle: Notify,
 }
 
-/// One request; it is counted until this is dropped.
+/// Counts one request until it is dropped.
 pub(super) struct InFlightGuard<'a>(&'a InFlightCalls);
 
 impl InFlightCalls {
@@ -306,12 +304,13 @@ impl InFlightCalls {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Waits until there is none. Cancel-safe.
+    /// Waits until no request is in flight. Cancel-safe.
     pub(super) async fn idle(&self) {
         loop {
             let ended = self.idle.notified();
             tokio::pin!(ended);
-            // Before the check, so that an end between the check and the wait is not missed.
+            // Registered before the check, so that an end between the check and the wait is not
+            // missed.
             ended.as_mut().enable();
             if self.is_idle() {
                 return;

@@ -4,13 +4,13 @@
 //! | file | what it does |
 //! |---|---|
 //! | `initialize` | the handshake |
-//! | `server_requests` | answers what the server asks, on behalf of the call that caused it |
+//! | `server_requests` | answers the server's requests, on behalf of the call that caused them |
 //! | `caller_question` | one question: asked, declined or withdrawn |
-//! | `caller_queue` | serialises callers where nothing says which call a question belongs to |
-//! | `url_elicitation` | pages that callers are sent to, also as a condition of a request |
+//! | `caller_queue` | serialises callers where nothing shows which call a question belongs to |
+//! | `url_elicitation` | pages that a caller must visit, also as a precondition of a request |
 //! | `tasks` | calls that become tasks |
 //! | `subscribe` | subscriptions and the log level |
-//! | `keep_alive` | pings, on transports that do not show the end of a connection |
+//! | `keep_alive` | pings, on transports that do not detect the end of a connection |
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,7 +52,7 @@ pub(super) struct LegacyHalf {
     queue: Arc<CallerQueue>,
     tasks: TaskCapabilities,
     _subscriptions: TaskGuard,
-    /// Where roots are offered: tells the server of changes.
+    /// If roots are offered: notifies the server of changes.
     _roots: Option<TaskGuard>,
     _keep_alive: Option<TaskGuard>,
 }
@@ -78,15 +78,15 @@ impl EraInbound for LegacyInbound {
         true
     }
 
-    /// A legacy server may log whenever it likes: only a caller that wants such logs gets them, and
-    /// only while no other caller has calls in flight.
+    /// A legacy server may log at any time: only a caller that requested logs gets them, and only
+    /// while no other caller has calls in flight.
     fn call_that_logs(&self, receiver: &Receiver) -> Option<(Arc<InFlightCall>, bool)> {
         let calls = receiver.candidate_calls().in_flight;
         let (_, first) = calls.first()?;
         let is_one_callers = calls
             .iter()
             .all(|(_, other)| other.caller_id == first.caller_id);
-        let is_wanted = is_one_callers && first.caller.takes_unattributed_logs();
+        let is_wanted = is_one_callers && first.caller.accepts_unattributed_logs();
         is_wanted.then(|| (first.clone(), calls.len() == 1))
     }
 }
@@ -105,7 +105,6 @@ pub(super) fn request<'a>(method: &'a str, fields: &'a [ParamField<'a>]) -> Outb
     }
 }
 
-/// The params of a call of a tool.
 fn tool_fields(permit: &Permit) -> [ParamField<'_>; 2] {
     [
         ("name", permit.tool().definition.name_json.as_bytes()),
@@ -113,7 +112,6 @@ fn tool_fields(permit: &Permit) -> [ParamField<'_>; 2] {
     ]
 }
 
-/// A call of a tool.
 fn tool_request<'a>(permit: &'a Permit, fields: &'a [ParamField<'a>]) -> OutboundRequest<'a> {
     let tool = permit.tool();
     OutboundRequest {
@@ -124,7 +122,7 @@ fn tool_request<'a>(permit: &'a Permit, fields: &'a [ParamField<'a>]) -> Outboun
     }
 }
 
-/// Starts the legacy half of a session whose handshake is over.
+/// Starts the legacy half of a session after its handshake.
 pub(super) fn start(peer: &Peer, hello: &Hello, roots: Option<RootChanges>) -> LegacyHalf {
     let set = peer.receiver.era.set(&INBOUND);
     set.ok().expect("a session has one handshake");
@@ -139,7 +137,7 @@ pub(super) fn start(peer: &Peer, hello: &Hello, roots: Option<RootChanges>) -> L
     }
 }
 
-/// Tells the server when the roots change. A modern server asks for them with each call.
+/// Notifies the server when the roots change. A modern server asks for them with each call.
 async fn report_roots(peer: Peer, mut changes: RootChanges) {
     while changes.changed().await.is_ok() {
         peer.notify("notifications/roots/list_changed", &serde_json::Value::Null);
@@ -147,7 +145,7 @@ async fn report_roots(peer: Peer, mut changes: RootChanges) {
 }
 
 impl LegacyHalf {
-    /// Calls a tool; one that can only be called as a task is called as one.
+    /// Calls a tool; a tool that requires it is called as a task.
     pub(super) async fn call_tool(
         &self,
         peer: &Peer,
@@ -166,7 +164,7 @@ impl LegacyHalf {
             },
             None => None,
         };
-        // Boxed: what is rare would make every call's future larger.
+        // Boxed: this branch is rare and would make every call's future larger.
         Box::pin(async {
             let fields = tool_fields(permit);
             let request = tool_request(permit, &fields);
@@ -221,7 +219,8 @@ impl LegacyHalf {
         }
     }
 
-    /// Sends the request again if the fault is that pages must be visited first, and they were.
+    /// Sends the request again if it failed because pages must be visited first, and the caller has
+    /// visited them.
     async fn visit_pages(
         &self,
         peer: &Peer,
@@ -252,8 +251,8 @@ impl LegacyHalf {
     }
 }
 
-/// Whether calls of different callers must not overlap: the server asks, and nothing else says
-/// which call a question belongs to.
+/// Whether calls of different callers must not overlap: the server asks questions, and nothing
+/// shows which call a question belongs to.
 fn serialises_callers(receiver: &Receiver) -> bool {
     match receiver.options.asks {
         Asks::Yes => true,

@@ -1,5 +1,5 @@
-//! Lists, page by page and with bounds: one that does not end, repeats itself or is invalid is a
-//! fault of that list alone.
+//! Requests lists page by page, with limits: a list that does not end, repeats a cursor or is
+//! invalid is a fault of that list alone.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ const MAX_ITEMS: usize = 20_000;
 const MAX_CURSOR_BYTES: usize = 64 * 1024;
 const MAX_TIME: Duration = Duration::from_secs(30);
 
-/// Lists everything that the server declared, all lists at once. Only a lost connection or a
-/// missing login is an error.
+/// Requests all lists that the server declared, concurrently. Only a lost connection or a missing
+/// login is an error.
 pub(super) async fn offerings(session: &Session) -> Result<Offerings, RequestFault> {
     #[derive(Deserialize, Default)]
     struct Declared<'a> {
@@ -61,7 +61,8 @@ pub(super) async fn offerings(session: &Session) -> Result<Offerings, RequestFau
     let mut offerings = Offerings::default();
     for raw in offerings.take("tools/list", tools)? {
         match ToolDefinition::parse(&raw) {
-            // Its headers could not be sent, so the server would refuse each call.
+            // A tool whose headers cannot be encoded is withheld: the server would refuse each
+            // call.
             Ok(ToolDefinition {
                 name,
                 mirrored: Err(reason),
@@ -93,7 +94,8 @@ pub(super) async fn offerings(session: &Session) -> Result<Offerings, RequestFau
 }
 
 impl Offerings {
-    /// The items of one list. Its fault is noted; a fault of the whole connection is returned.
+    /// Extracts the items of one list. The list's own fault is recorded; a fault of the connection
+    /// is returned.
     fn take(
         &mut self,
         method: &'static str,
@@ -104,7 +106,7 @@ impl Offerings {
             Err(
                 fault @ (RequestFault::Closed(_) | RequestFault::Wire(WireFault::NeedsLogin(_))),
             ) => Err(fault),
-            // Servers that declare resources often have no templates, and say so this way.
+            // Servers that declare resources often have no templates and respond with this error.
             Err(RequestFault::Answered { code: -32601, .. })
                 if method == "resources/templates/list" =>
             {
@@ -121,7 +123,7 @@ impl Offerings {
 struct Lister<'a>(&'a Session);
 
 impl Lister<'_> {
-    /// A list that the server declared, from the cache if it is fresh there.
+    /// A list that the server declared, from the cache if it is fresh.
     async fn list_if(
         &self,
         is_declared: bool,
@@ -141,11 +143,11 @@ impl Lister<'_> {
         let (items, ttl) = self.list(method, key).await?;
         let is_watched = session.era.reports_every_change()
             && session.hello.declares(&[capability, "listChanged"]);
-        cache.keep_list(ticket, method, &items, ttl, is_watched);
+        cache.store_list(ticket, method, &items, ttl, is_watched);
         Ok(items)
     }
 
-    /// Follows the cursors to the end. Returns the items, and for how long all pages are fresh.
+    /// Follows the cursors to the end. Returns the items and how long all pages are fresh.
     async fn list(
         &self,
         method: &str,
@@ -176,7 +178,7 @@ impl Lister<'_> {
                 after: MAX_TIME,
                 total: true,
             }))?;
-            // All pages are held at once, so together they may be no larger than one message.
+            // All pages are in memory together, so their sum has the limit of one message.
             bytes += page.as_bytes().len();
             if bytes > max_bytes {
                 return Err(RequestFault::Invalid(format!(
@@ -214,7 +216,7 @@ impl Lister<'_> {
     }
 }
 
-/// Adds the items of one page, and returns the next cursor.
+/// Appends the items of one page and returns the next cursor.
 fn read_page(
     page: &RawJson,
     key: &str,

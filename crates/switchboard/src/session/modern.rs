@@ -1,10 +1,10 @@
-//! Sessions of the modern era (2026-07-28 and later): each request says what it speaks and what its
-//! caller offers, and the server asks by requiring input.
+//! Sessions of the modern era (2026-07-28 and later): each request names its revision and the
+//! caller's capabilities, and the server asks by requiring input.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `discover` | which revision the server speaks |
-//! | `meta` | what every request says of itself |
+//! | `discover` | which revisions the server supports |
+//! | `meta` | the `_meta` of requests |
 //! | `input` | provides the input that the server requires |
 //! | `listen` | the stream on which the server reports changes |
 //! | `tasks` | results that are tasks |
@@ -32,7 +32,7 @@ mod tasks;
 
 pub(super) use discover::{discover, discover_once, read_discovery, start_discover};
 
-/// A server that requires input more often than this comes to no end.
+/// The most times that a server may require input for one request.
 const MAX_ROUNDS: usize = 16;
 
 /// The modern half of a session.
@@ -47,7 +47,7 @@ static INBOUND: ModernInbound = ModernInbound;
 struct ModernInbound;
 
 impl EraInbound for ModernInbound {
-    /// A modern server sends none.
+    /// A modern server may not send requests.
     fn server_request(
         &self,
         receiver: &Receiver,
@@ -59,8 +59,7 @@ impl EraInbound for ModernInbound {
         receiver.oddities().forbidden_requests += 1;
     }
 
-    /// A notification names the `subscriptions/listen` request that it belongs to; that must be
-    /// open.
+    /// A notification must name an open `subscriptions/listen` request.
     fn is_subscribed(
         &self,
         receiver: &Receiver,
@@ -101,7 +100,7 @@ pub(super) fn request<'a>(
     }
 }
 
-/// Starts the modern half of a session whose handshake is over.
+/// Starts the modern half of a session after its handshake.
 pub(super) fn start(peer: &Peer, hello: &Hello) -> ModernHalf {
     let set = peer.receiver.era.set(&INBOUND);
     set.ok().expect("a session has one handshake");
@@ -114,7 +113,7 @@ pub(super) fn start(peer: &Peer, hello: &Hello) -> ModernHalf {
 }
 
 impl ModernHalf {
-    /// Calls a tool, with the headers that its schema requires where the transport has headers.
+    /// Calls a tool, with the headers that its schema requires if the transport has headers.
     pub(super) async fn call_tool(
         &self,
         peer: &Peer,
@@ -176,7 +175,7 @@ impl ModernHalf {
                 ..*request
             };
             let result = match peer.request_for(call, &request).await {
-                // Only the first: after an earlier round the call may have begun.
+                // Only in the first round: after an earlier one the call may have been executed.
                 Err(RequestFault::Answered {
                     code: HEADER_MISMATCH,
                     message,
@@ -203,7 +202,7 @@ impl ModernHalf {
                     )));
                 }
                 ResultKind::InputRequired { requests, .. }
-                    if call.caller.takes_input_required() =>
+                    if call.caller.handles_input_required() =>
                 {
                     call.gave_input.store(true, Ordering::Relaxed);
                     Box::pin(responder.permit_sampling(&requests)).await?;

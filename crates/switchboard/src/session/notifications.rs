@@ -1,5 +1,5 @@
 //! Notifications of the server: progress, logs, changes. Each goes to the call that it belongs to,
-//! or to whoever listens to the host's events.
+//! or to the host's events.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::transport::MessageOrigin;
 use crate::wire::RawJson;
 
 impl Receiver {
-    /// A notification came.
+    /// Dispatches a notification.
     pub(super) fn notification(
         &self,
         method: &str,
@@ -60,8 +60,8 @@ impl Receiver {
             return;
         };
         if let Some(call) = self.call(progress.progress_token) {
-            // Progress on the stream of one call's response cannot be another call's. A task's may
-            // come with any of its requests.
+            // Progress on the stream of one call's response cannot belong to another call. A task's
+            // may come with any of its requests.
             if let MessageOrigin::Response(request) = origin
                 && self
                     .call(request)
@@ -69,7 +69,7 @@ impl Receiver {
             {
                 return;
             }
-            self.task_reached(progress.progress_token, progress.progress, progress.total);
+            self.record_task_progress(progress.progress_token, progress.progress, progress.total);
             call.progress(
                 progress.progress,
                 progress.total,
@@ -119,8 +119,7 @@ impl Receiver {
         }
     }
 
-    /// The call that a log message belongs to; `true` where the very call is certain, and not only
-    /// its caller.
+    /// The call that a log message belongs to; `true` if the call is certain, not only its caller.
     fn call_that_logs(&self, origin: MessageOrigin) -> Option<(Arc<InFlightCall>, bool)> {
         match origin {
             MessageOrigin::Response(id) => self.call(id).map(|call| (call, true)),
@@ -168,7 +167,7 @@ impl Receiver {
     }
 }
 
-/// Params without the secrets of the entry; the same bytes where there are none in them.
+/// Redacts the entry's secrets; returns the same bytes if there are none.
 fn redacted(params: &RawJson, redactor: &Redactor) -> RawJson {
     fn replace(value: &mut Value, redactor: &Redactor) -> bool {
         match value {
@@ -221,8 +220,8 @@ struct ProgressParams {
     message: Option<String>,
 }
 
-/// The `subscriptions/listen` request that a notification belongs to: as it says itself, else the
-/// one whose stream it came on.
+/// The `subscriptions/listen` request that a notification belongs to: the one it names, or the one
+/// whose stream it came on.
 pub(super) fn subscription(params: Option<&RawJson>, origin: MessageOrigin) -> Option<u64> {
     #[derive(Deserialize)]
     struct SubscribedParams {

@@ -1,4 +1,4 @@
-//! Completions, subscriptions and the log level; and how a session is doing.
+//! Completions, subscriptions and the log level; the session's status.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use super::{Oddities, RequestFault, Revision, Session};
 use crate::event::LogLevel;
 use crate::wire::RawJson;
 
-/// What an argument to be completed belongs to.
+/// The prompt or resource that an argument to be completed belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompletionTarget {
     /// A prompt, by its name.
     Prompt(String),
-    /// A resource or a resource template, by its address.
+    /// A resource or a resource template, by its URI.
     Resource(String),
 }
 
 impl Session {
-    /// Completes the value of an argument. `given` are the arguments that have values already. The
-    /// result, byte for byte.
+    /// Completes the value of an argument. `given` are the arguments that already have values.
+    /// Returns the result byte for byte.
     pub async fn completions(
         &self,
         of: &CompletionTarget,
@@ -55,7 +55,7 @@ impl Session {
         self.peer.request(request, wait).await
     }
 
-    /// Subscribes to a resource, for this session and those after it. Returns when the server has
+    /// Subscribes to a resource, for this session and later ones. Returns when the server has
     /// agreed.
     pub async fn subscribe(&self, uri: &str, wait: Duration) -> Result<(), RequestFault> {
         if !self.hello.declares(&["resources", "subscribe"]) {
@@ -73,7 +73,7 @@ impl Session {
         outcome
     }
 
-    /// Ends a subscription. One that was not there has ended already.
+    /// Ends a subscription. Succeeds if there is none.
     pub async fn unsubscribe(&self, uri: &str, wait: Duration) -> Result<(), RequestFault> {
         if !self.peer.receiver.options.subscriptions.remove(uri) {
             return Ok(());
@@ -84,7 +84,7 @@ impl Session {
         .await
     }
 
-    /// Sets the level from which on the server logs, for this session and those after it.
+    /// Sets the server's minimum log level, for this session and later ones.
     pub async fn set_log_level(&self, level: LogLevel, wait: Duration) -> Result<(), RequestFault> {
         if !self.hello.declares(&["logging"]) {
             return Err(RequestFault::not_offered("logging"));
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Whether the server has asked on a stream that belongs to no call.
+    /// Whether the server has asked a question on a stream that belongs to no call.
     pub fn asks(&self) -> bool {
         self.peer
             .receiver
@@ -127,13 +127,13 @@ impl Session {
             .load(Ordering::Relaxed)
     }
 
-    /// What was odd so far.
+    /// The deviations from the protocol so far.
     pub fn oddities(&self) -> Oddities {
         self.peer.receiver.options.oddities.oddities()
     }
 
-    /// Whether the server has asked something while a call was in flight.
-    pub(crate) fn was_questioned(&self) -> bool {
+    /// Whether the server has asked a question while a call was in flight.
+    pub(crate) fn has_asked(&self) -> bool {
         let receiver = &self.peer.receiver;
         receiver.asked_during_call.load(Ordering::Relaxed)
     }

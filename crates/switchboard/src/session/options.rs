@@ -1,5 +1,4 @@
-//! What a session is opened with, what the handshake declared, how a call is made, and what was
-//! odd.
+//! Options of sessions and calls, the declarations of the handshake, and the counted deviations.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -21,23 +20,23 @@ use crate::wire::RawJson;
 /// What the server declared in the handshake.
 #[derive(Debug, Clone)]
 pub struct Hello {
-    /// Which revision of the protocol it speaks.
+    /// The negotiated revision of the protocol.
     pub revision: Revision,
-    /// `serverInfo`, as it came.
+    /// `serverInfo`, byte for byte.
     pub server_info: Option<RawJson>,
-    /// `capabilities`, as they came.
+    /// `capabilities`, byte for byte.
     pub capabilities: RawJson,
-    /// How it wants to be used.
+    /// `instructions`: how the server wants to be used.
     pub instructions: Option<Redacted>,
 }
 
 impl Hello {
-    /// The era of its revision.
+    /// The era of the revision.
     pub fn era(&self) -> Era {
         self.revision.era()
     }
 
-    /// Whether the server declared this capability: `["resources", "subscribe"]`.
+    /// Whether the server declared a capability, by its path: `["resources", "subscribe"]`.
     pub fn declares(&self, path: &[&str]) -> bool {
         let Ok(declared) = self.capabilities.to_value() else {
             return false;
@@ -54,7 +53,7 @@ impl Hello {
     }
 }
 
-/// What a session is opened with.
+/// The options for opening a session.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// The server's name, for messages.
@@ -63,32 +62,31 @@ pub struct OpenOptions {
     pub protocol: Protocol,
     /// The era that worked last time with this launch.
     pub(crate) known_era: Option<Era>,
-    /// Whether the server is known to ask during calls.
+    /// Whether the server is known to ask questions during calls.
     pub asks: Asks,
     /// Whether callers share the session.
     pub sharing: Sharing,
-    /// What a legacy session advertises to the server; a modern request declares what its caller
-    /// offers.
+    /// The capabilities that a legacy session advertises; a modern request declares its caller's.
     pub offers: crate::caller::Offers,
-    /// The folders a server may ask for, where its caller has none of its own.
+    /// The roots for callers that have none of their own.
     pub roots: Roots,
-    /// Permits servers to have answers of a caller's model; without one they have none.
+    /// Decides on sampling requests; without one they are refused.
     pub(crate) overseer: Option<Arc<dyn Overseer>>,
-    /// How long opening may take.
+    /// The time limit of opening.
     pub connect_timeout: Duration,
-    /// The bound of one message, for the error that names it.
+    /// The size limit of one message, for the error that names it.
     pub max_message_bytes: usize,
     /// Receives logs and notices that belong to no call.
     pub events: Option<broadcast::Sender<Event>>,
-    /// Where oddities are counted. Whoever opens keeps a clone, for a session that did not open.
+    /// Counts deviations. The opener keeps a clone, for a session that did not open.
     pub oddities: OddityLog,
     /// The server's log file, which also gets its log messages.
     pub(crate) log: Option<LogFile>,
-    /// Subscriptions and the log level, for every session with the server.
+    /// Subscriptions and the log level, shared by all sessions with the server.
     pub(crate) subscriptions: Subscriptions,
     /// Results that the server allowed us to cache.
     pub(crate) cache: Cache,
-    /// Removes the secrets of this launch from what the server says.
+    /// Redacts the secrets of this launch in the server's texts.
     pub redactor: Redactor,
 }
 
@@ -116,37 +114,37 @@ impl OpenOptions {
     }
 }
 
-/// How one tool call is made.
+/// The options of one tool call.
 #[derive(Debug, Clone)]
 pub struct CallOptions {
-    /// The deadlines.
+    /// The time limits.
     pub timeouts: Timeouts,
-    /// When the call began, if that was before now; `timeouts.call_max` is counted from then.
+    /// When the call began, if before now; `timeouts.call_max` counts from then.
     pub since: Option<Instant>,
-    /// The definition that was approved, as the shared session lists it. Right before each
-    /// `tools/call` it must still be offered.
+    /// The approved definition, as the shared session lists it. It must still be offered right
+    /// before each `tools/call`.
     pub definition: Arc<ToolDefinition>,
-    /// The same of the caller's own session, where it has one.
+    /// The definition as the caller's own session lists it, if there is one.
     pub own_definition: Option<Arc<ToolDefinition>>,
 }
 
-/// What was odd on a connection, for diagnosis.
+/// Deviations from the protocol on a connection, for diagnosis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Oddities {
     /// Lines that were not JSON-RPC messages.
     pub junk_lines: u64,
-    /// The first 20 of them, cut at 200 bytes.
+    /// The first 20 of them, truncated to 200 bytes.
     pub junk_samples: Vec<Redacted>,
-    /// Responses to no request of ours.
+    /// Responses that match no request.
     pub unknown_ids: u64,
-    /// Requests of the server on a modern session, where it may send none.
+    /// Requests on a modern session, where a server may send none.
     pub forbidden_requests: u64,
-    /// Questions declined because nothing said which call they belong to.
+    /// Questions declined because nothing showed which call they belong to.
     pub unattributed: u64,
 }
 
-/// The [`Oddities`] of one connection while they are counted. Clones share them, also after the
-/// session has ended.
+/// Counts the [`Oddities`] of one connection. Clones share the counts, also after the session has
+/// ended.
 #[derive(Debug, Clone, Default)]
 pub struct OddityLog(Arc<Mutex<Oddities>>);
 

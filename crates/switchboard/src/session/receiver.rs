@@ -1,7 +1,7 @@
-//! The receiving half of a session: what arrives goes to whoever waits for it, and oddities are
-//! counted.
+//! The receiving half of a session: dispatches messages to whoever waits for them, and counts
+//! deviations.
 //!
-//! Leaves notifications to `notifications`, and requests of the server to the era.
+//! Notifications are left to `notifications`, requests of the server to the era.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
@@ -24,14 +24,14 @@ use crate::transport::{Inbound, MessageKind, MessageOrigin, Transport, WireFault
 use crate::untrusted::quoted;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId, RequestMetadata};
 
-/// After this many lines in a row that are not messages, the session ends.
+/// After this many consecutive lines that are not messages, the session ends.
 const MAX_JUNK_RUN: u64 = 1_000;
 
-/// A late response now and then is normal; so many are reported once.
+/// Occasional late responses are normal; this many are reported once.
 const NOTABLE_UNKNOWN_IDS: u64 = 100;
 
-/// How much may be queued for a server that asks and does not read, beyond the transport's own
-/// queue.
+/// The most bytes queued, beyond the transport's own queue, for a server that sends requests
+/// without reading the responses.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
 /// All lists that a server can offer.
@@ -48,7 +48,7 @@ const JUNK_SAMPLE_BYTES: usize = 200;
 
 /// How messages of the server are handled in one era.
 pub(super) trait EraInbound: Send + Sync {
-    /// The server sent a request.
+    /// Handles a request of the server.
     fn server_request(
         &self,
         receiver: &Receiver,
@@ -58,7 +58,7 @@ pub(super) trait EraInbound: Send + Sync {
         origin: MessageOrigin,
     );
 
-    /// Whether a change that the server reports was subscribed to.
+    /// Whether a reported change was subscribed to.
     fn is_subscribed(
         &self,
         receiver: &Receiver,
@@ -66,12 +66,12 @@ pub(super) trait EraInbound: Send + Sync {
         origin: MessageOrigin,
     ) -> bool;
 
-    /// The call that a log message on a shared stream belongs to; `true` where the very call is
-    /// certain, and not only its caller.
+    /// The call that a log message on a shared stream belongs to; `true` if the call is certain,
+    /// not only its caller.
     fn call_that_logs(&self, receiver: &Receiver) -> Option<(Arc<InFlightCall>, bool)>;
 }
 
-/// The receiving half. The transport holds it, so it holds the transport only weakly.
+/// The receiving half. The transport owns it, so its own reference to the transport is weak.
 pub(super) struct Receiver {
     pub(super) options: OpenOptions,
     pub(super) pending: PendingRequests,
@@ -81,32 +81,32 @@ pub(super) struct Receiver {
     pub(super) url_elicitations: Arc<UrlElicitations>,
     pub(super) tasks: TaskTable,
     pub(super) transport: OnceLock<Weak<dyn Transport>>,
-    /// Set when the handshake is over; until then messages are handled as on a legacy session.
+    /// Set after the handshake; until then messages are handled as on a legacy session.
     pub(super) era: OnceLock<&'static dyn EraInbound>,
-    /// Notified when the server says that a list changed.
+    /// Notified when the server reports a changed list.
     pub(super) list_changed: Notify,
-    /// How the server responded to the subscriptions.
+    /// The server's responses to the subscriptions.
     pub(super) subscription_status: SubscriptionStatus,
-    /// Why it ended, once it has.
+    /// Why the session ended, once it has.
     pub(super) ended: watch::Sender<Option<String>>,
-    /// Why we ended it, where the server broke the protocol.
+    /// How the server violated the protocol, if the session was ended for that.
     pub(super) violation: OnceLock<String>,
-    /// The server has asked on a stream that belongs to no call.
+    /// Whether the server has asked a question on a stream that belongs to no call.
     pub(super) asked_on_shared_stream: AtomicBool,
-    /// The server has asked something while a call was in flight.
+    /// Whether the server has asked a question while a call was in flight.
     pub(super) asked_during_call: AtomicBool,
     pub(super) in_flight: InFlightCalls,
-    /// Lines in a row that were not messages.
+    /// Consecutive lines that were not messages.
     junk_run: AtomicU64,
-    /// Counts messages, so that keep-alive sees whether the server is there.
+    /// Counts messages, so that keep-alive detects activity.
     received: AtomicU64,
-    /// Counts the responses that a request waited for.
+    /// Counts the responses to pending requests.
     responses: AtomicU64,
-    /// Bytes that the transport was given without room for them, since it last had some.
+    /// Bytes passed to the transport without room for them, since it last had room.
     unread_bytes: AtomicUsize,
 }
 
-/// Ends a task when it is dropped.
+/// Aborts a task when dropped.
 #[derive(Debug)]
 pub(super) struct TaskGuard(AbortHandle);
 
@@ -140,7 +140,7 @@ impl Receiver {
         })
     }
 
-    /// How messages of the server are handled.
+    /// The handlers of this session's era.
     pub(super) fn era(&self) -> &'static dyn EraInbound {
         self.era.get().copied().unwrap_or(&legacy::INBOUND)
     }
@@ -149,7 +149,7 @@ impl Receiver {
         self.options.oddities.lock()
     }
 
-    /// How many messages have come so far.
+    /// The number of messages so far.
     pub(super) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
@@ -177,7 +177,7 @@ impl Receiver {
         });
     }
 
-    /// Tells the server that nobody waits for this request any more.
+    /// Notifies the server that a request is cancelled.
     pub(super) fn cancel(&self, id: u64, reason: &str) {
         if self
             .transport
@@ -195,7 +195,7 @@ impl Receiver {
     }
 
     pub(super) fn end(&self, reason: &str) {
-        // Whoever sees a call fail sees that the session has ended.
+        // Set before calls fail, so that whoever sees a call fail sees that the session has ended.
         let is_first = self.ended.send_if_modified(|ended| {
             let is_first = ended.is_none();
             ended.get_or_insert_with(|| reason.to_owned());
@@ -221,9 +221,9 @@ impl Receiver {
         TaskGuard(tokio::spawn(supervised).abort_handle())
     }
 
-    /// Ends the session because the server broke the protocol.
+    /// Ends the session because the server violated the protocol.
     fn end_by_violation(&self, cause: &str) {
-        // The first cause is the one to report.
+        // Only the first cause is reported.
         let _ = self.violation.set(cause.to_owned());
         self.end(cause);
     }
@@ -249,7 +249,7 @@ impl Receiver {
         }
     }
 
-    /// Publishes a notice about this server, if anybody listens.
+    /// Publishes a notice about this server.
     pub(super) fn notice(&self, line: String) {
         if let Some(events) = &self.options.events {
             let _ = events.send(Event::Notice {
@@ -259,26 +259,25 @@ impl Receiver {
         }
     }
 
-    /// Publishes that a question was declined because no caller answers such questions.
+    /// Publishes that a question was declined because the caller does not support it.
     pub(super) fn notice_unanswered(&self) {
         self.notice("a question of the server was declined: nobody here answers".to_owned());
     }
 
-    /// A request of ours has ended: nobody needs the answers any more that the server asked for on
-    /// its behalf.
+    /// Withdraws the server's questions on behalf of a request that has ended.
     pub(super) fn request_ended(&self, id: u64) {
         if self.server_requests.is_used() {
             legacy::withdraw_for(self, id);
         }
     }
 
-    /// These lists have changed, or may have.
+    /// Invalidates these lists.
     pub(super) fn lists_changed(&self, methods: &[&str]) {
         self.options.cache.lists_changed(methods);
         self.list_changed.notify_one();
     }
 
-    /// The server ended a subscription.
+    /// Publishes that the server ended a subscription.
     pub(super) fn lost_subscription(&self, uri: &str, fault: &RequestFault) {
         self.notice(format!(
             "the subscription to {} is lost: {fault}",
@@ -336,7 +335,7 @@ impl Inbound for Receiver {
     fn failed(&self, id: u64, fault: WireFault) {
         // After the handshake, an error object counts whatever its HTTP status.
         let fault = match fault {
-            // Except for a busy server: only HTTP says when to try again.
+            // Except for a busy server: only HTTP states when to retry.
             WireFault::Status {
                 status: 429 | 503,
                 retry_after: Some(_),
@@ -352,7 +351,7 @@ impl Inbound for Receiver {
 
     fn session_renewed(&self) {
         self.subscription_status.reset();
-        // A new session may offer other things.
+        // A new session may offer something else.
         self.lists_changed(&ALL_LISTS);
     }
 

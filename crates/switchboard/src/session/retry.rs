@@ -1,9 +1,9 @@
-//! When a request is sent a second time: the server is busy and named a time, or the response was
+//! When a request is sent a second time: the server is busy and named a delay, or the response was
 //! lost.
 //!
-//! Either way it may have been executed, so only what does no harm twice is sent twice: lists,
-//! handshakes, and calls of tools that the entry names in `idempotent_tools`. Every other request
-//! fails, with the time that the server named.
+//! In both cases the request may have been executed, so only idempotent requests are repeated:
+//! lists, handshakes, and calls of tools that the entry names in `idempotent_tools`. Every other
+//! request fails, with the delay that the server named.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use super::RequestFault;
 use crate::transport::WireFault;
 
-/// The shortest pause before the second attempt.
+/// The shortest delay before the second attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long to wait before the second attempt, if one is worth it and can begin before `deadline`.
+/// The delay before a second attempt, if one may succeed and can begin before `deadline`.
 pub(super) fn pause(fault: &RequestFault, deadline: Instant) -> Option<Duration> {
     match fault {
         RequestFault::Wire(WireFault::Lost(_)) => in_time(SHORTEST_PAUSE, deadline),
@@ -24,7 +24,7 @@ pub(super) fn pause(fault: &RequestFault, deadline: Instant) -> Option<Duration>
     }
 }
 
-/// The same where only a busy server is worth it.
+/// The delay before a second attempt, for a busy server only.
 pub(super) fn pause_if_busy(fault: &WireFault, deadline: Instant) -> Option<Duration> {
     match fault {
         WireFault::Status {

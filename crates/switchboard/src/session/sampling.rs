@@ -1,5 +1,5 @@
-//! Sampling, in either era: a server's request for an answer of the caller's model is checked,
-//! permitted and put to the caller.
+//! Sampling, in either era: validates a server's request for a model's answer, has it permitted,
+//! and asks the caller.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,16 +15,16 @@ use crate::caller::{BoxFuture, Caller, SampleAnswer, Sampling};
 use crate::name::ToolId;
 use crate::wire::RawJson;
 
-/// The protocol's error code for a person's refusal.
+/// The protocol's error code for a refusal by the user.
 pub(super) const REJECTED: i64 = -1;
 
-/// How many answers of a model the server may request during one call.
+/// The most sampling requests during one call.
 const MAX_PER_CALL: usize = 16;
 
-/// Decides whether a server may have an answer of a caller's model. The host implements it with its
-/// gate; a session without one refuses.
+/// Decides whether a server may sample the caller's model. The host implements it with its gate; a
+/// session without one refuses.
 pub(crate) trait Overseer: Send + Sync + fmt::Debug {
-    /// The error is why not: one line for the caller, not for the server.
+    /// The error states the reason in one line for the caller, not for the server.
     fn permit<'a>(
         &'a self,
         request: &'a Sampling,
@@ -33,8 +33,7 @@ pub(crate) trait Overseer: Send + Sync + fmt::Debug {
 }
 
 impl InFlightCall {
-    /// Puts the server's request to the overseer, then to the caller; their time does not count
-    /// against the deadlines.
+    /// Asks the overseer, then the caller; the time does not count against the deadlines.
     pub(super) async fn sample(
         &self,
         params: RawJson,
@@ -53,7 +52,7 @@ impl InFlightCall {
         }
     }
 
-    /// Puts the server's request to the overseer alone.
+    /// Asks the overseer only.
     pub(super) async fn permit_sampling(
         &self,
         params: RawJson,
@@ -85,17 +84,17 @@ impl InFlightCall {
     }
 }
 
-/// Why a server gets no answer of a model.
+/// Why a sampling request was refused.
 #[derive(Debug)]
 pub(super) struct SamplingRefusal {
-    /// What the server is told.
+    /// The message for the server.
     pub(super) to_server: String,
-    /// What the caller is told.
+    /// The message for the caller.
     pub(super) to_caller: String,
 }
 
 impl SamplingRefusal {
-    /// The same for both.
+    /// The same message for both.
     fn plain(line: impl Into<String>) -> Self {
         let line = line.into();
         Self {
@@ -104,7 +103,7 @@ impl SamplingRefusal {
         }
     }
 
-    /// The server gets the protocol's words: it need not know which rule or who refused.
+    /// The server gets the protocol's message: it need not know which rule refused, or who.
     fn rejected(reason: String) -> Self {
         Self {
             to_server: "User rejected sampling request".to_owned(),
@@ -113,7 +112,8 @@ impl SamplingRefusal {
     }
 }
 
-/// Whether the params are what the protocol allows to this caller. The error is for the server.
+/// Validates the params against the protocol and the caller's capabilities. The error is for the
+/// server.
 pub(super) fn check(params: &RawJson, tools_offered: bool) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("sampling/createMessage: {what}"));
     let Ok(Value::Object(params)) = params.to_value() else {
@@ -129,7 +129,7 @@ pub(super) fn check(params: &RawJson, tools_offered: bool) -> Result<(), String>
     let Some(messages) = params.get("messages").and_then(Value::as_array) else {
         return wrong("messages are missing");
     };
-    // Uses of tools that the next message must have the results of.
+    // Tool uses whose results the next message must contain.
     let mut open: HashSet<&str> = HashSet::new();
     for message in messages {
         let blocks = match &message["content"] {
@@ -182,9 +182,9 @@ mod tests {
         );
     }
 
-    /// T32: only what was offered, and only what the protocol allows.
+    /// T32: only offered capabilities may be used, and only as the protocol allows.
     #[test]
-    fn t32_a_request_that_the_protocol_does_not_allow_is_refused_with_its_words() {
+    fn t32_an_invalid_sampling_request_is_refused_with_the_protocols_message() {
         let text = json!({"role": "user", "content": {"type": "text", "text": "hi"}});
         let uses = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "a"}, {"type": "tool_use", "id": "b"}]});
         let result = |id: &str| json!({"type": "tool_result", "toolUseId": id, "content": []});

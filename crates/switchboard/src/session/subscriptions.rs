@@ -1,7 +1,7 @@
 //! Subscriptions to resources, and the log level.
 //!
 //! They belong to the server and outlive its sessions. Each session sends them to its server
-//! (`legacy::subscribe`, `modern::listen`) and keeps how the server responded.
+//! (`legacy::subscribe`, `modern::listen`) and records the server's responses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use super::RequestFault;
 use crate::event::LogLevel;
 use crate::sync::lock;
 
-/// How many resources may be subscribed to.
+/// The most resources that may be subscribed to.
 const MAX_RESOURCES: usize = 1_000;
 
 /// The subscriptions with one server. Clones share them; every session of the server follows them.
@@ -22,9 +22,9 @@ pub(crate) struct Subscriptions(Arc<watch::Sender<DesiredSubscriptions>>);
 /// All subscriptions at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct DesiredSubscriptions {
-    /// The resources.
+    /// The URIs of the resources.
     pub(super) resources: BTreeSet<String>,
-    /// From which level on the server should log; `None` leaves it to the server.
+    /// The minimum log level; `None` leaves it to the server.
     pub(super) level: Option<LogLevel>,
 }
 
@@ -56,7 +56,7 @@ impl Subscriptions {
         }
     }
 
-    /// True if it was subscribed to.
+    /// Unsubscribes. True if it was subscribed to.
     pub(super) fn remove(&self, uri: &str) -> bool {
         let mut was_subscribed = false;
         self.0
@@ -69,10 +69,10 @@ impl Subscriptions {
     }
 }
 
-/// How the server of one session responded to the subscriptions.
+/// The responses of one session's server to the subscriptions.
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionStatus {
-    /// Written by the session's own task, read by whoever waits for an outcome.
+    /// Written by the session's own task, read by those who wait for an outcome.
     outcomes: watch::Sender<SubscriptionOutcomes>,
     /// The acknowledgements of open `subscriptions/listen` requests, by id.
     acknowledged: Mutex<HashMap<u64, ListenAcknowledgement>>,
@@ -80,10 +80,10 @@ pub(super) struct SubscriptionStatus {
     pub(super) acknowledging: tokio::sync::Notify,
 }
 
-/// How the server responded to each subscription.
+/// The server's response to each subscription.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SubscriptionOutcomes {
-    /// Grows when the server has lost all subscriptions.
+    /// Incremented when the server has lost all subscriptions.
     pub(super) renewals: u64,
     pub(super) resources: BTreeMap<String, Result<(), RequestFault>>,
     pub(super) level: Option<(LogLevel, Result<(), RequestFault>)>,
@@ -108,7 +108,7 @@ impl SubscriptionStatus {
         self.outcomes.borrow().clone()
     }
 
-    /// Notes a response, unless the server has lost all subscriptions since.
+    /// Records a response, unless the server has lost all subscriptions since.
     pub(super) fn note(&self, renewals: u64, note: impl FnOnce(&mut SubscriptionOutcomes)) {
         self.outcomes.send_modify(|outcomes| {
             if outcomes.renewals == renewals {
@@ -126,7 +126,7 @@ impl SubscriptionStatus {
         });
     }
 
-    /// The server has begun a new session: it knows no subscriptions.
+    /// Forgets all responses: after a renewed session the server has no subscriptions.
     pub(super) fn reset(&self) {
         self.outcomes.send_modify(|outcomes| {
             *outcomes = SubscriptionOutcomes {
@@ -140,8 +140,8 @@ impl SubscriptionStatus {
         lock(&self.acknowledged)
     }
 
-    /// A request was acknowledged. Acknowledgements that nobody took are forgotten once their
-    /// request is no longer open.
+    /// Records an acknowledgement. Those that were not taken are dropped once their request is no
+    /// longer open.
     pub(super) fn acknowledge(
         &self,
         id: u64,
@@ -155,7 +155,7 @@ impl SubscriptionStatus {
         self.acknowledging.notify_one();
     }
 
-    /// The acknowledgement of this request, once.
+    /// Takes the acknowledgement of this request.
     pub(super) fn take_acknowledgement(&self, id: u64) -> Option<ListenAcknowledgement> {
         self.acknowledgements().remove(&id)
     }
@@ -165,8 +165,8 @@ impl SubscriptionStatus {
 mod tests {
     use super::*;
 
-    /// Nobody takes those of the requests that tasks hold, and a server may acknowledge what was
-    /// never requested.
+    /// Requests of tasks never take theirs, and a server may acknowledge a request that was never
+    /// sent.
     #[test]
     fn an_acknowledgement_is_kept_only_while_its_request_is_open() {
         let status = SubscriptionStatus::default();

@@ -1,9 +1,9 @@
-//! A call whose result is a task, followed to its end: polled, reported as progress, cancelled when
-//! nobody waits. All of it within the call's deadlines.
+//! Follows a call whose result is a task to its end: polls it, reports progress, and cancels it
+//! when the caller is gone, within the call's deadlines.
 //!
-//! There are two kinds: the experiment of 2025-11-25 (`legacy::tasks`), where we ask for a task and
-//! fetch its result; and the modern extension (`modern::tasks`), where the server answers with a
-//! task when it likes and the result comes with its state.
+//! There are two kinds: the experiment of 2025-11-25 (`legacy::tasks`), where the client requests a
+//! task and fetches its result; and the modern extension (`modern::tasks`), where the server may
+//! answer with a task and the result comes with its state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,37 +15,39 @@ use super::peer::{OutboundRequest, ParamField, Peer, json_string};
 use super::{RequestFault, RequestResult, TaskFault};
 use crate::transport::WireFault;
 
-/// The state of a task, in either kind.
+/// The state of a task, of either kind.
 mod state;
 
 /// The tasks that are followed now, so that messages of the server find their call.
 mod table;
 
 pub(super) use state::{TaskState, TaskStatus};
-pub(super) use table::{FollowedTask, TaskTable, in_answer, in_raw_answer};
+pub(super) use table::{FollowedTask, TaskTable, with_related_task, with_related_task_raw};
 
-/// However often a server says that something changed, it is not polled more often than this.
+/// The shortest polling interval, however often a server reports changes.
 pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// However long an interval a server names, it is polled by then.
+/// The longest polling interval, whatever the server names.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The interval where the server names none.
+/// The polling interval if the server names none.
 const USUAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the response to a cancellation is waited for.
+/// How long to wait for the response to a cancellation.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many polls in a row may be lost by the transport: a poll only reads, so it is repeated.
+/// The number of consecutive polls that the transport may lose: a poll only reads, so it is
+/// repeated.
 pub(super) const MAX_LOST: u32 = 3;
 
-/// No such task: never there, or no longer.
+/// The task is unknown: it never existed, or no longer does.
 const INVALID_PARAMS: i64 = -32602;
 
-/// One task while its call waits for it. Dropping it before its end cancels the task.
+/// Follows one task while its call waits for it. Dropping it before the task's end cancels the
+/// task.
 pub(super) struct TaskFollower<'a> {
     pub(super) peer: &'a Peer,
-    /// What requests about the task have in common.
+    /// The common part of requests about the task.
     template: OutboundRequest<'a>,
     can_cancel: bool,
     followed: Arc<FollowedTask>,
@@ -53,9 +55,9 @@ pub(super) struct TaskFollower<'a> {
     pub(super) id_json: Vec<u8>,
     /// The last status message that was reported to the caller.
     reported: Option<String>,
-    /// How many were.
+    /// The number of reports so far.
     report_count: u32,
-    /// Nothing is left to cancel.
+    /// Whether there is nothing left to cancel.
     pub(super) is_over: bool,
 }
 
@@ -98,7 +100,7 @@ impl<'a> TaskFollower<'a> {
         }
     }
 
-    /// The state after the interval, or earlier where the server says that it changed.
+    /// The state after the interval, or earlier if the server reports a change.
     pub(super) async fn next(&mut self, interval: Duration) -> Result<TaskState, RequestFault> {
         let mut lost = 0;
         loop {
@@ -106,7 +108,8 @@ impl<'a> TaskFollower<'a> {
             let fields: [ParamField<'_>; 1] = [("taskId", &self.id_json)];
             match self.request("tasks/get", &fields).await {
                 Ok(state) => {
-                    // The response is a sign of life, like progress. The total goes on.
+                    // The response restarts the idle deadline like progress; the total deadline
+                    // stays.
                     self.call().deadlines.restart_idle(Instant::now());
                     let task = TaskState::read(&state)?;
                     if task.id != self.id {
@@ -150,7 +153,7 @@ impl<'a> TaskFollower<'a> {
         }
     }
 
-    /// Sleeps within the call's deadlines, and no longer than the connection lives.
+    /// Sleeps within the call's deadlines and the connection's life.
     async fn sleep(&self, time: Duration) -> Result<(), RequestFault> {
         let until = Instant::now() + time;
         let mut ended = self.peer.receiver.ended.subscribe();
@@ -189,7 +192,7 @@ impl Drop for TaskFollower<'_> {
     }
 }
 
-/// Tells the server that nobody waits for the task any more.
+/// Cancels the task on the server.
 pub(super) fn cancel(peer: &Peer, template: OutboundRequest<'_>, id: &str) {
     let id_json = json_string(id);
     let fields: [ParamField<'_>; 1] = [("taskId", &id_json)];
@@ -208,7 +211,7 @@ pub(super) fn cancelled(task: &TaskState) -> RequestFault {
     RequestFault::Task(TaskFault::Cancelled(task.words()))
 }
 
-/// The transport brought no response, and a request that only reads may be repeated.
+/// Whether the transport brought no response; a request that only reads may then be repeated.
 pub(super) fn is_lost(fault: &RequestFault) -> bool {
     matches!(
         fault,

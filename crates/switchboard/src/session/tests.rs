@@ -1,4 +1,4 @@
-//! A scripted peer over an in-memory wire, with paused time.
+//! Tests of a session against a scripted server, over an in-memory transport, in paused time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,32 +31,32 @@ mod requests;
 mod retries;
 mod tasks;
 
-/// The server's side of the wire.
-struct Peer {
+/// The server's side of the transport.
+struct ScriptedServer {
     inbound: Arc<dyn Inbound>,
     sent: mpsc::UnboundedReceiver<Value>,
 }
 
-/// Connects to a [`Peer`].
-struct Wire {
+/// Connects to a [`ScriptedServer`].
+struct TestConnector {
     sent: Mutex<Option<mpsc::UnboundedSender<Value>>>,
     connected: mpsc::UnboundedSender<Arc<dyn Inbound>>,
     properties: TransportProperties,
 }
 
-struct WireTransport {
+struct TestTransport {
     sent: mpsc::UnboundedSender<Value>,
     properties: TransportProperties,
 }
 
-impl Connector for Wire {
+impl Connector for TestConnector {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
     ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         let sent = self.sent.lock().unwrap().take().unwrap();
         self.connected.send(inbound).unwrap();
-        let transport = WireTransport {
+        let transport = TestTransport {
             sent,
             properties: self.properties,
         };
@@ -64,7 +64,7 @@ impl Connector for Wire {
     }
 }
 
-impl Transport for WireTransport {
+impl Transport for TestTransport {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
         self.sent
             .send(serde_json::from_slice(message.body).unwrap())
@@ -84,18 +84,18 @@ impl Transport for WireTransport {
     }
 }
 
-/// A wire: what the session connects to, and the peer once it has.
-fn wire() -> (Wire, impl Future<Output = Peer>) {
+/// What the session connects to, and the server once it has.
+fn wire() -> (TestConnector, impl Future<Output = ScriptedServer>) {
     let (sent, receiver) = mpsc::unbounded_channel();
     let (inbounds, mut connected) = mpsc::unbounded_channel();
     let peer = async move {
-        Peer {
+        ScriptedServer {
             inbound: connected.recv().await.unwrap(),
             sent: receiver,
         }
     };
     (
-        Wire {
+        TestConnector {
             sent: Mutex::new(Some(sent)),
             connected: inbounds,
             properties: TransportProperties::default(),
@@ -104,29 +104,29 @@ fn wire() -> (Wire, impl Future<Output = Peer>) {
     )
 }
 
-impl Peer {
-    /// The next message of ours.
+impl ScriptedServer {
+    /// The session's next message.
     async fn next(&mut self) -> Value {
         self.sent.recv().await.expect("the session sends something")
     }
 
-    /// The next message of ours, which must be this method.
+    /// The session's next message, which must have this method.
     async fn expect(&mut self, method: &str) -> Value {
         let message = self.next().await;
         assert_eq!(message["method"], method, "{message}");
         message
     }
 
-    /// Nothing more was sent so far.
-    fn quiet(&mut self) {
+    /// Asserts that nothing more was sent so far.
+    fn expect_nothing(&mut self) {
         assert_eq!(self.sent.try_recv().ok(), None);
     }
 
-    fn say(&self, message: &Value) {
-        self.say_on(message, MessageOrigin::Shared);
+    fn send(&self, message: &Value) {
+        self.send_on(message, MessageOrigin::Shared);
     }
 
-    fn say_on(&self, message: &Value, origin: MessageOrigin) {
+    fn send_on(&self, message: &Value, origin: MessageOrigin) {
         parse(&message.to_string(), &RawJson::keep, &mut |message| {
             self.inbound.message(message, origin)
         })
@@ -134,15 +134,15 @@ impl Peer {
     }
 
     fn answer(&self, request: &Value, result: Value) {
-        self.say(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
-    fn refuse(&self, request: &Value, code: i64) {
-        self.say(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": "no"}}));
+    fn respond_error(&self, request: &Value, code: i64) {
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": "no"}}));
     }
 
-    /// Shakes hands as a legacy server.
-    async fn welcome(&mut self) {
+    /// Performs the handshake as a legacy server.
+    async fn complete_handshake(&mut self) {
         let request = self.expect("initialize").await;
         self.answer(&request, json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer"}}));
         self.expect("notifications/initialized").await;
@@ -170,8 +170,8 @@ fn root(uri: &str) -> crate::caller::Root {
     }
 }
 
-/// An open session in the era, and its peer.
-async fn opened(era: Era) -> (Arc<Session>, Peer) {
+/// An open session of this era, and its server.
+async fn opened(era: Era) -> (Arc<Session>, ScriptedServer) {
     opened_with(
         era,
         options(if era == Era::Modern {
@@ -183,12 +183,12 @@ async fn opened(era: Era) -> (Arc<Session>, Peer) {
     .await
 }
 
-async fn opened_with(era: Era, options: OpenOptions) -> (Arc<Session>, Peer) {
+async fn opened_with(era: Era, options: OpenOptions) -> (Arc<Session>, ScriptedServer) {
     let (connector, peer) = wire();
     let open = tokio::spawn(async move { Session::open(&connector, options).await.unwrap() });
     let mut peer = peer.await;
     match era {
-        Era::Legacy => peer.welcome().await,
+        Era::Legacy => peer.complete_handshake().await,
         Era::Modern => {
             let request = peer.expect("server/discover").await;
             peer.answer(&request, json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}));
@@ -198,9 +198,9 @@ async fn opened_with(era: Era, options: OpenOptions) -> (Arc<Session>, Peer) {
 }
 
 /// A caller that accepts every form with the field `by` set to its own name.
-struct Named(&'static str);
+struct NamedCaller(&'static str);
 
-impl Caller for Named {
+impl Caller for NamedCaller {
     fn id(&self) -> CallerId {
         CallerId::new(self.0)
     }
@@ -223,10 +223,10 @@ impl Caller for Named {
 }
 
 fn caller(name: &'static str) -> Arc<dyn Caller> {
-    Arc::new(Named(name))
+    Arc::new(NamedCaller(name))
 }
 
-/// A call of this tool as it is defined now.
+/// Options for a call of this tool as it is defined now.
 fn call_options(tool: &Tool, timeouts: Timeouts) -> CallOptions {
     CallOptions {
         timeouts,

@@ -1,4 +1,4 @@
-//! What is cached, for whom and for how long.
+//! Tests of what is cached, for whom and for how long.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,8 +14,8 @@ fn caller(name: &str) -> CallerId {
     CallerId::new(name)
 }
 
-fn keep(cache: &Cache, uri: &str, of: &str, result: &str) {
-    cache.keep_read(cache.ticket(), uri, &caller(of), &raw(result));
+fn store(cache: &Cache, uri: &str, of: &str, result: &str) {
+    cache.store_read(cache.ticket(), uri, &caller(of), &raw(result));
 }
 
 #[test]
@@ -41,15 +41,15 @@ fn a_hint_is_read_as_the_specification_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_public_answer_serves_everybody_and_a_private_one_its_caller_until_it_is_stale() {
+async fn a_public_result_is_cached_for_every_caller_and_a_private_one_for_its_caller() {
     let cache = Cache::default();
     let (public, private) = (
         r#"{"ttlMs":1000,"cacheScope":"public"}"#,
         r#"{"ttlMs":1000,"cacheScope":"private"}"#,
     );
-    keep(&cache, "a", "one", public);
-    keep(&cache, "b", "one", private);
-    keep(&cache, "c", "one", r#"{"ttlMs":0,"cacheScope":"public"}"#);
+    store(&cache, "a", "one", public);
+    store(&cache, "b", "one", private);
+    store(&cache, "c", "one", r#"{"ttlMs":0,"cacheScope":"public"}"#);
     assert_eq!(cache.read("a", &caller("two")), Some(raw(public)));
     assert_eq!(
         (
@@ -70,14 +70,14 @@ async fn a_public_answer_serves_everybody_and_a_private_one_its_caller_until_it_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_is_not_kept_not_even_when_its_answer_is_on_the_way() {
+async fn a_changed_resource_is_not_cached_even_if_its_result_was_in_flight() {
     let cache = Cache::default();
     let result = r#"{"ttlMs":1000,"cacheScope":"public"}"#;
-    keep(&cache, "file:///a", "one", result);
-    keep(&cache, "file:///b", "one", result);
+    store(&cache, "file:///a", "one", result);
+    store(&cache, "file:///b", "one", result);
     let ticket = cache.ticket();
     cache.resource_changed("file:///a");
-    cache.keep_read(ticket, "file:///a", &caller("one"), &raw(result));
+    cache.store_read(ticket, "file:///a", &caller("one"), &raw(result));
     assert_eq!(
         (
             cache.read("file:///a", &caller("one")),
@@ -90,10 +90,10 @@ async fn what_changed_is_not_kept_not_even_when_its_answer_is_on_the_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_is_bounded() {
+async fn the_cache_is_bounded() {
     let cache = Cache::default();
     for number in 0..MAX_READS + 10 {
-        keep(
+        store(
             &cache,
             &format!("r:{number}"),
             "one",
@@ -119,16 +119,16 @@ async fn what_is_kept_is_bounded() {
         r#"{{"ttlMs":1000,"text":"{}"}}"#,
         "x".repeat(MAX_READ_BYTES)
     );
-    keep(&cache, "large", "one", &large);
+    store(&cache, "large", "one", &large);
     assert_eq!(cache.read("large", &caller("one")), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_kept_while_it_is_fresh_or_watched() {
+async fn a_list_is_cached_while_it_is_fresh_or_its_changes_are_reported() {
     let cache = Cache::default();
     let items = [raw("1"), raw("2")];
-    let keep = |ttl: u64, is_watched: bool| {
-        cache.keep_list(
+    let store = |ttl: u64, is_watched: bool| {
+        cache.store_list(
             cache.ticket(),
             "tools/list",
             &items,
@@ -136,24 +136,24 @@ async fn a_list_is_kept_while_it_is_fresh_or_watched() {
             is_watched,
         );
     };
-    keep(0, false);
+    store(0, false);
     assert_eq!(cache.list("tools/list"), None);
-    keep(1000, false);
+    store(1000, false);
     assert_eq!(cache.list("tools/list"), Some(items.to_vec()));
     cache.session_began();
     assert_eq!(cache.list("tools/list"), Some(items.to_vec()));
     advance(Duration::from_millis(1000)).await;
     assert_eq!(cache.list("tools/list"), None);
-    keep(0, true);
+    store(0, true);
     assert_eq!(cache.list("tools/list"), Some(items.to_vec()));
     cache.session_began();
     assert_eq!(cache.list("tools/list"), None);
-    keep(1000, true);
+    store(1000, true);
     cache.lists_changed(&["prompts/list"]);
     assert_eq!(cache.list("tools/list"), Some(items.to_vec()));
     cache.lists_changed(&["tools/list"]);
     assert_eq!(cache.list("tools/list"), None);
-    keep(1000, true);
+    store(1000, true);
     cache.clear();
     assert_eq!(cache.list("tools/list"), None);
 }

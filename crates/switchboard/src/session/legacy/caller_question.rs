@@ -1,4 +1,4 @@
-//! A legacy server's question for a caller: how it is asked, and what the server gets as response.
+//! A legacy server's question for a caller: asking it, and the response to the server.
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ pub(super) enum CallerQuestionKind {
 pub(super) struct ReplyBody {
     /// `result` or `error`.
     key: &'static str,
-    /// JSON.
+    /// The value as JSON.
     text: String,
 }
 
 impl CallerQuestion {
-    /// Puts it to the caller.
+    /// Asks the caller.
     pub(super) async fn ask(
         self,
         call: &InFlightCall,
@@ -49,7 +49,9 @@ impl CallerQuestion {
                 match call.sample(params.clone(), tool, overseer).await {
                     Ok(answer) => ReplyBody {
                         key: "result",
-                        text: tasks::in_raw_answer(&params, answer).as_str().to_owned(),
+                        text: tasks::with_related_task_raw(&params, answer)
+                            .as_str()
+                            .to_owned(),
                     },
                     Err(refusal) => {
                         let (server, reason) = (&call.server, refusal.to_caller);
@@ -63,7 +65,7 @@ impl CallerQuestion {
             CallerQuestionKind::Roots => {
                 let roots = call.ask_roots().await.unwrap_or_default();
                 let roots = json!({"roots": roots});
-                ReplyBody::result(&tasks::in_answer(Some(&params), roots))
+                ReplyBody::result(&tasks::with_related_task(Some(&params), roots))
             }
             CallerQuestionKind::Elicitation(kind) => {
                 let page = match &kind {
@@ -79,7 +81,7 @@ impl CallerQuestion {
                 {
                     url_elicitations.forget(page, &call.caller);
                 }
-                ReplyBody::result(&tasks::in_answer(
+                ReplyBody::result(&tasks::with_related_task(
                     Some(&params),
                     elicit_result(answer, is_form),
                 ))
@@ -87,7 +89,7 @@ impl CallerQuestion {
         }
     }
 
-    /// Whether the caller answers such questions. Sampling is refused later, with a reason.
+    /// Whether the caller supports such questions. Sampling is refused later, with a reason.
     pub(super) fn is_offered_by(&self, call: &InFlightCall) -> bool {
         match &self.kind {
             CallerQuestionKind::Elicitation(kind) => call.caller.offers().answers(kind),
@@ -96,10 +98,10 @@ impl CallerQuestion {
         }
     }
 
-    /// The response where nobody can be asked.
+    /// The response if no caller can be asked.
     pub(super) fn declined(&self, reason: &str) -> ReplyBody {
         match self.kind {
-            CallerQuestionKind::Elicitation(_) => ReplyBody::result(&tasks::in_answer(
+            CallerQuestionKind::Elicitation(_) => ReplyBody::result(&tasks::with_related_task(
                 Some(&self.params),
                 elicit_result(ElicitAnswer::Decline, true),
             )),
@@ -108,7 +110,7 @@ impl CallerQuestion {
         }
     }
 
-    /// The response where the call ended first.
+    /// The response if the call ended first.
     pub(super) fn withdrawn(&self) -> ReplyBody {
         match self.kind {
             CallerQuestionKind::Elicitation(_) => {

@@ -1,4 +1,4 @@
-//! Serialises callers: where nothing says which call a server's question belongs to, calls of
+//! Serialises callers: where nothing shows which call a server's question belongs to, calls of
 //! different callers do not overlap.
 
 use std::collections::VecDeque;
@@ -9,13 +9,14 @@ use tokio::sync::oneshot;
 use crate::caller::CallerId;
 use crate::sync::lock;
 
-/// Admits the calls of one caller together, and those of others after them, in the order they came.
+/// Admits the calls of one caller together, and those of others after them, in the order of
+/// arrival.
 #[derive(Debug, Default)]
 pub(super) struct CallerQueue(Mutex<CallerQueueState>);
 
 #[derive(Debug, Default)]
 struct CallerQueueState {
-    /// Whose turn it is, with the number of calls that are in flight.
+    /// The admitted caller and its number of calls in flight.
     admitted: Option<(CallerId, usize)>,
     waiting: VecDeque<(CallerId, oneshot::Sender<CallerTurn>)>,
 }
@@ -29,7 +30,7 @@ impl CallerQueue {
         lock(&self.0)
     }
 
-    /// Waits for the caller's turn.
+    /// Waits until the caller is admitted.
     pub(super) async fn enter(self: &Arc<Self>, caller: &CallerId) -> CallerTurn {
         let waiting = {
             let mut guard = self.state();
@@ -40,7 +41,7 @@ impl CallerQueue {
                     true
                 }
                 Some((admitted, count)) if admitted == caller => {
-                    // Once somebody else waits, nobody overtakes.
+                    // No call overtakes a waiting caller.
                     let may_join = state.waiting.is_empty();
                     *count += usize::from(may_join);
                     may_join
@@ -82,7 +83,8 @@ impl CallerQueue {
                 None => state.admitted = Some((caller, 1)),
             }
             if let Err(turn) = sender.send(CallerTurn(self.clone())) {
-                // The waiter has gone. Its turn leaves after the lock is released.
+                // The waiter was dropped. Its turn is dropped after the lock is released, as that
+                // locks again.
                 refused.push(turn);
             }
         }
@@ -103,7 +105,7 @@ mod tests {
 
     /// S3-20: concurrent calls from different channels do not cross.
     #[tokio::test]
-    async fn s3_20_callers_take_turns_in_the_order_they_came() {
+    async fn s3_20_callers_are_admitted_in_the_order_of_arrival() {
         let (turns, a, b) = (
             Arc::new(CallerQueue::default()),
             CallerId::new("a"),
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiter_that_gives_up_does_not_block_the_line() {
+    async fn a_cancelled_waiter_does_not_block_the_queue() {
         let (turns, a, b, c) = (
             Arc::new(CallerQueue::default()),
             CallerId::new("a"),

@@ -1,8 +1,8 @@
-//! Finds out that a server is gone where the transport does not show it: while nothing is in flight
-//! it is pinged, and two pings in a row without a response end the session.
+//! Detects that a server is gone where the transport does not: an idle session is pinged, and two
+//! consecutive pings without a response end it.
 //!
-//! Only while idle, since a server that is busy with a call may answer nothing else, and the call
-//! has deadlines of its own. The modern era has no `ping`.
+//! Only idle sessions are pinged, since a server that is busy with a call may answer nothing else,
+//! and the call has its own deadlines. The modern era has no `ping`.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::session::peer::Peer;
 use crate::session::receiver::{Receiver, TaskGuard};
 use crate::transport::{Transport, WireFault};
 
-/// A server that was silent for so long is pinged.
-const SILENCE: Duration = Duration::from_secs(30);
+/// A server that was silent for this long is pinged.
+const PING_AFTER: Duration = Duration::from_secs(30);
 
-/// How long it may take to answer a ping.
+/// How long to wait for the response to a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How many pings in a row may get no response.
+/// The number of consecutive pings without a response that end the session.
 const MAX_MISSED: u32 = 2;
 
-/// Starts the pings where the transport needs them.
+/// Starts the pings if the transport needs them.
 pub(super) fn start(peer: &Peer) -> Option<TaskGuard> {
     peer.transport.properties().needs_keep_alive.then(|| {
         let (receiver, transport) = (
@@ -38,7 +38,7 @@ pub(super) fn start(peer: &Peer) -> Option<TaskGuard> {
 async fn run(mut received: u64, receiver: Weak<Receiver>, transport: Weak<dyn Transport>) {
     let mut missed = 0;
     loop {
-        sleep(SILENCE).await;
+        sleep(PING_AFTER).await;
         let (Some(receiver), Some(transport)) = (receiver.upgrade(), transport.upgrade()) else {
             return;
         };
@@ -67,7 +67,7 @@ async fn run(mut received: u64, receiver: Weak<Receiver>, transport: Weak<dyn Tr
     }
 }
 
-/// An error of the server is a response too: it is alive.
+/// A JSON-RPC error is a response too.
 fn is_no_response(fault: &RequestFault) -> bool {
     matches!(
         fault,

@@ -1,9 +1,9 @@
 //! Requests of a legacy server: each is answered, and a question goes to the caller whose call
 //! caused it.
 //!
-//! A question on the stream of one call's response belongs to that call. On a shared stream nothing
-//! says which call it belongs to: that is certain only while all calls in flight are one caller's.
-//! Otherwise the question is declined with a reason, and counted. It is never guessed.
+//! A question on the stream of one call's response belongs to that call. On a shared stream its
+//! caller is certain only while all calls in flight are from one caller; otherwise the question is
+//! declined with a reason, and counted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ use crate::wire::{Outgoing, RawJson, RequestId, RequestMetadata};
 /// How many questions a server may have open at once.
 const MAX_OPEN: usize = 1024;
 
-/// What a server may ask on behalf of a call.
+/// The requests that a server may send on behalf of a call.
 const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -36,11 +36,11 @@ const INVALID_PARAMS: i64 = -32602;
 const INTERNAL_ERROR: i64 = -32603;
 const BUSY: i64 = -32000;
 
-/// The questions that are open, so that they can be withdrawn.
+/// The open questions, so that they can be withdrawn.
 #[derive(Debug, Default)]
 pub(in crate::session) struct ServerRequests {
     open: Mutex<HashMap<RequestId, OpenServerRequest>>,
-    /// There has been a question: the calls of a server that never asks skip the lock.
+    /// Whether there has been a question: otherwise calls skip the lock.
     is_used: AtomicBool,
 }
 
@@ -48,11 +48,11 @@ pub(in crate::session) struct ServerRequests {
 struct OpenServerRequest {
     /// Asks the caller and sends the response.
     task: AbortHandle,
-    /// The requests of ours that may have caused it and are still in flight.
+    /// Our requests that may have caused the question and are still in flight.
     caused_by: Vec<u64>,
-    /// Set by whoever responds: the task, or the end of the last request in `caused_by`.
+    /// Set by whichever responds: the task, or the end of the last request in `caused_by`.
     is_answered: Arc<AtomicBool>,
-    /// The response when nobody needs the answer any more.
+    /// The response if the question is withdrawn.
     withdrawn: ReplyBody,
 }
 
@@ -61,12 +61,12 @@ impl ServerRequests {
         lock(&self.open)
     }
 
-    /// Whether there has been a question.
+    /// Whether the server has asked a question.
     pub(in crate::session) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
     }
 
-    /// The server cancels a question.
+    /// Withdraws a question that the server cancelled.
     pub(in crate::session) fn withdraw(&self, id: Value) {
         let id = id.as_u64().map_or_else(
             || RequestId::Other(RawJson::from_value(&id)),
@@ -77,7 +77,7 @@ impl ServerRequests {
         }
     }
 
-    /// The connection has ended.
+    /// Withdraws all questions when the connection ends.
     pub(in crate::session) fn withdraw_all(&self) {
         for (_, question) in self.open().drain() {
             question.task.abort();
@@ -103,14 +103,14 @@ impl ServerRequests {
     }
 }
 
-/// A request of ours has ended: withdraws the questions that it caused.
+/// Withdraws the questions that a request caused, when the request ends.
 pub(in crate::session) fn withdraw_for(receiver: &Receiver, request: u64) {
     for (id, reply) in receiver.server_requests.remove_caused_by(request) {
         respond(receiver, &id, &reply);
     }
 }
 
-/// Answers a request of the server, or begins to.
+/// Answers a request of the server, or starts a task that does.
 pub(super) fn handle(
     receiver: &Receiver,
     id: RequestId,
@@ -142,11 +142,14 @@ pub(super) fn handle(
                 kind => Ok(CallerQuestionKind::Elicitation(kind)),
             },
         ),
-        // Nothing was advertised. It is declined all the same, so that the server's call can end.
+        // Elicitation was not advertised. It is declined all the same, so that the server's call
+        // can end.
         "elicitation/create" => {
             receiver.notice_unanswered();
-            let declined =
-                tasks::in_answer(params.as_ref(), elicit_result(ElicitAnswer::Decline, true));
+            let declined = tasks::with_related_task(
+                params.as_ref(),
+                elicit_result(ElicitAnswer::Decline, true),
+            );
             respond(receiver, &id, &ReplyBody::result(&declined));
         }
         "sampling/createMessage" if offers.sampling => {
@@ -166,7 +169,7 @@ fn respond(receiver: &Receiver, id: &RequestId, reply: &ReplyBody) {
     receiver.send(&reply.message(id), None);
 }
 
-/// Reads a question and finds out which call it belongs to.
+/// Parses a question and determines which call it belongs to.
 fn attribute_question(
     receiver: &Receiver,
     id: RequestId,
@@ -200,8 +203,8 @@ fn attribute_question(
     }
 }
 
-/// Folders of the caller whose call the question belongs to, where that caller has any; else the
-/// host's. A server may ask for them outside of calls, too.
+/// Responds with the roots of the caller that the question belongs to, or else with the host's. A
+/// server may also ask outside of calls.
 fn answer_roots(
     receiver: &Receiver,
     id: RequestId,
@@ -226,7 +229,7 @@ fn answer_roots(
     }
 }
 
-/// Remembers that the server puts questions to callers, and where.
+/// Records that the server asks questions, and on which kind of stream.
 fn note_question(receiver: &Receiver, question: &CallerQuestion, origin: MessageOrigin) {
     receiver
         .server_requests
@@ -261,8 +264,8 @@ fn candidates(
     }
 }
 
-/// Which call a question belongs to: one of the only caller that has calls in flight; `true` where
-/// the very call is certain too.
+/// The call that a question belongs to, if all calls in flight are from one caller; `true` if only
+/// one call is possible.
 fn attribute(candidates: &CandidateCalls) -> Result<(Arc<InFlightCall>, bool), &'static str> {
     let CandidateCalls {
         in_flight,
@@ -287,7 +290,7 @@ fn attribute(candidates: &CandidateCalls) -> Result<(Arc<InFlightCall>, bool), &
     Ok((first.clone(), rest.is_empty() && abandoned_by.is_empty()))
 }
 
-/// Asks in a task of its own, so that the reader goes on.
+/// Asks in a task of its own, so that the reader continues.
 fn ask_caller(
     receiver: &Receiver,
     id: RequestId,
@@ -299,7 +302,7 @@ fn ask_caller(
     let mut open = receiver.server_requests.open();
     open.retain(|_, question| !question.task.is_finished());
     if open.len() >= MAX_OPEN || open.contains_key(&id) {
-        // Under one id there is one question: the bound counts ids.
+        // An id identifies one question: the limit counts ids.
         let fault = if open.contains_key(&id) {
             "a question with this id is open"
         } else {
@@ -317,7 +320,7 @@ fn ask_caller(
     let is_answered = Arc::new(AtomicBool::new(false));
     let was_answered = is_answered.clone();
     let task = tokio::spawn(async move {
-        // The caller's own code runs in there.
+        // Runs the caller's own code.
         let asked = question.ask(&call, is_certain, &url_elicitations, overseer.as_ref());
         let reply = catch_panic(asked)
             .await
@@ -326,7 +329,8 @@ fn ask_caller(
             return;
         }
         if let Some(transport) = transport.upgrade() {
-            // Bounded by the number of open questions, and withdrawn with them.
+            // The number of these tasks is bounded by the number of open questions, and they are
+            // withdrawn with them.
             if let Some(room) = transport.wait_for_room(MessageKind::Response) {
                 room.await;
             }
@@ -349,7 +353,7 @@ fn ask_caller(
         },
     );
     drop(open);
-    // A request that ended meanwhile could not withdraw what was not in the table yet.
+    // A request that ended before the question was in the table could not withdraw it.
     caused_by
         .into_iter()
         .filter(|request| receiver.call(*request).is_none())

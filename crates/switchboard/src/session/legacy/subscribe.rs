@@ -1,5 +1,5 @@
-//! Keeps a legacy server's subscriptions and log level as they are desired: each when it changes,
-//! all of them when the server has forgotten them.
+//! Keeps a legacy server's subscriptions and log level as desired: sends each change, and all of
+//! them when the server has lost them.
 
 use std::time::Duration;
 
@@ -7,14 +7,15 @@ use crate::session::peer::{ParamField, Peer, json_string};
 use crate::session::subscriptions::{DesiredSubscriptions, SubscriptionOutcomes};
 use crate::session::{Hello, RequestFault};
 
-/// How long a server may take to answer.
+/// How long to wait for a response.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs until the connection ends. One request at a time, so that the server sees them in order.
 pub(super) async fn run(peer: Peer, hello: Hello) {
     let mut desired = peer.receiver.options.subscriptions.follow();
     let mut outcomes = peer.receiver.subscription_status.follow();
-    // What another session of this server had agreed to, or this one before it was renewed.
+    // Subscriptions that another session of this server agreed to, or this one before it was
+    // renewed.
     let mut agreed = desired.borrow().resources.clone();
     loop {
         let wanted = desired.borrow_and_update().clone();
@@ -41,18 +42,18 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
     }
 }
 
-/// One thing that the server does not know yet.
+/// One difference between the desired and the server's subscriptions.
 #[derive(Debug, PartialEq, Eq)]
 enum SubscriptionUpdate {
     Level(crate::event::LogLevel),
     Subscribe(String),
     Unsubscribe(String),
-    /// It was refused, and nobody subscribes to it any more.
+    /// A refused subscription that is no longer desired.
     Forget(String),
 }
 
 impl SubscriptionUpdate {
-    /// The resource that it subscribes to.
+    /// The resource that the update subscribes to.
     fn uri(&self) -> Option<&str> {
         match self {
             Self::Subscribe(uri) => Some(uri),
@@ -118,7 +119,7 @@ async fn send(
             outcome
         }
         SubscriptionUpdate::Unsubscribe(uri) => {
-            // Whether it agrees or not: what it still reports is ignored.
+            // Reports of the server after an unsubscription are ignored, whatever it responded.
             let outcome = request(peer, "resources/unsubscribe", "uri", &uri).await;
             status.note(renewals, |outcomes| {
                 outcomes.resources.remove(&uri);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_told_what_it_does_not_know_and_nothing_twice() {
+    fn each_subscription_change_is_sent_once() {
         use LogLevel::{Debug, Error};
         check((&[], None), (&[], None), None);
         check(

@@ -1,5 +1,5 @@
-//! The tasks of 2025-11-25, an experiment of that revision: a tool that can be called in no other
-//! way is called as a task, whose result is then fetched.
+//! The experimental tasks of 2025-11-25: a tool that requires it is called as a task, whose result
+//! is then fetched.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use crate::session::{Hello, RequestFault, RequestResult, Revision};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
-/// What the server can do with tasks.
+/// The server's support for tasks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TaskCapabilities {
-    /// Tools may be called as tasks.
+    /// Whether tools may be called as tasks.
     pub(super) calls: bool,
-    /// Tasks may be cancelled.
+    /// Whether tasks may be cancelled.
     cancel: bool,
 }
 
 impl TaskCapabilities {
     pub(super) fn of(hello: &Hello) -> Self {
-        // Only this revision has them, whatever another declares.
+        // Only this revision has tasks, whatever a server of another declares.
         if hello.revision != Revision::V2025_11_25 {
             return Self::default();
         }
@@ -45,14 +45,14 @@ impl TaskCapabilities {
     }
 }
 
-/// Calls a tool as a task, and follows the task to its end.
+/// Calls a tool as a task and follows the task to its end.
 pub(super) async fn call_as_task(
     peer: &Peer,
     call: &Arc<InFlightCall>,
     request: OutboundRequest<'_>,
     capabilities: TaskCapabilities,
 ) -> RequestResult {
-    // The server must keep the task for as long as the call may take, questions included.
+    // The server must keep the task for as long as the call may take, including questions.
     let ttl = call.deadlines.total() + ANSWER_TIMEOUT;
     let task = RawJson::from_value(&json!({"ttl": ttl.as_millis() as u64}));
     let mut fields: Vec<ParamField<'_>> = request.fields.to_vec();
@@ -77,7 +77,7 @@ pub(super) async fn call_as_task(
             let follower = TaskFollower::new(peer, template, capabilities.cancel, followed, &task);
             follow(follower, task).await
         }
-        // It had the result at once.
+        // The server responded with the result instead of a task.
         None => Ok(result),
     }
 }
@@ -104,8 +104,8 @@ async fn follow(mut follower: TaskFollower<'_>, mut task: TaskState) -> RequestR
     }
 }
 
-/// The result of a task. While it has not ended, the server's questions come meanwhile, and its
-/// state is polled.
+/// The result of a task. Until it arrives, the server may ask questions, and the task's state is
+/// polled.
 async fn fetch_result(follower: &mut TaskFollower<'_>, task: &TaskState) -> RequestResult {
     let (peer, call) = (follower.peer, follower.call().clone());
     let id_json = follower.id_json.clone();
@@ -126,7 +126,7 @@ async fn fetch_result(follower: &mut TaskFollower<'_>, task: &TaskState) -> Requ
         }
     };
     match (result, words) {
-        // The error says what went wrong inside; the status message of the task may say it better.
+        // The error is generic; the status message of the task may explain it better.
         (
             Err(RequestFault::Answered {
                 code,
@@ -146,7 +146,7 @@ async fn fetch_result(follower: &mut TaskFollower<'_>, task: &TaskState) -> Requ
     }
 }
 
-/// The task in a result, if it holds one.
+/// The task in a result, if there is one.
 fn created(result: &RawJson) -> Result<Option<TaskState>, RequestFault> {
     #[derive(Deserialize)]
     struct CreateTaskResult<'a> {
@@ -161,12 +161,12 @@ fn created(result: &RawJson) -> Result<Option<TaskState>, RequestFault> {
         .transpose()
 }
 
-/// A task that is being created. Such a request is not cancelled by a notification: if the caller
-/// goes away, its response is still waited for, and the task that it brings is cancelled.
+/// A request that creates a task. Such a request is not cancelled by a notification: if the caller
+/// is dropped, its response is still awaited, and the created task is cancelled.
 struct TaskCreation<'a> {
     peer: &'a Peer,
     id: u64,
-    /// `None` once the response has come.
+    /// `None` once the response has arrived.
     response: Option<oneshot::Receiver<RequestResult>>,
     followed: Arc<FollowedTask>,
     capabilities: TaskCapabilities,

@@ -1,5 +1,5 @@
-//! Pages that callers are sent to: the server may say when a visit is complete, and may require
-//! visits before it processes a request.
+//! URL elicitations: the server may report when a visit is complete, and may require visits before
+//! it processes a request.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -19,24 +19,24 @@ use crate::session::peer::Peer;
 use crate::sync::lock;
 use crate::wire::RawJson;
 
-/// How many pages a request may require.
+/// The most pages that a request may require.
 const MAX_PAGES: usize = 8;
 
-/// How many visits are remembered; the oldest is forgotten first.
+/// The most visits that are remembered; the oldest is dropped first.
 const MAX_OPEN: usize = 256;
 
-/// A server need not say that a visit is complete: after so long the request is sent again.
-const COMPLETE_WITHIN: Duration = Duration::from_secs(60);
+/// A server need not report that a visit is complete: after this time the request is sent again.
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The visits that are not known to be complete, oldest first.
 #[derive(Debug, Default)]
 pub(in crate::session) struct UrlElicitations(Mutex<VecDeque<OpenUrlElicitation>>);
 
 struct OpenUrlElicitation {
-    /// The server's id for it.
+    /// The server's id of the elicitation.
     id: String,
     caller: Weak<dyn Caller>,
-    /// Dropped with the visit. A request that waits for it holds the other end.
+    /// Dropped when the visit is complete. A request that waits for it holds the receiver.
     _complete: oneshot::Sender<()>,
 }
 
@@ -53,8 +53,8 @@ impl UrlElicitations {
         lock(&self.0)
     }
 
-    /// The caller is about to be sent to a page. The receiver ends when the visit is complete, or
-    /// forgotten.
+    /// Records a visit before the caller is sent to the page. The receiver ends when the visit is
+    /// complete or forgotten.
     pub(super) fn begin(&self, id: &str, caller: &Arc<dyn Caller>) -> oneshot::Receiver<()> {
         let (complete, awaited) = oneshot::channel();
         let mut open = self.open();
@@ -69,15 +69,14 @@ impl UrlElicitations {
         awaited
     }
 
-    /// The caller did not go.
+    /// Removes a visit that the caller declined.
     pub(super) fn forget(&self, id: &str, caller: &Arc<dyn Caller>) {
         self.open().retain(|visit| {
             visit.id != id || !std::ptr::addr_eq(visit.caller.as_ptr(), Arc::as_ptr(caller))
         });
     }
 
-    /// The server says that a visit is complete: the callers who went there are told, and nobody
-    /// else.
+    /// Completes a visit after the server's report, and notifies the callers who made it.
     pub(in crate::session) fn complete(&self, server: &ServerName, id: &str) {
         let complete: VecDeque<OpenUrlElicitation> = {
             let mut open = self.open();
@@ -95,8 +94,8 @@ impl UrlElicitations {
     }
 }
 
-/// Puts the pages that a request requires to the caller, one after the other, and waits for their
-/// completion. False if the error's `data` names no pages, or the caller refused one.
+/// Sends the caller to the pages that a request requires, in order, and waits for their completion.
+/// False if the error's `data` names no pages, or the caller declined one.
 pub(super) async fn visit_pages(
     peer: &Peer,
     call: &Arc<InFlightCall>,
@@ -120,20 +119,20 @@ pub(super) async fn visit_pages(
     let _pause = call.pause_deadlines();
     let all = async {
         for complete in awaited {
-            // An error means that it is complete, or was forgotten.
+            // An error means that the visit is complete or was forgotten.
             let _ = complete.await;
         }
     };
     let mut ended = peer.receiver.ended.subscribe();
     tokio::select! {
-        _ = timeout(COMPLETE_WITHIN, all) => Ok(true),
+        _ = timeout(COMPLETION_TIMEOUT, all) => Ok(true),
         reason = ended.wait_for(Option::is_some) => {
             Err(RequestFault::Closed(reason.ok().and_then(|reason| reason.clone()).unwrap_or_default()))
         }
     }
 }
 
-/// The pages, where the error names any.
+/// The pages that the error names.
 fn required_pages(data: &RawJson) -> Option<Vec<(ElicitationKind, RawJson, String)>> {
     #[derive(Deserialize)]
     struct UrlElicitationRequired<'a> {

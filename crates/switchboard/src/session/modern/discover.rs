@@ -1,4 +1,4 @@
-//! `server/discover`: which revisions a modern server speaks, and what it can do.
+//! `server/discover`: which revisions and capabilities a modern server has.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -19,7 +19,8 @@ pub(in crate::session) fn start_discover(
     peer.start(super::request(revision, "server/discover", &[]))
 }
 
-/// Asks in the newest revision, and once more if the refusal names one that we speak.
+/// Sends the request in the newest revision, and once more if the refusal names one that we
+/// support.
 pub(in crate::session) async fn discover(peer: &Peer) -> Result<Hello, RequestFault> {
     match discover_once(peer, Revision::newest(Era::Modern)).await {
         Err(fault) => match supported_revisions(&fault, Era::Modern).max() {
@@ -30,7 +31,7 @@ pub(in crate::session) async fn discover(peer: &Peer) -> Result<Hello, RequestFa
     }
 }
 
-/// Asks in this revision.
+/// Sends the request in this revision.
 pub(in crate::session) async fn discover_once(
     peer: &Peer,
     revision: Revision,
@@ -39,7 +40,7 @@ pub(in crate::session) async fn discover_once(
     read_discovery(&result, &peer.receiver.options.redactor)
 }
 
-/// Reads the result. The newest revision that both sides speak is taken.
+/// Parses the result and chooses the newest revision that both sides support.
 pub(in crate::session) fn read_discovery(
     result: &RawJson,
     redactor: &Redactor,

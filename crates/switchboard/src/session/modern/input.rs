@@ -1,5 +1,5 @@
-//! The input that a modern server requires before it completes a request: its questions are put to
-//! the caller, and the answers become `inputResponses`.
+//! Provides the input that a modern server requires before it completes a request: asks the caller
+//! its questions, and encodes the answers as `inputResponses`.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -16,13 +16,13 @@ use crate::session::peer::{Peer, json_string};
 use crate::session::{RequestFault, sampling};
 use crate::wire::RawJson;
 
-/// How many inputs a server may require at once.
+/// The most inputs that a server may require at once.
 const MAX_REQUESTS: usize = 64;
 
-/// The member in which a result names its kind.
+/// The member that names a result's kind.
 static RESULT_TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resultType\""));
 
-/// What a modern result is.
+/// The kind of a modern result.
 pub(super) enum ResultKind {
     Complete,
     /// The result comes later.
@@ -45,8 +45,8 @@ impl ResultKind {
             #[serde(borrow, default)]
             request_state: Option<&'a RawValue>,
         }
-        // Most results are complete, and some are large: they are parsed only where a `resultType`
-        // in them says otherwise.
+        // Most results are complete, and some are large: they are parsed only if they contain a
+        // `resultType`.
         let bytes = result.as_bytes();
         let is_complete = |at: usize| {
             let value = bytes[at + RESULT_TYPE.needle().len()..]
@@ -126,7 +126,7 @@ pub(super) struct InputResponder<'a> {
 }
 
 impl<'a> InputResponder<'a> {
-    /// Asks the caller once what it offers: what was declared is what is answered.
+    /// Queries the caller's capabilities once: what was declared is what is answered.
     pub(super) fn new(peer: &'a Peer, call: &'a Arc<InFlightCall>) -> Self {
         let roots = call
             .caller
@@ -140,7 +140,7 @@ impl<'a> InputResponder<'a> {
         }
     }
 
-    /// Puts the questions to the caller, one after the other: `inputResponses`.
+    /// Asks the caller the questions in order and encodes `inputResponses`.
     pub(super) async fn respond(
         &self,
         requests: &[(String, RawJson)],
@@ -159,7 +159,8 @@ impl<'a> InputResponder<'a> {
         Ok(responses)
     }
 
-    /// Puts the sampling among these questions to the gate. The caller answers them itself.
+    /// Passes the sampling requests among these questions through the gate. The caller answers them
+    /// itself.
     pub(super) async fn permit_sampling(
         &self,
         requests: &[(String, RawJson)],
@@ -207,14 +208,15 @@ impl<'a> InputResponder<'a> {
                 .elicit(kind, params.clone(), self.call.tool_id())
                 .await
         } else {
-            // Not offered, so it is declined: the call can end.
+            // Declined because it was not offered, so that the call can end.
             self.peer.receiver.notice_unanswered();
             ElicitAnswer::Decline
         };
         Ok(RawJson::from_value(&elicit_result(answer, is_form)))
     }
 
-    /// The protocol has no way to decline this: the call fails instead, as the specification says.
+    /// The protocol has no way to decline sampling: the call fails instead, as the specification
+    /// says.
     async fn sample(&self, params: RawJson) -> Result<RawJson, RequestFault> {
         sampling::check(&params, self.offers.sampling_tools).map_err(RequestFault::Invalid)?;
         let overseer = self.peer.receiver.options.overseer.as_ref();
@@ -236,8 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_result_says_of_itself_counts_wherever_it_stands_and_what_is_said_within_it_does_not()
-    {
+    fn only_a_top_level_result_type_decides_the_kind_of_a_result() {
         let read = |text: &str| match ResultKind::read(&RawJson::parse(text.to_owned()).unwrap()) {
             Ok(ResultKind::Complete) => "complete",
             Ok(ResultKind::Task) => "task",

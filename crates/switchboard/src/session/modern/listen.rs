@@ -1,5 +1,5 @@
-//! Keeps a `subscriptions/listen` request open that fits the subscriptions: a modern server reports
-//! changes only while there is one.
+//! Keeps a `subscriptions/listen` request open that matches the subscriptions: a modern server
+//! reports changes only while there is one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::session::{Hello, RequestFault, RequestResult, Revision};
 use crate::transport::WireFault;
 use crate::wire::RawJson;
 
-/// A stream that ended is opened again after this long, and after twice as long each time that it
-/// does not last.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The delay before a stream that ended is opened again; doubled each time that a stream ends
+/// early.
+const INITIAL_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// A stream that was open for so long has worked: intermediaries end silent ones after half a
-/// minute.
-const LASTING: Duration = Duration::from_secs(10);
+/// A stream that was open for this long resets the delay: intermediaries end silent ones after half
+/// a minute.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// How long the acknowledgement, the first message on the stream, may take.
-const ACKNOWLEDGED_BY: Duration = Duration::from_secs(10);
+/// How long to wait for the acknowledgement, the first message on the stream.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An open request, and what it asked for.
+/// An open request and its parameters.
 struct ListenStream<'a> {
     response: PendingResponse<'a>,
     resources: BTreeSet<String>,
@@ -38,9 +38,10 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
     let lists = changing_lists(&hello);
     let mut desired = peer.receiver.options.subscriptions.follow();
     let mut open: Option<ListenStream<'_>> = None;
-    let mut pause = PAUSE;
+    let mut delay = INITIAL_DELAY;
     let mut missed_changes = false;
-    // What another session of this server had agreed to, or this one before its stream broke.
+    // Subscriptions that another session of this server agreed to, or this one before its stream
+    // broke.
     let mut agreed = desired.borrow().resources.clone();
     loop {
         let wanted = desired.borrow_and_update().resources.clone();
@@ -50,13 +51,12 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
         {
             let fresh = match lists.is_empty() && wanted.is_empty() {
                 true => {
-                    // Nothing is left to agree on, and whoever ended the last subscription waits
-                    // for that.
+                    // Nothing is left to subscribe to; completes the wait of the last
+                    // unsubscription.
                     note(&peer, &wanted, |_| Ok(()));
                     Ok(None)
                 }
-                // The old stream stays open until the new one is, so that no change falls between
-                // them.
+                // The old stream stays open until the new one is, so that no change is missed.
                 false => open_stream(&peer, hello.revision, &lists, &wanted)
                     .await
                     .map(Some),
@@ -66,8 +66,8 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
                     open = fresh;
                     report_lost(&peer, &mut agreed);
                     if std::mem::take(&mut missed_changes) {
-                        // Changes meanwhile were not reported. What is cached with a lifetime is
-                        // still good.
+                        // Changes between the streams were not reported. What is cached with a
+                        // lifetime is still valid.
                         peer.receiver.list_changed.notify_one();
                     }
                 }
@@ -77,7 +77,7 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
                         note(&peer, &wanted, |_| Err(fault.clone()));
                         report_lost(&peer, &mut agreed);
                     }
-                    if !after(&fault, &mut pause, &mut desired).await {
+                    if !wait_after_fault(&fault, &mut delay, &mut desired).await {
                         return;
                     }
                     continue;
@@ -86,16 +86,16 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
         }
         tokio::select! {
             ended = ended(&mut open) => {
-                let lasted = open.take().is_some_and(|stream| stream.since.elapsed() > LASTING);
+                let lasted = open.take().is_some_and(|stream| stream.since.elapsed() > STABLE_AFTER);
                 missed_changes = true;
                 if lasted {
-                    pause = PAUSE;
+                    delay = INITIAL_DELAY;
                 }
                 match ended {
-                    // A clean end; the server may want a new request.
-                    Ok(_) => rest(&mut pause, &mut desired).await,
+                    // A clean end; the server may expect a new request.
+                    Ok(_) => wait_before_reopening(&mut delay, &mut desired).await,
                     Err(fault) => {
-                        if !after(&fault, &mut pause, &mut desired).await {
+                        if !wait_after_fault(&fault, &mut delay, &mut desired).await {
                             return;
                         }
                     }
@@ -119,30 +119,33 @@ async fn ended(open: &mut Option<ListenStream<'_>>) -> RequestResult {
 }
 
 /// Waits after a stream that failed. False when the session is over.
-async fn after(
+async fn wait_after_fault(
     fault: &RequestFault,
-    pause: &mut Duration,
+    delay: &mut Duration,
     desired: &mut watch::Receiver<DesiredSubscriptions>,
 ) -> bool {
     match fault {
         RequestFault::Closed(_) => false,
-        // Asking for the same again is of no use.
+        // The server would refuse the same request again.
         fault if is_refusal(fault) => desired.changed().await.is_ok(),
         _ => {
-            rest(pause, desired).await;
+            wait_before_reopening(delay, desired).await;
             true
         }
     }
 }
 
-/// Waits, unless the subscriptions change meanwhile: somebody waits for that.
-async fn rest(pause: &mut Duration, desired: &mut watch::Receiver<DesiredSubscriptions>) {
-    // An error means that nobody can subscribe any more; the caller's loop meets it again.
-    let _ = timeout(*pause, desired.changed()).await;
-    *pause = (*pause * 2).min(LONGEST_PAUSE);
+/// Waits for the delay, or until the subscriptions change.
+async fn wait_before_reopening(
+    delay: &mut Duration,
+    desired: &mut watch::Receiver<DesiredSubscriptions>,
+) {
+    // An error means that the session is over; the caller's loop handles it.
+    let _ = timeout(*delay, desired.changed()).await;
+    *delay = (*delay * 2).min(MAX_DELAY);
 }
 
-/// The server refused; anything else is a stream that broke.
+/// Whether the server refused; otherwise the stream broke.
 fn is_refusal(fault: &RequestFault) -> bool {
     match fault {
         RequestFault::Answered { .. } | RequestFault::Invalid(_) => true,
@@ -165,7 +168,7 @@ async fn open_stream<'a>(
     let request = super::request(revision, "subscriptions/listen", &fields);
     let mut response = peer.start(request)?;
     let status = &peer.receiver.subscription_status;
-    let acknowledged = timeout(ACKNOWLEDGED_BY, async {
+    let acknowledged = timeout(ACKNOWLEDGE_TIMEOUT, async {
         loop {
             let notified = status.acknowledging.notified();
             if let Some(acknowledged) = status.take_acknowledgement(response.id) {
@@ -186,11 +189,11 @@ async fn open_stream<'a>(
                 "the subscription ended at once".to_owned(),
             )));
         }
-        // It may report changes all the same, so the stream stays open.
+        // The server may report changes all the same, so the stream stays open.
         Err(_) => note(peer, wanted, |_| {
             Err(RequestFault::Invalid(format!(
                 "the subscription was not acknowledged within {} s",
-                ACKNOWLEDGED_BY.as_secs()
+                ACKNOWLEDGE_TIMEOUT.as_secs()
             )))
         }),
     }
@@ -201,7 +204,7 @@ async fn open_stream<'a>(
     })
 }
 
-/// Notes what the server agreed to report. It may agree to less than was asked for, never to more.
+/// Records what the server agreed to report: possibly less than was requested, never more.
 fn agree(
     peer: &Peer,
     lists: &[&'static str],
@@ -245,7 +248,7 @@ fn note(
     });
 }
 
-/// Reports the subscriptions that the server had agreed to and does no more.
+/// Reports the subscriptions that the server no longer agrees to.
 fn report_lost(peer: &Peer, agreed: &mut BTreeSet<String>) {
     for (uri, outcome) in peer.receiver.subscription_status.now().resources {
         match outcome {
@@ -256,7 +259,7 @@ fn report_lost(peer: &Peer, agreed: &mut BTreeSet<String>) {
     }
 }
 
-/// A capability, its name in the filter, and whether an acknowledgement has it.
+/// A capability, its name in the filter, and its field in an acknowledgement.
 type ListFilter = (
     &'static str,
     &'static str,
@@ -275,7 +278,7 @@ const LISTS: [ListFilter; 3] = [
     }),
 ];
 
-/// The lists that may change, as the server declared them.
+/// The lists that may change, as the server declared.
 fn changing_lists(hello: &Hello) -> Vec<&'static str> {
     LISTS
         .iter()

@@ -1,4 +1,4 @@
-//! The `_meta` of modern requests: the revision, who we are, and what the caller offers.
+//! The `_meta` of modern requests: the revision, the client info and the caller's capabilities.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -11,10 +11,10 @@ use crate::event::LogLevel;
 use crate::revision::Revision;
 use crate::session::capabilities::{client_capabilities, client_info};
 
-/// How many combinations of offers there are.
+/// The number of combinations of offers.
 const OFFERS: usize = 32;
 
-/// The members, as JSON text. Each combination is written once.
+/// The members as JSON text. Each combination is encoded once.
 pub(super) fn meta(revision: Revision, offers: Offers, has_roots: bool) -> &'static str {
     static WRITTEN: [[OnceLock<String>; OFFERS]; Revision::MODERN.len()] =
         [const { [const { OnceLock::new() }; OFFERS] }; Revision::MODERN.len()];
@@ -44,7 +44,7 @@ fn write(revision: Revision, offers: Offers, has_roots: bool) -> String {
     text[1..text.len() - 1].to_owned()
 }
 
-/// The same, with the level from which on the server may log during the request.
+/// Adds the level from which on the server may log during the request.
 pub(super) fn with_log_level(meta: &str, level: Option<LogLevel>) -> Cow<'_, str> {
     match level {
         Some(level) => format!(
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_combination_of_revision_and_offers_has_a_text_of_its_own() {
+    fn each_combination_of_revision_and_offers_has_its_own_meta() {
         for revision in Revision::MODERN {
             for number in 0..OFFERS {
                 let is_set = |bit: u32| number >> bit & 1 == 1;

@@ -1,5 +1,5 @@
-//! Modern tasks: the server answers a call with a task when it likes, and the result comes with the
-//! task's state.
+//! Modern tasks: the server may answer any call with a task, and the result comes with the task's
+//! state.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::wire::RawJson;
 /// The extension that we declare.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Where polls are this far apart, the server is asked to report changes, too.
+/// If polls are at least this far apart, the server is also asked to report changes.
 const LISTEN_FROM: Duration = Duration::from_secs(5);
 
-/// How many tasks may have such a request open: it takes one of the places that polls need.
+/// The most tasks with such a request open: each occupies one of the request slots that polls need.
 const MAX_LISTENING: usize = 32;
 
-/// A task that requires input more often than this comes to no end.
+/// The most times that a task may require input.
 const MAX_INPUTS: usize = 64;
 
-/// Follows the task that a result holds; the final result, byte for byte.
+/// Follows the task in a result to its end. Returns the final result, byte for byte.
 pub(super) async fn follow(
     peer: &Peer,
     call: &Arc<InFlightCall>,
@@ -38,7 +38,7 @@ pub(super) async fn follow(
     let followed = peer.receiver.tasks.add(None, call);
     let mut follower = TaskFollower::new(peer, template, true, followed, &task);
     let _listening = listen(&follower, template, &task);
-    // A server may go on showing input requests for a while that were answered.
+    // A server may repeat input requests that were answered.
     let mut answered = HashSet::new();
     let mut lost = 0;
     loop {
@@ -60,7 +60,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Asks the server to report changes, where polls are far apart. It may refuse.
+/// Asks the server to report changes if polls are far apart. It may refuse.
 fn listen<'a>(
     follower: &TaskFollower<'a>,
     template: OutboundRequest<'_>,
@@ -111,7 +111,7 @@ async fn provide_input(
     ];
     let mut lost = 0;
     loop {
-        // It may be sent again: the server ignores what is answered already.
+        // May be sent again: the server ignores input that it already has.
         match follower.request("tasks/update", &fields).await {
             Ok(_) => break,
             Err(fault) if is_lost(&fault) && lost < MAX_LOST => lost += 1,
@@ -123,7 +123,7 @@ async fn provide_input(
     Ok(())
 }
 
-/// What a task that has ended came to.
+/// The result of a task that has ended.
 fn result_of(task: &TaskState) -> RequestResult {
     match (task.status, &task.result, &task.error) {
         (TaskStatus::Completed, Some(result), _) => Ok(result.clone()),

@@ -1,4 +1,4 @@
-//! The state of a task as the server reports it, in either kind. Their spellings differ little.
+//! The state of a task as the server reports it, for both kinds, which differ little in spelling.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::session::RequestFault;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
-/// How far a task is.
+/// The status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::session) enum TaskStatus {
@@ -22,7 +22,7 @@ pub(in crate::session) enum TaskStatus {
 }
 
 impl TaskStatus {
-    /// A task in this status changes no more.
+    /// Whether this status is final.
     pub(in crate::session) fn is_end(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -35,7 +35,7 @@ pub(in crate::session) struct TaskState {
     pub(in crate::session) status: TaskStatus,
     /// The server's status message.
     pub(in crate::session) message: Option<String>,
-    /// How long to wait before asking again, within our bounds.
+    /// The polling interval, within our bounds.
     pub(in crate::session) interval: Duration,
     /// The result of a completed modern task.
     pub(in crate::session) result: Option<RawJson>,
@@ -109,7 +109,7 @@ fn within_bounds(milliseconds: f64) -> Duration {
         SHORTEST_INTERVAL.as_secs_f64() * 1e3,
         LONGEST_INTERVAL.as_secs_f64() * 1e3,
     );
-    // Not a number becomes the bound.
+    // NaN becomes the maximum.
     Duration::try_from_secs_f64(bounded / 1e3).unwrap_or(LONGEST_INTERVAL)
 }
 

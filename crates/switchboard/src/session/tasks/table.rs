@@ -16,32 +16,32 @@ use crate::wire::RawJson;
 
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-/// The tasks.
+/// The followed tasks.
 #[derive(Debug, Default)]
 pub(in crate::session) struct TaskTable(Mutex<Vec<Arc<FollowedTask>>>);
 
-/// One call that became a task, or was asked to become one.
+/// One call that became a task, or requested one.
 #[derive(Debug)]
 pub(in crate::session) struct FollowedTask {
-    /// The legacy request that it came from, whose progress token stays valid.
+    /// The legacy request that created it, whose progress token stays valid.
     pub(in crate::session) request: Option<u64>,
-    /// Known once it is created.
+    /// Set once the task is created.
     id: OnceLock<String>,
     pub(in crate::session) call: Arc<InFlightCall>,
-    /// Notified when the server says that the task changed. Its follower waits on it.
+    /// Notified when the server reports a change of the task. Its follower waits on it.
     pub(in crate::session) changed: Notify,
-    /// The last progress in numbers, reported along with the server's words.
+    /// The last numeric progress, reported along with the server's message.
     progress: Mutex<Option<(f64, Option<f64>)>>,
 }
 
 impl FollowedTask {
     pub(in crate::session) fn created(&self, id: &str) {
-        // Its only follower calls this once.
+        // Called once, by the only follower.
         let _ = self.id.set(id.to_owned());
     }
 
-    /// Reports the server's words to the caller: with the last progress, or with `count` where
-    /// there are no numbers.
+    /// Reports the server's message to the caller: with the last progress, or with `count` if there
+    /// are no numbers.
     pub(in crate::session) fn report(&self, count: u32, words: Redacted) {
         let (progress, total) = self.progress().unwrap_or((f64::from(count), None));
         self.call.progress(progress, total, Some(words), None);
@@ -98,8 +98,8 @@ impl TaskTable {
 }
 
 impl Receiver {
-    /// The server says that a task changed. Its follower polls the new state: not every server
-    /// sends all of it.
+    /// Notifies the follower of a changed task, which polls the new state: not every server sends
+    /// all of it.
     pub(in crate::session) fn task_changed(&self, params: Option<&RawJson>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -111,7 +111,7 @@ impl Receiver {
             return;
         };
         for followed in self.tasks.followed().iter() {
-            // One whose id is not known yet may be the one.
+            // A task whose id is not known yet may be the one.
             if followed.id.get().is_none_or(|id| *id == task_id) {
                 followed.changed.notify_one();
             }
@@ -129,7 +129,7 @@ impl Receiver {
         self.pending.call(request).or_else(task)
     }
 
-    /// Every call that a message of the server could belong to, a task between two polls included.
+    /// Every call that a message of the server may belong to, including a task between two polls.
     pub(in crate::session) fn candidate_calls(&self) -> CandidateCalls {
         let tasks: Vec<(u64, Arc<InFlightCall>)> = self
             .tasks
@@ -138,7 +138,7 @@ impl Receiver {
             .filter_map(|followed| Some((followed.request?, followed.call.clone())))
             .collect();
         let mut candidates = self.pending.candidates();
-        // A poll in flight is the task's own.
+        // A poll in flight belongs to its task.
         let is_task =
             |call: &Arc<InFlightCall>| tasks.iter().any(|(_, task)| Arc::ptr_eq(task, call));
         candidates.in_flight.retain(|(_, call)| !is_task(call));
@@ -146,15 +146,20 @@ impl Receiver {
         candidates
     }
 
-    /// Remembers the progress of a task, in numbers.
-    pub(in crate::session) fn task_reached(&self, request: u64, progress: f64, total: Option<f64>) {
+    /// Records the numeric progress of a task.
+    pub(in crate::session) fn record_task_progress(
+        &self,
+        request: u64,
+        progress: f64,
+        total: Option<f64>,
+    ) {
         if let Some(followed) = self.tasks.by_request(request) {
             *followed.progress() = Some((progress, total));
         }
     }
 
-    /// Where a question names its task: that call, or nothing where we follow no such task. `None`:
-    /// it names none.
+    /// The call of the task that a question names, or no call if that task is not followed. `None`:
+    /// the question names no task.
     pub(in crate::session) fn call_of_task(
         &self,
         params: &RawJson,
@@ -165,19 +170,19 @@ impl Receiver {
     }
 }
 
-/// What the answer to a question of a task must carry: the task's id, as the question has it.
-pub(in crate::session) fn in_answer(params: Option<&RawJson>, mut result: Value) -> Value {
+/// Adds the id of the task that a question belongs to, which its answer must repeat.
+pub(in crate::session) fn with_related_task(params: Option<&RawJson>, mut result: Value) -> Value {
     if let Some(id) = params.and_then(related_task) {
         result["_meta"][RELATED_TASK] = json!({"taskId": id});
     }
     result
 }
 
-/// The same for an answer that is passed on as it is.
-pub(in crate::session) fn in_raw_answer(params: &RawJson, answer: RawJson) -> RawJson {
+/// Like [`with_related_task`], for an answer that is passed on unchanged.
+pub(in crate::session) fn with_related_task_raw(params: &RawJson, answer: RawJson) -> RawJson {
     match (related_task(params), answer.to_value()) {
         (Some(_), Ok(result @ Value::Object(_))) => {
-            RawJson::from_value(&in_answer(Some(params), result))
+            RawJson::from_value(&with_related_task(Some(params), result))
         }
         _ => answer,
     }

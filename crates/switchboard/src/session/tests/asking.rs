@@ -1,15 +1,15 @@
-//! What a server asks: whose question it is, sampling, roots, pages to visit.
+//! Tests of a server's questions: which caller they go to, sampling, roots, URL elicitations.
 
 use super::*;
 use crate::caller::{Root, SampleAnswer, Sampling};
 
-/// Somebody who answers everything, and remembers what they were told.
-struct Somebody {
+/// A caller that answers everything, and records its notices, logs and questions.
+struct RecordingCaller {
     name: &'static str,
     offers: Offers,
     roots: Option<Vec<Root>>,
-    told: Mutex<Vec<String>>,
-    /// What they do when sent to a page.
+    notes: Mutex<Vec<String>>,
+    /// The answer to a URL elicitation.
     url_elicitations: ElicitAnswer,
 }
 
@@ -20,27 +20,27 @@ const ALL: Offers = Offers {
     sampling_tools: false,
 };
 
-impl Somebody {
+impl RecordingCaller {
     fn new(name: &'static str) -> Self {
         Self {
             name,
             offers: ALL,
             roots: None,
-            told: Mutex::default(),
+            notes: Mutex::default(),
             url_elicitations: ElicitAnswer::Accept(Default::default()),
         }
     }
 
-    fn told(&self) -> Vec<String> {
-        self.told.lock().unwrap().clone()
+    fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap().clone()
     }
 
     fn note(&self, line: impl Into<String>) {
-        self.told.lock().unwrap().push(line.into());
+        self.notes.lock().unwrap().push(line.into());
     }
 }
 
-impl Caller for Somebody {
+impl Caller for RecordingCaller {
     fn id(&self) -> CallerId {
         CallerId::new(self.name)
     }
@@ -87,11 +87,11 @@ impl Caller for Somebody {
     }
 }
 
-/// Lets everything pass, or nothing.
+/// Permits all sampling, or refuses it with this reason.
 #[derive(Debug)]
-struct Lets(Result<(), String>);
+struct FixedOverseer(Result<(), String>);
 
-impl Overseer for Lets {
+impl Overseer for FixedOverseer {
     fn permit<'a>(
         &'a self,
         _: &'a Sampling,
@@ -102,7 +102,7 @@ impl Overseer for Lets {
 }
 
 fn sampling_options(protocol: Protocol, lets: Result<(), &str>) -> OpenOptions {
-    let overseer: Arc<dyn Overseer> = Arc::new(Lets(lets.map_err(str::to_owned)));
+    let overseer: Arc<dyn Overseer> = Arc::new(FixedOverseer(lets.map_err(str::to_owned)));
     OpenOptions {
         offers: ALL,
         overseer: Some(overseer),
@@ -112,7 +112,7 @@ fn sampling_options(protocol: Protocol, lets: Result<(), &str>) -> OpenOptions {
 
 fn reads(
     session: &Arc<Session>,
-    who: &Arc<Somebody>,
+    who: &Arc<RecordingCaller>,
 ) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
     let (session, caller) = (session.clone(), who.clone() as Arc<dyn Caller>);
     tokio::spawn(async move { session.read("a:b", &caller, Timeouts::default()).await })
@@ -130,29 +130,29 @@ fn sample(id: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
 }
 
-/// S3-14, S3-15, S3-20: what comes with an answer belongs to that call, whoever else is calling;
-/// nobody takes turns because of it.
+/// S3-14, S3-15, S3-20: a question on the stream of a response belongs to that call, whichever
+/// other callers have calls in flight; callers are not serialised for it.
 #[tokio::test(start_paused = true)]
-async fn s3_14_a_question_on_an_answer_stream_is_of_that_call() {
+async fn s3_14_a_question_on_a_response_stream_goes_to_that_calls_caller() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let (anna, bert) = (
-        Arc::new(Somebody::new("anna")),
-        Arc::new(Somebody::new("bert")),
+        Arc::new(RecordingCaller::new("anna")),
+        Arc::new(RecordingCaller::new("bert")),
     );
     let first = reads(&session, &anna);
     let of_anna = peer.expect("resources/read").await;
     let second = reads(&session, &bert);
     let of_bert = peer.expect("resources/read").await;
     for (request, name) in [(&of_bert, "bert"), (&of_anna, "anna")] {
-        peer.say_on(&form("q", name), MessageOrigin::Response(id(request)));
+        peer.send_on(&form("q", name), MessageOrigin::Response(id(request)));
         let expected = json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept", "content": {"by": name}}});
         assert_eq!(peer.next().await, expected);
         let log =
             json!({"method": "notifications/message", "params": {"level": "info", "data": name}});
-        peer.say_on(&log, MessageOrigin::Response(id(request)));
+        peer.send_on(&log, MessageOrigin::Response(id(request)));
     }
     assert_eq!(
-        [anna.told(), bert.told()],
+        [anna.notes(), bert.notes()],
         [["form anna", "log anna"], ["form bert", "log bert"]]
     );
     assert_eq!(
@@ -160,11 +160,11 @@ async fn s3_14_a_question_on_an_answer_stream_is_of_that_call() {
         (false, 0)
     );
 
-    // A request that is over, or that is nobody's, has no questions.
+    // A request that has ended, or has no caller, has no questions.
     peer.answer(&of_anna, json!({}));
     first.await.unwrap().unwrap();
     for request in [id(&of_anna), 1] {
-        peer.say_on(&form("late", "?"), MessageOrigin::Response(request));
+        peer.send_on(&form("late", "?"), MessageOrigin::Response(request));
         assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
     }
     assert_eq!(
@@ -175,14 +175,13 @@ async fn s3_14_a_question_on_an_answer_stream_is_of_that_call() {
     second.await.unwrap().unwrap();
 }
 
-/// S3-20: a call that was given up may still be what a server asks about, so nobody else is asked
-/// for a while.
+/// S3-20: a server may ask on behalf of an abandoned call, so no other caller is asked for a while.
 #[tokio::test(start_paused = true)]
-async fn s3_20_what_a_given_up_call_caused_is_not_put_to_another_caller() {
+async fn s3_20_a_question_of_an_abandoned_call_never_goes_to_another_caller() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let (anna, bert) = (
-        Arc::new(Somebody::new("anna")),
-        Arc::new(Somebody::new("bert")),
+        Arc::new(RecordingCaller::new("anna")),
+        Arc::new(RecordingCaller::new("bert")),
     );
     let given_up = reads(&session, &anna);
     let of_anna = peer.expect("resources/read").await;
@@ -190,13 +189,13 @@ async fn s3_20_what_a_given_up_call_caused_is_not_put_to_another_caller() {
     peer.expect("notifications/cancelled").await;
     let second = reads(&session, &bert);
     let of_bert = peer.expect("resources/read").await;
-    peer.say(&form("whose", "?"));
+    peer.send(&form("whose", "?"));
     assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
-    assert_eq!((bert.told(), session.oddities().unattributed), (vec![], 1));
+    assert_eq!((bert.notes(), session.oddities().unattributed), (vec![], 1));
 
-    // Once the server has answered it, it asks no more.
+    // Once the server has responded, it asks no more on behalf of that request.
     peer.answer(&of_anna, json!({}));
-    peer.say(&form("berts", "?"));
+    peer.send(&form("berts", "?"));
     assert_eq!(
         peer.next().await["result"]["content"],
         json!({"by": "bert"})
@@ -205,12 +204,12 @@ async fn s3_20_what_a_given_up_call_caused_is_not_put_to_another_caller() {
     second.await.unwrap().unwrap();
 }
 
-/// F28: what only that call caused is withdrawn with it; the server is told, in the way of what it
-/// asked.
+/// F28: a question that only an ended call caused is withdrawn, with the response that fits its
+/// kind.
 #[tokio::test(start_paused = true)]
-async fn f28_questions_end_with_the_call_that_caused_them() {
-    struct Silent;
-    impl Caller for Silent {
+async fn f28_questions_are_withdrawn_with_the_call_that_caused_them() {
+    struct UnansweringCaller;
+    impl Caller for UnansweringCaller {
         fn id(&self) -> CallerId {
             CallerId::new("silent")
         }
@@ -229,54 +228,54 @@ async fn f28_questions_end_with_the_call_that_caused_them() {
     }
     let (session, mut peer) =
         opened_with(Era::Legacy, sampling_options(Protocol::Legacy, Ok(()))).await;
-    let caller: Arc<dyn Caller> = Arc::new(Silent);
+    let caller: Arc<dyn Caller> = Arc::new(UnansweringCaller);
     let reading = tokio::spawn({
         let session = session.clone();
         async move { session.read("a:b", &caller, Timeouts::default()).await }
     });
     let request = peer.expect("resources/read").await;
-    peer.say_on(&form("form", "?"), MessageOrigin::Response(id(&request)));
-    peer.say_on(&sample("sample"), MessageOrigin::Response(id(&request)));
+    peer.send_on(&form("form", "?"), MessageOrigin::Response(id(&request)));
+    peer.send_on(&sample("sample"), MessageOrigin::Response(id(&request)));
     tokio::task::yield_now().await;
     peer.answer(&request, json!({}));
     reading.await.unwrap().unwrap();
-    let mut told = [peer.next().await, peer.next().await];
-    told.sort_by_key(|message| message["id"].to_string());
-    assert_eq!(told[0]["result"], json!({"action": "cancel"}));
+    let mut responses = [peer.next().await, peer.next().await];
+    responses.sort_by_key(|message| message["id"].to_string());
+    assert_eq!(responses[0]["result"], json!({"action": "cancel"}));
     assert_eq!(
-        told[1]["error"],
+        responses[1]["error"],
         json!({"code": -1, "message": "the call that wanted it is over"})
     );
 }
 
-/// T32: sampling is advertised where it is offered, let by whoever oversees it, answered byte for
+/// T32: sampling is advertised where it is offered, permitted by the overseer, answered byte for
 /// byte, and counted.
 #[tokio::test(start_paused = true)]
-async fn t32_sampling_is_let_answered_and_bounded() {
+async fn t32_sampling_is_permitted_answered_and_bounded() {
     let (session, mut peer) =
         opened_with(Era::Legacy, sampling_options(Protocol::Legacy, Ok(()))).await;
-    let anna = Arc::new(Somebody::new("anna"));
+    let anna = Arc::new(RecordingCaller::new("anna"));
     let reading = reads(&session, &anna);
     let request = peer.expect("resources/read").await;
     for number in 0..16 {
-        peer.say(&sample(&format!("s{number}")));
+        peer.send(&sample(&format!("s{number}")));
         assert_eq!(
             peer.next().await["result"],
             json!({"model": "m", "by": "anna", "n": 1.5})
         );
     }
-    peer.say(&sample("one more"));
+    peer.send(&sample("one more"));
     let expected =
         json!({"code": -1, "message": "one call may want 16 answers of a model, no more"});
     assert_eq!(peer.next().await["error"], expected);
     assert_eq!(
-        anna.told().len(),
+        anna.notes().len(),
         17,
         "16 answers, and why there is no more"
     );
     let mut tools = sample("tools");
     tools["params"]["tools"] = json!([]);
-    peer.say(&tools);
+    peer.send(&tools);
     let expected =
         json!({"code": -32602, "message": "sampling/createMessage: tools are not offered"});
     assert_eq!(peer.next().await["error"], expected);
@@ -284,42 +283,41 @@ async fn t32_sampling_is_let_answered_and_bounded() {
     reading.await.unwrap().unwrap();
 }
 
-/// T32: refused is refused, in the specification's words; the caller is told why, the server is
-/// not.
+/// T32: a refusal has the specification's message; the caller gets the reason, the server does not.
 #[tokio::test(start_paused = true)]
-async fn t32_sampling_that_is_not_let_never_reaches_the_model() {
+async fn t32_refused_sampling_never_reaches_the_model() {
     let (session, mut peer) = opened_with(
         Era::Legacy,
         sampling_options(Protocol::Legacy, Err("rule x")),
     )
     .await;
-    let anna = Arc::new(Somebody::new("anna"));
+    let anna = Arc::new(RecordingCaller::new("anna"));
     let reading = reads(&session, &anna);
     let request = peer.expect("resources/read").await;
-    peer.say(&sample("s"));
+    peer.send(&sample("s"));
     assert_eq!(
         peer.next().await["error"],
         json!({"code": -1, "message": "User rejected sampling request"})
     );
     assert_eq!(
-        anna.told(),
+        anna.notes(),
         [r#"server "peer" wanted an answer of a model and got none: rule x"#]
     );
     peer.answer(&request, json!({}));
     reading.await.unwrap().unwrap();
 }
 
-/// T32, the modern way: what the caller offers is declared, let, and answered within the round; a
-/// no ends the call.
+/// T32, modern: sampling is declared as the caller offers it, permitted, and answered within the
+/// round; a refusal ends the call.
 #[tokio::test(start_paused = true)]
-async fn t32_modern_sampling_is_answered_in_the_round_and_a_no_ends_the_call() {
+async fn t32_modern_sampling_is_answered_in_the_round_and_a_refusal_ends_the_call() {
     let questions = json!({"q": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}});
     let asks = || json!({"resultType": "input_required", "inputRequests": questions});
     let (session, mut peer) =
         opened_with(Era::Modern, sampling_options(Protocol::Modern, Ok(()))).await;
-    let anna = Arc::new(Somebody {
+    let anna = Arc::new(RecordingCaller {
         roots: Some(vec![root("file:///annas")]),
-        ..Somebody::new("anna")
+        ..RecordingCaller::new("anna")
     });
     let reading = reads(&session, &anna);
     let first = peer.expect("resources/read").await;
@@ -362,10 +360,10 @@ async fn t32_modern_sampling_is_answered_in_the_round_and_a_no_ends_the_call() {
     peer.answer(&first, asks());
     let refused = reading.await.unwrap().unwrap_err();
     assert_eq!(refused, RequestFault::Declined("rule x".into()));
-    peer.quiet();
-    let modest = Arc::new(Somebody {
+    peer.expect_nothing();
+    let modest = Arc::new(RecordingCaller {
         offers: Offers::default(),
-        ..Somebody::new("modest")
+        ..RecordingCaller::new("modest")
     });
     let reading = reads(&session, &modest);
     let first = peer.expect("resources/read").await;
@@ -377,12 +375,12 @@ async fn t32_modern_sampling_is_answered_in_the_round_and_a_no_ends_the_call() {
     );
 }
 
-/// Several questions of one round are put one after the other, in the server's order.
+/// Several questions of one round are asked in the server's order.
 #[tokio::test(start_paused = true)]
-async fn questions_of_one_round_are_put_in_their_order() {
+async fn questions_of_one_round_are_asked_in_order() {
     let (session, mut peer) =
         opened_with(Era::Modern, sampling_options(Protocol::Modern, Ok(()))).await;
-    let anna = Arc::new(Somebody::new("anna"));
+    let anna = Arc::new(RecordingCaller::new("anna"));
     let reading = reads(&session, &anna);
     let first = peer.expect("resources/read").await;
     let questions: String = (0..9)
@@ -400,7 +398,7 @@ async fn questions_of_one_round_are_put_in_their_order() {
     .unwrap();
     let second = peer.expect("resources/read").await;
     assert_eq!(
-        anna.told(),
+        anna.notes(),
         (0..9)
             .rev()
             .map(|n| format!("form {n}"))
@@ -413,9 +411,9 @@ async fn questions_of_one_round_are_put_in_their_order() {
     );
 }
 
-/// Roots: what is advertised, what is answered, and that a change is told.
+/// Roots: what is advertised, what is answered, and the notification of a change.
 #[tokio::test(start_paused = true)]
-async fn roots_are_the_hosts_and_their_change_is_told_to_legacy_servers() {
+async fn legacy_servers_are_notified_of_changed_roots() {
     let options = options(Protocol::Legacy);
     let roots = options.roots.clone();
     let (connector, peer) = wire();
@@ -439,7 +437,7 @@ async fn roots_are_the_hosts_and_their_change_is_told_to_legacy_servers() {
     };
     assert!(roots.set(vec![now]));
     peer.expect("notifications/roots/list_changed").await;
-    peer.say(&json!({"id": 1, "method": "roots/list"}));
+    peer.send(&json!({"id": 1, "method": "roots/list"}));
     assert_eq!(
         peer.next().await["result"],
         json!({"roots": [{"uri": "file:///other", "name": "other"}]})
@@ -455,16 +453,16 @@ fn page(id: &str) -> Value {
     json!({"mode": "url", "message": "please", "url": format!("https://x.example/{id}"), "elicitationId": id})
 }
 
-/// T31, URL mode: accepted without content, the end told to whoever went there, a mode that was not
-/// offered refused.
+/// T31, URL mode: accepted without content, completion reported to its caller only, a mode that was
+/// not offered refused.
 #[tokio::test(start_paused = true)]
-async fn t31_a_page_is_visited_by_its_caller_and_only_they_learn_that_it_is_done() {
+async fn t31_only_the_visiting_caller_is_notified_of_a_completed_page() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let (anna, bert) = (
-        Arc::new(Somebody::new("anna")),
-        Arc::new(Somebody {
+        Arc::new(RecordingCaller::new("anna")),
+        Arc::new(RecordingCaller {
             url_elicitations: ElicitAnswer::Decline,
-            ..Somebody::new("bert")
+            ..RecordingCaller::new("bert")
         }),
     );
     let readings = [reads(&session, &anna), reads(&session, &bert)];
@@ -474,19 +472,19 @@ async fn t31_a_page_is_visited_by_its_caller_and_only_they_learn_that_it_is_done
     ];
     let of_anna = usize::from(requests[0]["id"].as_u64() > requests[1]["id"].as_u64());
     let ask = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": page(id)});
-    peer.say_on(&ask("v1"), MessageOrigin::Response(id(&requests[of_anna])));
+    peer.send_on(&ask("v1"), MessageOrigin::Response(id(&requests[of_anna])));
     assert_eq!(peer.next().await["result"], json!({"action": "accept"}));
-    peer.say_on(
+    peer.send_on(
         &ask("v2"),
         MessageOrigin::Response(id(&requests[1 - of_anna])),
     );
     assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
     for done in ["v1", "v2", "v1", "nobody's"] {
-        peer.say(&json!({"method": "notifications/elicitation/complete", "params": {"elicitationId": done}}));
+        peer.send(&json!({"method": "notifications/elicitation/complete", "params": {"elicitationId": done}}));
     }
     let done = r#"server "peer": what it asked for at its page is done"#;
     assert_eq!(
-        [anna.told(), bert.told()],
+        [anna.notes(), bert.notes()],
         [
             vec!["page https://x.example/v1", done],
             vec!["page https://x.example/v2"]
@@ -511,7 +509,7 @@ async fn t31_a_page_is_visited_by_its_caller_and_only_they_learn_that_it_is_done
         },
     )
     .await;
-    peer.say(&ask("v3"));
+    peer.send(&ask("v3"));
     let expected = json!({"code": -32602, "message": "urls are not offered"});
     assert_eq!(peer.next().await["error"], expected);
 }
@@ -522,21 +520,21 @@ fn needs_pages(request: &Value, ids: &[&str]) -> Value {
     json!({"jsonrpc": "2.0", "id": request["id"], "error": error})
 }
 
-/// -32042: the pages are put to the caller; once they are done the request, which was not executed,
-/// is sent once more, and only once.
+/// -32042: the caller is sent to the pages; once they are visited the request, which was not
+/// executed, is sent once more.
 #[tokio::test(start_paused = true)]
-async fn t31_a_request_that_needs_pages_visited_is_sent_once_more_after_that() {
+async fn t31_a_request_that_requires_pages_is_sent_once_more_after_the_visits() {
     let (session, mut peer) = opened(Era::Legacy).await;
-    let anna = Arc::new(Somebody::new("anna"));
+    let anna = Arc::new(RecordingCaller::new("anna"));
     let reading = reads(&session, &anna);
     let first = peer.expect("resources/read").await;
-    peer.say(&needs_pages(&first, &["p1", "p2"]));
+    peer.send(&needs_pages(&first, &["p1", "p2"]));
     let began = tokio::time::Instant::now();
     for done in ["p2", "p1"] {
-        while anna.told().len() < 2 {
+        while anna.notes().len() < 2 {
             tokio::task::yield_now().await;
         }
-        peer.say(&json!({"method": "notifications/elicitation/complete", "params": {"elicitationId": done}}));
+        peer.send(&json!({"method": "notifications/elicitation/complete", "params": {"elicitationId": done}}));
     }
     let second = peer.expect("resources/read").await;
     assert_eq!(
@@ -546,25 +544,25 @@ async fn t31_a_request_that_needs_pages_visited_is_sent_once_more_after_that() {
     );
     assert_ne!(first["id"], second["id"]);
     assert_eq!(first["params"]["uri"], second["params"]["uri"]);
-    peer.say(&needs_pages(&second, &["p3"]));
+    peer.send(&needs_pages(&second, &["p3"]));
     assert!(matches!(
         reading.await.unwrap(),
         Err(RequestFault::Answered { code: -32042, .. })
     ));
     assert_eq!(
-        anna.told()[..2],
+        anna.notes()[..2],
         ["page https://x.example/p1", "page https://x.example/p2"]
     );
-    peer.quiet();
+    peer.expect_nothing();
 }
 
-/// -32042: a server need not say that it is done, and a person need not go.
+/// -32042: a server need not report completion, and a person may decline.
 #[tokio::test(start_paused = true)]
-async fn t31_without_word_it_is_sent_after_a_minute_and_after_a_no_not_at_all() {
+async fn t31_an_unconfirmed_visit_is_followed_by_a_retry_and_a_declined_one_is_not() {
     let (session, mut peer) = opened(Era::Legacy).await;
-    let reading = reads(&session, &Arc::new(Somebody::new("anna")));
+    let reading = reads(&session, &Arc::new(RecordingCaller::new("anna")));
     let first = peer.expect("resources/read").await;
-    peer.say(&needs_pages(&first, &["p"]));
+    peer.send(&needs_pages(&first, &["p"]));
     let began = tokio::time::Instant::now();
     let second = peer.expect("resources/read").await;
     assert_eq!(began.elapsed(), Duration::from_secs(60));
@@ -577,17 +575,17 @@ async fn t31_without_word_it_is_sent_after_a_minute_and_after_a_no_not_at_all() 
     ] {
         let reading = reads(
             &session,
-            &Arc::new(Somebody {
+            &Arc::new(RecordingCaller {
                 url_elicitations,
-                ..Somebody::new("anna")
+                ..RecordingCaller::new("anna")
             }),
         );
         let first = peer.expect("resources/read").await;
-        peer.say(&needs_pages(&first, ids));
+        peer.send(&needs_pages(&first, ids));
         assert!(matches!(
             reading.await.unwrap(),
             Err(RequestFault::Answered { code: -32042, .. })
         ));
-        peer.quiet();
+        peer.expect_nothing();
     }
 }

@@ -1,4 +1,4 @@
-//! The deadlines of a request, as a table of moments.
+//! Tests of the deadlines of a request.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn p1_time_spent_before_the_request_counts_against_the_total_only() {
 }
 
 #[test]
-fn p1_the_time_a_person_takes_is_not_counted() {
+fn p1_the_time_a_person_takes_to_answer_is_not_counted() {
     let start = Instant::now();
     let at = |seconds: u32| start + SECOND * seconds;
     let deadlines = Deadlines::start(

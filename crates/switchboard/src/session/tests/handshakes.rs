@@ -1,8 +1,8 @@
-//! Which era is found, how, and what happens when a server is slow, silent or refuses.
+//! Tests of the handshake: which era is found, and servers that are slow, silent or refuse.
 
 use super::*;
 
-const PROBE_PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_ALONE: Duration = Duration::from_secs(5);
 
 fn discovery() -> Value {
     json!({
@@ -18,7 +18,7 @@ fn open(
     options: OpenOptions,
 ) -> (
     tokio::task::JoinHandle<Result<Arc<Session>, OpenFault>>,
-    impl Future<Output = Peer>,
+    impl Future<Output = ScriptedServer>,
 ) {
     let (connector, peer) = wire();
     (
@@ -52,18 +52,18 @@ async fn a_modern_server_answers_the_probe() {
         hello.instructions.as_ref().map(|words| words.raw()),
         Some("be kind")
     );
-    peer.quiet();
+    peer.expect_nothing();
 }
 
-/// S4-03: the order on the wire against a legacy server. Any error but a recognised modern one
-/// means legacy.
+/// S4-03: the order of messages with a legacy server. Any error but a recognised modern one means
+/// legacy.
 #[tokio::test(start_paused = true)]
 async fn s4_03_a_legacy_server_is_initialised_after_any_refusal_of_the_probe() {
     for code in [-32601, -32602, -32600, -32000, 0] {
         let (session, peer) = open(options(Protocol::Auto));
         let mut peer = peer.await;
         let probe = peer.expect("server/discover").await;
-        peer.refuse(&probe, code);
+        peer.respond_error(&probe, code);
         let request = peer.expect("initialize").await;
         assert_eq!(request["params"]["protocolVersion"], "2025-11-25");
         assert_eq!(
@@ -112,7 +112,7 @@ async fn the_four_legacy_versions_are_negotiated_and_no_other() {
     }
 }
 
-/// F17: a slow starter reads both messages late; whichever it answers decides.
+/// F17: a slow starter reads both messages late; the one it answers decides.
 #[tokio::test(start_paused = true)]
 async fn f17_after_five_silent_seconds_initialize_is_sent_as_well() {
     for modern in [false, true] {
@@ -121,7 +121,7 @@ async fn f17_after_five_silent_seconds_initialize_is_sent_as_well() {
         let asked_at = tokio::time::Instant::now();
         let probe = peer.expect("server/discover").await;
         let request = peer.expect("initialize").await;
-        assert_eq!(asked_at.elapsed(), PROBE_PATIENCE);
+        assert_eq!(asked_at.elapsed(), PROBE_ALONE);
         if modern {
             peer.answer(&probe, discovery());
         } else {
@@ -136,13 +136,13 @@ async fn f17_after_five_silent_seconds_initialize_is_sent_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_initialize_after_a_probe_is_to_be_started_again() {
+async fn a_server_that_refuses_initialize_after_a_probe_must_be_restarted() {
     let (session, peer) = open(options(Protocol::Auto));
     let mut peer = peer.await;
     let probe = peer.expect("server/discover").await;
-    peer.refuse(&probe, -32601);
+    peer.respond_error(&probe, -32601);
     let request = peer.expect("initialize").await;
-    peer.refuse(&request, -32600);
+    peer.respond_error(&request, -32600);
     assert_eq!(
         session.await.unwrap().err(),
         Some(OpenFault::RefusedAfterProbe)
@@ -159,7 +159,7 @@ async fn a_server_that_refuses_initialize_after_a_probe_is_to_be_started_again()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_known_legacy_server_is_not_probed_and_may_turn_modern() {
+async fn a_known_legacy_server_is_not_probed_and_may_have_become_modern() {
     for turned in [false, true] {
         let (session, peer) = open(OpenOptions {
             known_era: Some(Era::Legacy),
@@ -168,11 +168,11 @@ async fn a_known_legacy_server_is_not_probed_and_may_turn_modern() {
         let mut peer = peer.await;
         if turned {
             let request = peer.expect("initialize").await;
-            peer.refuse(&request, -32601);
+            peer.respond_error(&request, -32601);
             let probe = peer.expect("server/discover").await;
             peer.answer(&probe, discovery());
         } else {
-            peer.welcome().await;
+            peer.complete_handshake().await;
         }
         let era = session.await.unwrap().unwrap().hello().era();
         assert_eq!(era, if turned { Era::Modern } else { Era::Legacy });
@@ -185,13 +185,12 @@ async fn a_version_refusal_that_names_a_legacy_version_means_legacy() {
     let mut peer = peer.await;
     let probe = peer.expect("server/discover").await;
     let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2025-11-25"]}});
-    peer.say(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": error}));
-    peer.welcome().await;
+    peer.send(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": error}));
+    peer.complete_handshake().await;
     assert_eq!(session.await.unwrap().unwrap().hello().era(), Era::Legacy);
 }
 
-/// Whether the era is to be found out or given: the refusal names what to choose, and that is tried
-/// once.
+/// With a fixed era and without: the refusal names a version, which is tried once.
 #[tokio::test(start_paused = true)]
 async fn a_version_refusal_that_names_our_version_is_tried_once_more() {
     for (protocol, content) in [
@@ -204,12 +203,12 @@ async fn a_version_refusal_that_names_our_version_is_tried_once_more() {
         let mut peer = peer.await;
         let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}});
         let probe = peer.expect("server/discover").await;
-        peer.say(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": error}));
+        peer.send(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": error}));
         let again = peer.expect("server/discover").await;
         if content {
             peer.answer(&again, discovery());
         } else {
-            peer.say(&json!({"jsonrpc": "2.0", "id": again["id"], "error": error}));
+            peer.send(&json!({"jsonrpc": "2.0", "id": again["id"], "error": error}));
         }
         let outcome = session.await.unwrap().map(|session| session.hello().era());
         let refused = OpenFault::Refused("the server answered with error -32022: no".to_owned());

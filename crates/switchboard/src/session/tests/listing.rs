@@ -1,11 +1,11 @@
-//! Lists: pages, caps, and servers that never come to an end.
+//! Tests of lists: pages, limits, and lists that never end.
 
 use super::*;
 
 /// Opens a session whose server declares resources, and starts listing.
 async fn listing() -> (
     tokio::task::JoinHandle<Result<Offerings, RequestFault>>,
-    Peer,
+    ScriptedServer,
 ) {
     let (connector, peer) = wire();
     let task = tokio::spawn(async move {
@@ -27,7 +27,7 @@ async fn listing() -> (
 /// Answers every list request with `page` until the listing ends.
 async fn serve(
     mut listing: tokio::task::JoinHandle<Result<Offerings, RequestFault>>,
-    mut peer: Peer,
+    mut peer: ScriptedServer,
     mut page: impl FnMut(usize, &Value) -> Value,
 ) -> (Offerings, usize) {
     let mut pages = 0;
@@ -41,7 +41,7 @@ async fn serve(
                         let answer = page(pages, &message);
                         peer.answer(&message, answer);
                     }
-                    Some("resources/templates/list") => peer.refuse(&message, -32601),
+                    Some("resources/templates/list") => peer.respond_error(&message, -32601),
                     _ => {}
                 }
             }
@@ -77,10 +77,10 @@ async fn every_page_is_followed_in_order() {
     assert_eq!(offerings.faults, []);
 }
 
-/// F15, T28: endless, repeated and huge cursors, and too many items, end in an error of that list
+/// F15, T28: endless, repeated and huge cursors, and too many items, are a fault of that list
 /// alone.
 #[tokio::test(start_paused = true)]
-async fn f15_t28_lists_that_never_end_are_ended() {
+async fn f15_t28_lists_that_never_end_are_cut_off() {
     let faults = |offerings: Offerings| {
         offerings
             .faults
@@ -146,7 +146,7 @@ async fn f15_t28_lists_that_never_end_are_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_no_list_is_a_fault_of_that_list_alone() {
+async fn an_invalid_list_is_a_fault_of_that_list_alone() {
     let (task, peer) = listing().await;
     let (offerings, _) = serve(task, peer, |_, _| json!({"resources": {"a": 1}})).await;
     assert_eq!(offerings.faults.len(), 1);

@@ -1,5 +1,4 @@
-//! What a server offers beside calls: subscriptions, completions, logging, answers that may be
-//! kept. In both eras.
+//! Tests of subscriptions, completions, logging and cached results, in both eras.
 
 use tokio::sync::broadcast;
 
@@ -15,12 +14,12 @@ use crate::transport::WireFault;
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const WAIT: Duration = Duration::from_secs(5);
 
-/// An open session with a server that declares `capabilities`, and what happens.
+/// An open session with a server that declares `capabilities`, its server, and the host's events.
 async fn offered(
     era: Era,
     capabilities: Value,
     options: OpenOptions,
-) -> (Arc<Session>, Peer, broadcast::Receiver<Event>) {
+) -> (Arc<Session>, ScriptedServer, broadcast::Receiver<Event>) {
     let (connector, peer) = wire();
     let (events, seen) = broadcast::channel(64);
     let protocol = if era == Era::Modern {
@@ -75,8 +74,8 @@ fn unsubscribe(session: &Arc<Session>, uri: &'static str) -> Outcome {
     tokio::spawn(async move { session.unsubscribe(uri, WAIT).await })
 }
 
-impl Peer {
-    /// The next `subscriptions/listen`, which must want this.
+impl ScriptedServer {
+    /// The next `subscriptions/listen`, which must have this filter.
     async fn expect_listen(&mut self, wanted: Value) -> Value {
         let request = self.expect("subscriptions/listen").await;
         assert_eq!(request["params"]["notifications"], wanted);
@@ -84,21 +83,21 @@ impl Peer {
     }
 
     fn acknowledge(&self, listen: &Value, agreed: Value) {
-        self.tell(
+        self.notify(
             listen,
             "notifications/subscriptions/acknowledged",
             json!({"notifications": agreed}),
         );
     }
 
-    /// Tells something under a standing request.
-    fn tell(&self, listen: &Value, method: &str, mut params: Value) {
+    /// Sends a notification for a `subscriptions/listen` request.
+    fn notify(&self, listen: &Value, method: &str, mut params: Value) {
         params["_meta"] = json!({SUBSCRIPTION: listen["id"]});
-        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 }
 
-/// The addresses of resources that changed, as far as they were told.
+/// The URIs of the resources that were reported as changed.
 fn updates(seen: &mut broadcast::Receiver<Event>) -> Vec<String> {
     let mut updates = Vec::new();
     while let Ok(event) = seen.try_recv() {
@@ -110,7 +109,7 @@ fn updates(seen: &mut broadcast::Receiver<Event>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_does_not_offer_is_not_asked_for() {
+async fn a_capability_that_a_server_does_not_declare_is_never_requested() {
     for era in [Era::Legacy, Era::Modern] {
         let (session, mut peer, _) = offered(era, json!({"resources": {}}), plain()).await;
         let refused =
@@ -129,12 +128,12 @@ async fn what_a_server_does_not_offer_is_not_asked_for() {
             Err(refused("logging"))
         );
         assert_eq!(session.unsubscribe("a:b", WAIT).await, Ok(()));
-        peer.quiet();
+        peer.expect_nothing();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_legacy_server_is_told_of_each_subscription_and_again_when_it_forgot() {
+async fn a_legacy_server_gets_each_subscription_and_again_after_a_renewed_session() {
     let (session, mut peer, mut seen) = offered(Era::Legacy, subscribes(), plain()).await;
     let first = subscribe(&session, "a:b");
     let request = peer.expect("resources/subscribe").await;
@@ -142,20 +141,20 @@ async fn a_legacy_server_is_told_of_each_subscription_and_again_when_it_forgot()
     assert!(!first.is_finished());
     peer.answer(&request, json!({}));
     assert_eq!(first.await.unwrap(), Ok(()));
-    peer.say(
+    peer.send(
         &json!({"method": "notifications/resources/updated", "params": {"uri": "a:b", "x": 1}}),
     );
     assert_eq!(updates(&mut seen), ["a:b"]);
 
     let refused = subscribe(&session, "a:c");
     let request = peer.expect("resources/subscribe").await;
-    peer.refuse(&request, -32002);
+    peer.respond_error(&request, -32002);
     assert!(matches!(
         refused.await.unwrap(),
         Err(RequestFault::Answered { code: -32002, .. })
     ));
 
-    // A renewed session knows nothing: what was agreed to is asked for again, what was refused is
+    // A renewed session has no subscriptions: those agreed to are requested again, refused ones are
     // not.
     peer.inbound.session_renewed();
     let request = peer.expect("resources/subscribe").await;
@@ -167,11 +166,11 @@ async fn a_legacy_server_is_told_of_each_subscription_and_again_when_it_forgot()
     assert_eq!(request["params"], json!({"uri": "a:b"}));
     peer.answer(&request, json!({}));
     assert_eq!(ended.await.unwrap(), Ok(()));
-    peer.quiet();
+    peer.expect_nothing();
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscriptions_outlive_a_session_and_a_refusal_of_one_is_told() {
+async fn subscriptions_outlive_a_session_and_a_lost_one_is_reported() {
     let subscriptions = Subscriptions::default();
     let options = || OpenOptions {
         subscriptions: subscriptions.clone(),
@@ -195,14 +194,14 @@ async fn subscriptions_outlive_a_session_and_a_refusal_of_one_is_told() {
     peer.answer(&request, json!({}));
     let request = peer.expect("resources/subscribe").await;
     assert_eq!(request["params"], json!({"uri": "a:b"}));
-    peer.refuse(&request, -32002);
-    let told = loop {
+    peer.respond_error(&request, -32002);
+    let notice = loop {
         if let Event::Notice { line, .. } = seen.recv().await.unwrap() {
             break line;
         }
     };
     assert_eq!(
-        told,
+        notice,
         "the subscription to \"a:b\" is lost: the server answered with error -32002: no"
     );
 
@@ -212,7 +211,7 @@ async fn subscriptions_outlive_a_session_and_a_refusal_of_one_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_subscriptions() {
+async fn one_listen_request_to_a_modern_server_matches_the_subscriptions() {
     let declared = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
     let (session, mut peer, mut seen) = offered(Era::Modern, declared, plain()).await;
     let lists = peer.expect_listen(json!({"toolsListChanged": true})).await;
@@ -222,8 +221,8 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_subscriptio
     let both = peer
         .expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}))
         .await;
-    // The old one stands until the new one does.
-    peer.tell(&lists, "notifications/tools/list_changed", json!({}));
+    // The old stream stays open until the new one is.
+    peer.notify(&lists, "notifications/tools/list_changed", json!({}));
     session.list_changed().await;
     assert!(!subscribed.is_finished());
     peer.acknowledge(
@@ -234,19 +233,19 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_subscriptio
     assert_eq!(cancelled["params"]["requestId"], lists["id"]);
     assert_eq!(subscribed.await.unwrap(), Ok(()));
 
-    peer.tell(
+    peer.notify(
         &both,
         "notifications/resources/updated",
         json!({"uri": "a:b"}),
     );
-    peer.tell(
+    peer.notify(
         &lists,
         "notifications/resources/updated",
         json!({"uri": "a:late"}),
     );
     assert_eq!(updates(&mut seen), ["a:b"]);
 
-    // It may agree to less.
+    // The server may agree to less.
     let refused = subscribe(&session, "a:c");
     let three = peer
         .expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b", "a:c"]}))
@@ -256,11 +255,11 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_subscriptio
         json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}),
     );
     peer.expect("notifications/cancelled").await;
-    let told = refused.await.unwrap();
+    let refusal = refused.await.unwrap();
     assert_eq!(
-        told,
+        refusal,
         Err(RequestFault::NotSupported(
-            "the server does not tell of changes to this resource".to_owned()
+            "the server does not notify of changes to this resource".to_owned()
         ))
     );
     let again = peer
@@ -272,7 +271,7 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_subscriptio
     );
     peer.expect("notifications/cancelled").await;
 
-    // A clean end is followed by another request, and so is a stream that broke.
+    // A clean end is followed by another request, and so is a broken stream.
     peer.answer(
         &again,
         json!({"resultType": "complete", "_meta": {SUBSCRIPTION: again["id"]}}),
@@ -303,7 +302,7 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_subscriptio
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_have_changed_while_nothing_was_heard_is_listed_again() {
+async fn lists_are_requested_again_after_a_gap_between_streams() {
     let (session, mut peer, _) = offered(
         Era::Modern,
         json!({"tools": {"listChanged": true}}),
@@ -331,7 +330,7 @@ async fn what_may_have_changed_while_nothing_was_heard_is_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_wish_does_not_wait_for_the_pause_after_a_stream_that_ended() {
+async fn a_new_subscription_does_not_wait_for_the_delay_after_an_ended_stream() {
     let declared = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
     let (session, mut peer, _) = offered(Era::Modern, declared, plain()).await;
     for _ in 0..5 {
@@ -350,17 +349,17 @@ async fn a_new_wish_does_not_wait_for_the_pause_after_a_stream_that_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_will_not_listen_is_not_asked_again_for_the_same() {
+async fn a_refused_listen_request_is_not_repeated_unchanged() {
     let (session, mut peer, _) = offered(Era::Modern, subscribes(), plain()).await;
     let refused = subscribe(&session, "a:b");
     let request = peer.expect("subscriptions/listen").await;
-    peer.refuse(&request, -32601);
+    peer.respond_error(&request, -32601);
     assert!(matches!(
         refused.await.unwrap(),
         Err(RequestFault::Answered { code: -32601, .. })
     ));
     tokio::time::sleep(Duration::from_secs(600)).await;
-    peer.quiet();
+    peer.expect_nothing();
     let silent = subscribe(&session, "a:b");
     peer.expect("subscriptions/listen").await;
     assert_eq!(
@@ -373,7 +372,7 @@ async fn a_server_that_will_not_listen_is_not_asked_again_for_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn completions_are_asked_with_what_is_known_already() {
+async fn completions_are_requested_with_the_arguments_so_far() {
     for era in [Era::Legacy, Era::Modern] {
         let (session, mut peer, _) = offered(era, json!({"completions": {}}), plain()).await;
         let ask = |of: CompletionTarget, given: Value| {
@@ -417,7 +416,7 @@ async fn completions_are_asked_with_what_is_known_already() {
             request["params"],
             json!({"ref": {"type": "ref/resource", "uri": "a:{framework}"}, "argument": argument})
         );
-        peer.refuse(&request, -32602);
+        peer.respond_error(&request, -32602);
         assert!(matches!(
             asked.await.unwrap(),
             Err(RequestFault::Answered { code: -32602, .. })
@@ -425,14 +424,14 @@ async fn completions_are_asked_with_what_is_known_already() {
     }
 }
 
-/// Keeps what a server logs during their calls.
-struct Reader {
+/// A caller that records the logs of its calls.
+struct LogCaller {
     name: &'static str,
     level: Option<LogLevel>,
     lines: Mutex<Vec<String>>,
 }
 
-impl Reader {
+impl LogCaller {
     fn new(name: &'static str, level: Option<LogLevel>) -> Arc<Self> {
         Arc::new(Self {
             name,
@@ -454,7 +453,7 @@ impl Reader {
     }
 }
 
-impl Caller for Reader {
+impl Caller for LogCaller {
     fn id(&self) -> CallerId {
         CallerId::new(self.name)
     }
@@ -492,31 +491,31 @@ fn message(level: &str, text: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_is_told_with_each_request_from_which_level_on_it_may_log() {
+async fn each_modern_request_carries_its_callers_log_level() {
     let (session, mut peer, mut seen) = offered(Era::Modern, json!({"logging": {}}), plain()).await;
     let level =
         |request: &Value| request["params"]["_meta"]["io.modelcontextprotocol/logLevel"].clone();
-    let (curious, quiet) = (
-        Reader::new("curious", Some(LogLevel::Debug)),
-        Reader::new("quiet", None),
+    let (curious, expect_nothing) = (
+        LogCaller::new("curious", Some(LogLevel::Debug)),
+        LogCaller::new("expect_nothing", None),
     );
     let _one = curious.reads(&session);
     let first = peer.expect("resources/read").await;
-    let _two = quiet.reads(&session);
+    let _two = expect_nothing.reads(&session);
     let second = peer.expect("resources/read").await;
     assert_eq!(
         (level(&first), level(&second)),
         (json!("debug"), Value::Null)
     );
-    // Only one of the two calls may be logged for.
-    peer.say(&message("info", "hello"));
+    // Only one of the two calls asked for logs.
+    peer.send(&message("info", "hello"));
     assert_eq!(
-        (curious.lines(), quiet.lines(), logs(&mut seen)),
+        (curious.lines(), expect_nothing.lines(), logs(&mut seen)),
         (vec!["info db hello".to_owned()], vec![], vec![])
     );
 
     session.set_log_level(LogLevel::Error, WAIT).await.unwrap();
-    let _three = quiet.reads(&session);
+    let _three = expect_nothing.reads(&session);
     let third = peer.expect("resources/read").await;
     let _four = curious.reads(&session);
     let fourth = peer.expect("resources/read").await;
@@ -524,14 +523,13 @@ async fn a_modern_server_is_told_with_each_request_from_which_level_on_it_may_lo
         (level(&third), level(&fourth)),
         (json!("error"), json!("debug"))
     );
-    // Now it could be anybody's: nobody's call it is, and it is told to whoever looks after the
-    // server.
-    peer.say(&message("error", "whose?"));
+    // Now the log may belong to either call: it goes to the host's events.
+    peer.send(&message("error", "whose?"));
     assert_eq!(
-        (curious.lines(), quiet.lines(), logs(&mut seen)),
+        (curious.lines(), expect_nothing.lines(), logs(&mut seen)),
         (vec![], vec![], vec!["error whose?".to_owned()])
     );
-    // A wire that marks the origin leaves no doubt.
+    // A transport that marks the origin leaves no doubt.
     let text = message("error", "yours").to_string();
     let origin = MessageOrigin::Response(third["id"].as_u64().unwrap());
     parse(&text, &RawJson::keep, &mut |message| {
@@ -539,13 +537,13 @@ async fn a_modern_server_is_told_with_each_request_from_which_level_on_it_may_lo
     })
     .unwrap();
     assert_eq!(
-        (curious.lines(), quiet.lines(), logs(&mut seen)),
+        (curious.lines(), expect_nothing.lines(), logs(&mut seen)),
         (vec![], vec!["error db yours".to_owned()], vec![])
     );
 }
 
-/// T25: a library's user gets the words of a server without the secrets of its launch, in events
-/// and as a caller.
+/// T25: a library user gets a server's texts without the secrets of its launch, in events and as a
+/// caller.
 #[tokio::test(start_paused = true)]
 async fn t25_events_and_callers_get_no_secret() {
     let redactor = Redactor::new([Secret::new("canary")]);
@@ -558,10 +556,10 @@ async fn t25_events_and_callers_get_no_secret() {
         },
     )
     .await;
-    let reader = Reader::new("reader", Some(LogLevel::Debug));
+    let reader = LogCaller::new("reader", Some(LogLevel::Debug));
     let _reading = reader.reads(&session);
     let request = peer.expect("resources/read").await;
-    peer.say(&message("canary level", "a canary"));
+    peer.send(&message("canary level", "a canary"));
     assert_eq!(logs(&mut seen), ["[secret] level a [secret]"]);
     let text = message("info", "a canary")
         .to_string()
@@ -575,9 +573,9 @@ async fn t25_events_and_callers_get_no_secret() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_legacy_server_logs_belongs_to_a_call_only_where_the_wire_says_so() {
+async fn a_legacy_servers_log_belongs_to_a_call_only_if_its_origin_is_marked() {
     let (session, mut peer, mut seen) = offered(Era::Legacy, json!({"logging": {}}), plain()).await;
-    let reader = Reader::new("reader", Some(LogLevel::Debug));
+    let reader = LogCaller::new("reader", Some(LogLevel::Debug));
     let _reading = reader.reads(&session);
     let request = peer.expect("resources/read").await;
     assert_eq!(
@@ -588,7 +586,7 @@ async fn what_a_legacy_server_logs_belongs_to_a_call_only_where_the_wire_says_so
             .collect::<Vec<_>>(),
         ["progressToken"]
     );
-    peer.say(&message("info", "hello"));
+    peer.send(&message("info", "hello"));
     assert_eq!(
         (reader.lines(), logs(&mut seen)),
         (vec![], vec!["info hello".to_owned()])
@@ -606,7 +604,7 @@ async fn what_a_legacy_server_logs_belongs_to_a_call_only_where_the_wire_says_so
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fresh_answer_is_not_asked_for_again_until_it_changes() {
+async fn a_fresh_result_is_not_requested_again_until_it_changes() {
     let (session, mut peer, _) = offered(Era::Modern, subscribes(), plain()).await;
     let fresh = json!({"contents": [], "ttlMs": 60_000, "cacheScope": "private"});
     let reading = read(&session, "a:b", "me");
@@ -614,17 +612,16 @@ async fn a_fresh_answer_is_not_asked_for_again_until_it_changes() {
     peer.answer(&request, fresh.clone());
     let first = reading.await.unwrap().unwrap();
     assert_eq!(read(&session, "a:b", "me").await.unwrap().unwrap(), first);
-    peer.quiet();
-    // It was private.
+    peer.expect_nothing();
+    // The result was private.
     let other = read(&session, "a:b", "other");
     let request = peer.expect("resources/read").await;
     peer.answer(&request, fresh.clone());
     other.await.unwrap().unwrap();
-    // It changed.
-    peer.say(&json!({"method": "notifications/resources/updated", "params": {"uri": "a:b"}}));
+    peer.send(&json!({"method": "notifications/resources/updated", "params": {"uri": "a:b"}}));
     let again = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
-    // This answer depends on more than the question.
+    // This result depends on the caller's input.
     peer.answer(
         &request,
         json!({"resultType": "input_required", "requestState": "s"}),
@@ -637,10 +634,10 @@ async fn a_fresh_answer_is_not_asked_for_again_until_it_changes() {
     peer.expect("resources/read").await;
 }
 
-/// T15: on a wire that says headers, a tool whose annotation no header can follow is withheld;
-/// elsewhere the annotation means nothing.
+/// T15: on a transport with headers, a tool with an annotation that no header can carry is
+/// withheld; on others the annotation has no effect.
 #[tokio::test(start_paused = true)]
-async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_said() {
+async fn t15_a_tool_with_invalid_header_annotations_is_withheld_on_transports_with_headers() {
     let tool = |name: &str, header: &str| {
         let region = json!({"type": "string", "x-mcp-header": header});
         json!({"name": name, "inputSchema": {"type": "object", "properties": {"region": region}}})
@@ -651,7 +648,7 @@ async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_s
         (Era::Legacy, true, vec!["good", "evil"]),
     ] {
         let (connector, peer) = wire();
-        let connector = Wire {
+        let connector = TestConnector {
             properties: TransportProperties {
                 sends_headers,
                 ..TransportProperties::default()
@@ -697,10 +694,10 @@ async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_s
     }
 }
 
-/// The specification allows integers in headers only as far as JavaScript counts exactly: beyond
-/// that a call is not sent, and told why.
+/// The specification allows integers in headers only within the safe range of JavaScript: beyond it
+/// the call is not sent, with the reason.
 #[tokio::test(start_paused = true)]
-async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said() {
+async fn a_call_with_an_integer_too_large_for_a_header_is_not_sent() {
     let schema = json!({"type": "object", "properties": {"shard": {"type": "integer", "x-mcp-header": "Shard"}}});
     let raw = json!({"name": "errand", "inputSchema": schema});
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
@@ -711,7 +708,7 @@ async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said(
         (false, 9_007_199_254_740_993, true),
     ] {
         let (connector, peer) = wire();
-        let connector = Wire {
+        let connector = TestConnector {
             properties: TransportProperties {
                 sends_headers,
                 ..TransportProperties::default()
@@ -751,7 +748,7 @@ async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said(
             expected,
             "{sends_headers}, {shard}"
         );
-        peer.quiet();
+        peer.expect_nothing();
     }
 }
 
@@ -770,7 +767,7 @@ fn tools(offerings: &Offerings) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f14_only_the_list_that_changed_is_listed_again() {
+async fn f14_only_the_changed_list_is_requested_again() {
     let declared = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}});
     let (session, mut peer, _) = offered(Era::Legacy, declared, plain()).await;
     let listing = list(&session);
@@ -783,7 +780,7 @@ async fn f14_only_the_list_that_changed_is_listed_again() {
     peer.answer(&request, json!({"prompts": [{"name": "p"}]}));
     assert_eq!(tools(&listing.await.unwrap().unwrap()), ["one"]);
 
-    peer.say(&json!({"method": "notifications/tools/list_changed"}));
+    peer.send(&json!({"method": "notifications/tools/list_changed"}));
     session.list_changed().await;
     let listing = list(&session);
     let request = peer.expect("tools/list").await;
@@ -796,7 +793,7 @@ async fn f14_only_the_list_that_changed_is_listed_again() {
         (tools(&offerings), offerings.prompts.len()),
         (vec!["two"], 1)
     );
-    peer.quiet();
+    peer.expect_nothing();
 
     peer.inbound.session_renewed();
     session.list_changed().await;
@@ -806,7 +803,7 @@ async fn f14_only_the_list_that_changed_is_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fresh_list_is_not_asked_for_again_when_the_server_is_connected_anew() {
+async fn a_fresh_list_is_not_requested_again_after_a_reconnect() {
     let cache = Cache::default();
     let options = || OpenOptions {
         cache: cache.clone(),
@@ -828,8 +825,8 @@ async fn a_fresh_list_is_not_asked_for_again_when_the_server_is_connected_anew()
         tools(&list(&session).await.unwrap().unwrap()),
         ["one", "two"]
     );
-    peer.quiet();
-    // All pages are as fresh as the one that spoils first.
+    peer.expect_nothing();
+    // All pages are as fresh as the one with the shortest lifetime.
     tokio::time::sleep(Duration::from_millis(1_000)).await;
     let _listing = list(&session);
     peer.expect("tools/list").await;

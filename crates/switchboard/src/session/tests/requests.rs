@@ -1,4 +1,5 @@
-//! Requests under way: deadlines, cancellation, progress, questions in both eras, and oddities.
+//! Tests of requests in flight: deadlines, cancellation, progress, questions in both eras,
+//! deviations.
 
 use super::*;
 
@@ -7,10 +8,10 @@ fn form(id: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": "who?", "requestedSchema": schema}})
 }
 
-/// F1, S1-23: at the deadline an error, `notifications/cancelled` on the wire, and the connection
+/// F1, S1-23: at the deadline the request fails, `notifications/cancelled` is sent, and the session
 /// goes on.
 #[tokio::test(start_paused = true)]
-async fn f1_s1_23_a_late_answer_is_cancelled_and_ignored() {
+async fn f1_s1_23_a_late_request_is_cancelled_and_its_response_ignored() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let reading = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
@@ -33,7 +34,7 @@ async fn f1_s1_23_a_late_answer_is_cancelled_and_ignored() {
 
 /// F28: a dropped future cancels its request.
 #[tokio::test(start_paused = true)]
-async fn f28_a_caller_that_goes_away_cancels_its_request() {
+async fn f28_dropping_a_call_cancels_its_request() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let reading = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
@@ -42,9 +43,9 @@ async fn f28_a_caller_that_goes_away_cancels_its_request() {
     assert_eq!(cancelled["params"]["requestId"], request["id"]);
 }
 
-/// P1, C10: progress keeps a request alive, up to its maximum.
+/// P1, C10: progress extends a request's deadline, up to the maximum.
 #[tokio::test(start_paused = true)]
-async fn p1_progress_keeps_a_request_alive_up_to_the_maximum() {
+async fn p1_progress_extends_a_request_up_to_the_maximum() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let started = tokio::time::Instant::now();
     let mut reading = read(&session, "a:b", "me");
@@ -54,7 +55,7 @@ async fn p1_progress_keeps_a_request_alive_up_to_the_maximum() {
         tokio::select! {
             outcome = &mut reading => break outcome.unwrap(),
             () = tokio::time::sleep(Duration::from_secs(50)) => {
-                peer.say(&json!({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}));
+                peer.send(&json!({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}));
             }
         }
     };
@@ -68,14 +69,14 @@ async fn p1_progress_keeps_a_request_alive_up_to_the_maximum() {
     assert_eq!(started.elapsed(), Duration::from_secs(600));
 }
 
-/// S3-16, S0-35: the question goes to the caller whose call is under way; defaults fill what it
-/// left out (SEP-1034).
+/// S3-16, S0-35: a question goes to the caller whose call is in flight; defaults fill in omitted
+/// fields (SEP-1034).
 #[tokio::test(start_paused = true)]
-async fn s3_16_a_question_reaches_the_caller_that_caused_it() {
+async fn s3_16_a_question_reaches_the_caller_whose_call_caused_it() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let reading = read(&session, "a:b", "anna");
     let request = peer.expect("resources/read").await;
-    peer.say(&form("q1"));
+    peer.send(&form("q1"));
     let answer = peer.next().await;
     let expected = json!({"jsonrpc": "2.0", "id": "q1", "result": {"action": "accept", "content": {"by": "anna", "size": "L"}}});
     assert_eq!(answer, expected);
@@ -84,17 +85,17 @@ async fn s3_16_a_question_reaches_the_caller_that_caused_it() {
     assert!(session.asks());
 }
 
-/// S3-18, S3-20: with calls of two callers under way, or with none, it is declined and counted,
-/// never guessed.
+/// S3-18, S3-20: with calls of two callers in flight, or with none, a question is declined and
+/// counted.
 #[tokio::test(start_paused = true)]
-async fn s3_20_a_question_that_could_be_anybodys_is_declined() {
+async fn s3_20_a_question_that_may_belong_to_several_callers_is_declined() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let reading = [read(&session, "a:b", "anna"), read(&session, "a:b", "bert")];
     let requests = [
         peer.expect("resources/read").await,
         peer.expect("resources/read").await,
     ];
-    peer.say(&form("whose"));
+    peer.send(&form("whose"));
     assert_eq!(
         peer.next().await,
         json!({"jsonrpc": "2.0", "id": "whose", "result": {"action": "decline"}})
@@ -105,7 +106,7 @@ async fn s3_20_a_question_that_could_be_anybodys_is_declined() {
     for read in reading {
         read.await.unwrap().unwrap();
     }
-    peer.say(&form("nobody"));
+    peer.send(&form("nobody"));
     assert_eq!(
         peer.next().await,
         json!({"jsonrpc": "2.0", "id": "nobody", "result": {"action": "decline"}})
@@ -113,22 +114,22 @@ async fn s3_20_a_question_that_could_be_anybodys_is_declined() {
     assert_eq!(session.oddities().unattributed, 2);
 }
 
-/// On a legacy session every request is answered: what is offered with a result, what is not with
-/// -32601 (T32).
+/// On a legacy session every request gets a response: a supported one a result, any other -32601
+/// (T32).
 #[tokio::test(start_paused = true)]
 async fn t32_every_request_of_a_legacy_server_is_answered() {
     let (_session, mut peer) = opened(Era::Legacy).await;
-    peer.say(&json!({"id": 1, "method": "ping"}));
+    peer.send(&json!({"id": 1, "method": "ping"}));
     assert_eq!(
         peer.next().await,
         json!({"jsonrpc": "2.0", "id": 1, "result": {}})
     );
-    peer.say(&json!({"id": "r", "method": "roots/list"}));
+    peer.send(&json!({"id": "r", "method": "roots/list"}));
     assert_eq!(
         peer.next().await,
         json!({"jsonrpc": "2.0", "id": "r", "result": {"roots": [{"uri": "file:///work"}]}})
     );
-    peer.say(&json!({"id": 2, "method": "sampling/createMessage", "params": {}}));
+    peer.send(&json!({"id": 2, "method": "sampling/createMessage", "params": {}}));
     let refused = peer.next().await;
     assert_eq!(
         (&refused["id"], &refused["error"]["code"]),
@@ -139,13 +140,12 @@ async fn t32_every_request_of_a_legacy_server_is_answered() {
 #[tokio::test(start_paused = true)]
 async fn a_request_on_a_modern_session_is_counted_and_not_answered() {
     let (session, mut peer) = opened(Era::Modern).await;
-    peer.say(&json!({"id": 1, "method": "ping"}));
-    peer.quiet();
+    peer.send(&json!({"id": 1, "method": "ping"}));
+    peer.expect_nothing();
     assert_eq!(session.oddities().forbidden_requests, 1);
 }
 
-/// The modern way: questions come as a result, the answers go with a new id and the very state that
-/// came.
+/// Modern: questions come in a result; the answers are sent with a new id and the unchanged state.
 #[tokio::test(start_paused = true)]
 async fn input_required_is_answered_with_a_new_id_and_the_same_state() {
     let (session, mut peer) = opened(Era::Modern).await;
@@ -191,7 +191,7 @@ async fn input_required_is_answered_with_a_new_id_and_the_same_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_type_from_the_future_is_invalid_and_endless_questions_end() {
+async fn an_unknown_result_type_is_invalid_and_endless_questions_are_cut_off() {
     let (session, mut peer) = opened(Era::Modern).await;
     let reading = read(&session, "a:b", "anna");
     let request = peer.expect("resources/read").await;
@@ -212,12 +212,12 @@ async fn a_result_type_from_the_future_is_invalid_and_endless_questions_end() {
         reading.await.unwrap(),
         Err(RequestFault::Invalid(_))
     ));
-    peer.quiet();
+    peer.expect_nothing();
 }
 
-/// F6, T30: answers under ids that nobody waits for are counted and change nothing.
+/// F6, T30: responses with unknown ids are counted and have no effect.
 #[tokio::test(start_paused = true)]
-async fn f6_t30_wrong_ids_are_counted_and_change_nothing() {
+async fn f6_t30_responses_with_unknown_ids_are_counted_and_ignored() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let reading = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
@@ -228,7 +228,7 @@ async fn f6_t30_wrong_ids_are_counted_and_change_nothing() {
         json!(id + 1),
         json!(null),
     ] {
-        peer.say(&json!({"id": odd, "error": {"code": 1, "message": "x"}}));
+        peer.send(&json!({"id": odd, "error": {"code": 1, "message": "x"}}));
     }
     peer.answer(&request, json!({"mine": 1}));
     peer.answer(&request, json!({"twice": 1}));
@@ -236,7 +236,7 @@ async fn f6_t30_wrong_ids_are_counted_and_change_nothing() {
     assert_eq!(session.oddities().unknown_ids, 5);
 }
 
-/// F2: junk is skipped and counted; a thousand lines of it in a row end the session with a reason.
+/// F2: junk is skipped and counted; a thousand consecutive lines end the session with a reason.
 #[tokio::test(start_paused = true)]
 async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
     let (session, mut peer) = opened(Era::Legacy).await;
@@ -245,7 +245,7 @@ async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
     for _ in 0..999 {
         peer.inbound.not_a_message(b"npm warn");
     }
-    peer.say(&json!({"method": "notifications/x"}));
+    peer.send(&json!({"method": "notifications/x"}));
     for _ in 0..1000 {
         peer.inbound.not_a_message(b"npm warn");
     }
@@ -261,9 +261,10 @@ async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
     );
 }
 
-/// F4: an answer past the bound fails its call by name; one that answers nothing ends the session.
+/// F4: a response over the size limit fails its call; such a message without a request ends the
+/// session.
 #[tokio::test(start_paused = true)]
-async fn f4_an_oversized_answer_fails_its_call_alone() {
+async fn f4_an_oversized_response_fails_its_call_alone() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let (big, small) = (read(&session, "big:", "me"), read(&session, "small:", "me"));
     let first = peer.expect("resources/read").await;
@@ -281,9 +282,9 @@ async fn f4_an_oversized_answer_fails_its_call_alone() {
     assert!(session.closed().await.contains("more than 1048576 bytes"));
 }
 
-/// F3, F7: the end of the connection fails what is under way at once, and what comes after.
+/// F3, F7: the end of the connection fails every pending and later request at once.
 #[tokio::test(start_paused = true)]
-async fn f7_the_end_fails_every_waiting_request_at_once() {
+async fn f7_the_end_of_the_connection_fails_every_pending_request_at_once() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let reading = read(&session, "a:b", "me");
     peer.expect("resources/read").await;
@@ -305,7 +306,7 @@ fn check_bytes(meta: &str, fields: &[ParamField<'_>], reports_progress: bool, ex
 
 /// S4-23: `tools/call` carries name and arguments, the arguments byte for byte.
 #[test]
-fn s4_23_requests_of_both_eras_are_spelled_as_the_specification_says() {
+fn s4_23_requests_of_both_eras_are_encoded_as_specified() {
     let fields: &[ParamField<'_>] = &[("name", b"\"a\""), ("arguments", br#"{"b": 1.0 }"#)];
     let modern = r#""v":1"#;
     check_bytes(

@@ -1,4 +1,4 @@
-//! F22, P5: what is sent a second time, when, and what never is. With paused time.
+//! Tests of retries (F22, P5): which requests are sent again, and when. In paused time.
 
 use super::*;
 use crate::catalog::ToolDefinition;
@@ -6,7 +6,7 @@ use crate::catalog::tests::{server, tool};
 use crate::gate::Decision;
 use crate::transport::WireFault;
 
-/// The server is busy, and may say for how long.
+/// The fault of a busy server, with its Retry-After.
 fn busy(status: u16, seconds: Option<u64>) -> WireFault {
     WireFault::Status {
         status,
@@ -20,14 +20,14 @@ fn lost() -> WireFault {
     WireFault::Lost("the connection broke".to_owned())
 }
 
-impl Peer {
-    /// The wire brings no answer to it.
+impl ScriptedServer {
+    /// Fails a request at the transport.
     fn fail(&self, request: &Value, fault: WireFault) {
         self.inbound.failed(request["id"].as_u64().unwrap(), fault);
     }
 }
 
-/// Calls a tool that the entry names in `idempotent_tools`, or one that it does not.
+/// Calls a tool that the entry names in `idempotent_tools`, or another one.
 fn call(
     session: &Arc<Session>,
     idempotent: bool,
@@ -54,7 +54,7 @@ fn call(
     })
 }
 
-/// A call that fails like this is sent again after `waits`, or is over.
+/// Asserts that a call with this fault is sent again after `waits`, or fails.
 async fn check(era: Era, idempotent: bool, fault: WireFault, waits: Option<Duration>) {
     let (session, mut peer) = opened(era).await;
     let calling = call(&session, idempotent);
@@ -68,24 +68,24 @@ async fn check(era: Era, idempotent: bool, fault: WireFault, waits: Option<Durat
             "{era:?} {fault:?}"
         );
         assert_eq!(failed.elapsed(), Duration::ZERO, "{era:?} {fault:?}");
-        return peer.quiet();
+        return peer.expect_nothing();
     };
     let second = peer.expect("tools/call").await;
     assert_eq!(failed.elapsed(), waits, "{era:?} {fault:?}");
     assert_eq!(second["params"]["arguments"], first["params"]["arguments"]);
     assert_ne!(second["id"], first["id"], "an id is used once");
-    // Once is enough.
+    // Only one retry is made.
     peer.fail(&second, fault.clone());
     assert_eq!(
         calling.await.unwrap(),
         Err(RequestFault::Wire(fault.clone())),
         "{era:?} {fault:?}"
     );
-    peer.quiet();
+    peer.expect_nothing();
 }
 
 #[tokio::test(start_paused = true)]
-async fn f22_a_busy_server_is_asked_again_when_it_wants_where_that_does_no_harm() {
+async fn f22_only_idempotent_calls_are_repeated_after_retry_after() {
     let seconds = Duration::from_secs;
     for era in [Era::Legacy, Era::Modern] {
         for status in [429, 503] {
@@ -97,11 +97,11 @@ async fn f22_a_busy_server_is_asked_again_when_it_wants_where_that_does_no_harm(
                 Some(Duration::from_millis(100)),
             )
             .await;
-            // Longer than the call may take, or for nobody knows how long.
+            // Longer than the call may take, or unknown.
             check(era, true, busy(status, Some(60)), None).await;
             check(era, true, busy(status, Some(3600)), None).await;
             check(era, true, busy(status, None), None).await;
-            // It may have been executed.
+            // The call may have been executed.
             check(era, false, busy(status, Some(7)), None).await;
         }
         check(era, true, busy(500, Some(7)), None).await;
@@ -109,7 +109,7 @@ async fn f22_a_busy_server_is_asked_again_when_it_wants_where_that_does_no_harm(
 }
 
 #[tokio::test(start_paused = true)]
-async fn p5_a_call_whose_answer_was_lost_is_sent_again_only_where_the_entry_says_so() {
+async fn p5_a_call_whose_response_was_lost_is_repeated_only_if_the_entry_says_so() {
     for era in [Era::Legacy, Era::Modern] {
         check(era, true, lost(), Some(Duration::from_millis(100))).await;
         check(era, false, lost(), None).await;
@@ -117,9 +117,9 @@ async fn p5_a_call_whose_answer_was_lost_is_sent_again_only_where_the_entry_says
     }
 }
 
-/// F22: after the wait it is looked again whether it may still be sent.
+/// F22: after the delay the call is checked again before it is sent.
 #[tokio::test(start_paused = true)]
-async fn f22_what_changed_during_the_wait_is_not_sent() {
+async fn f22_a_tool_that_changed_during_the_delay_is_not_called() {
     let (session, mut peer) = opened(Era::Modern).await;
     let raw = json!({"name": "errand", "inputSchema": {"type": "object"}});
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
@@ -137,13 +137,13 @@ async fn f22_what_changed_during_the_wait_is_not_sent() {
     peer.fail(&first, busy(503, Some(7)));
     tool.definition.offer.withdraw();
     assert_eq!(calling.await.unwrap(), Err(RequestFault::DefinitionChanged));
-    peer.quiet();
+    peer.expect_nothing();
 }
 
-/// The same for the connection that the call goes over, and for a tool that the configuration
-/// hides.
+/// The definitions of the call's own connection and of a tool that the configuration hides count
+/// too.
 #[tokio::test(start_paused = true)]
-async fn p6_a_call_is_not_sent_once_one_of_its_definitions_is_not_offered() {
+async fn p6_a_call_is_not_sent_once_one_of_its_definitions_is_withdrawn() {
     for (hides, own) in [(false, false), (false, true), (true, false), (true, true)] {
         let (session, mut peer) = opened(Era::Legacy).await;
         let raw =
@@ -173,12 +173,12 @@ async fn p6_a_call_is_not_sent_once_one_of_its_definitions_is_not_offered() {
             Err(RequestFault::DefinitionChanged),
             "hides {hides}, own {own}"
         );
-        peer.quiet();
+        peer.expect_nothing();
     }
 }
 
-/// F22: handshakes and lists do no harm, so a busy server is waited for, once and within the
-/// deadline.
+/// F22: handshakes and lists are idempotent, so they are repeated once after Retry-After, within
+/// the deadline.
 #[tokio::test(start_paused = true)]
 async fn f22_handshakes_and_lists_wait_for_a_busy_server() {
     let capabilities = json!({"tools": {}});
@@ -211,7 +211,7 @@ async fn f22_handshakes_and_lists_wait_for_a_busy_server() {
     );
     let offerings = listing.await.unwrap().unwrap();
     assert_eq!((offerings.tools.len(), offerings.faults), (1, Vec::new()));
-    // A resource is read for a caller, who decides.
+    // A resource is read for a caller, who decides about retries.
     let reading = read(&session, "a:b", "ada");
     let asked = peer.expect("resources/read").await;
     peer.fail(&asked, busy(429, Some(9)));
@@ -219,11 +219,11 @@ async fn f22_handshakes_and_lists_wait_for_a_busy_server() {
         reading.await.unwrap(),
         Err(RequestFault::Wire(busy(429, Some(9))))
     );
-    peer.quiet();
+    peer.expect_nothing();
 }
 
 #[tokio::test(start_paused = true)]
-async fn f22_a_server_that_is_busy_for_longer_than_a_handshake_may_take_is_told_at_once() {
+async fn f22_a_retry_after_beyond_the_connect_deadline_fails_at_once() {
     for (waits, twice) in [(4, true), (3600, false)] {
         let (connector, peer) = wire();
         let opening =
@@ -239,6 +239,6 @@ async fn f22_a_server_that_is_busy_for_longer_than_a_handshake_may_take_is_told_
             opening.await.unwrap().unwrap_err(),
             OpenFault::Wire(busy(503, Some(waits)))
         );
-        peer.quiet();
+        peer.expect_nothing();
     }
 }

@@ -1,5 +1,4 @@
-//! Calls whose answer is a task, in both kinds: followed to the end, asked, cancelled, late, gone,
-//! never mixed.
+//! Tests of calls that become tasks, of both kinds: completion, questions, cancellation, deadlines.
 
 use std::collections::HashMap;
 
@@ -14,14 +13,14 @@ use crate::transport::WireFault;
 
 const EVERYTHING: &str = r#"{"tasks":{"cancel":{},"list":{},"requests":{"tools":{"call":{}}}}}"#;
 
-/// A caller that answers forms with its name and keeps what it is told of progress.
+/// A caller that answers forms with its name and records progress.
 #[derive(Default)]
-struct Watcher {
+struct ProgressCaller {
     name: &'static str,
-    told: Mutex<Vec<(f64, Option<f64>, String)>>,
+    reports: Mutex<Vec<(f64, Option<f64>, String)>>,
 }
 
-impl Watcher {
+impl ProgressCaller {
     fn named(name: &'static str) -> Arc<Self> {
         Arc::new(Self {
             name,
@@ -29,12 +28,12 @@ impl Watcher {
         })
     }
 
-    fn told(&self) -> Vec<(f64, Option<f64>, String)> {
-        self.told.lock().unwrap().clone()
+    fn reports(&self) -> Vec<(f64, Option<f64>, String)> {
+        self.reports.lock().unwrap().clone()
     }
 }
 
-impl Caller for Watcher {
+impl Caller for ProgressCaller {
     fn id(&self) -> CallerId {
         CallerId::new(self.name)
     }
@@ -53,7 +52,7 @@ impl Caller for Watcher {
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         assert!(question.tool.is_some(), "the question says whose it is");
-        Named(self.name).answer()
+        NamedCaller(self.name).answer()
     }
 
     fn progress(&self, progress: &Progress) {
@@ -62,22 +61,22 @@ impl Caller for Watcher {
             .as_ref()
             .map_or("", |words| words.raw())
             .to_owned();
-        self.told
+        self.reports
             .lock()
             .unwrap()
             .push((progress.progress, progress.total, words));
     }
 }
 
-impl Named {
+impl NamedCaller {
     fn answer<'a>(&self) -> BoxFuture<'a, ElicitAnswer> {
         let fields = json!({"by": self.0}).as_object().unwrap().clone();
         Box::pin(async { ElicitAnswer::Accept(fields) })
     }
 }
 
-/// A legacy session with a server that declares these capabilities, or a modern one.
-async fn open(legacy: Option<&str>) -> (Arc<Session>, Peer) {
+/// A legacy session with a server that declares these capabilities, or a modern session.
+async fn open(legacy: Option<&str>) -> (Arc<Session>, ScriptedServer) {
     let Some(capabilities) = legacy else {
         return opened(Era::Modern).await;
     };
@@ -99,7 +98,7 @@ async fn open(legacy: Option<&str>) -> (Arc<Session>, Peer) {
 fn call(
     session: &Arc<Session>,
     execution: Value,
-    caller: &Arc<Watcher>,
+    caller: &Arc<ProgressCaller>,
 ) -> JoinHandle<Result<RawJson, RequestFault>> {
     let raw = json!({"name": "errand", "inputSchema": {"type": "object"}, "execution": execution});
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
@@ -121,7 +120,7 @@ fn required() -> Value {
     json!({"taskSupport": "required"})
 }
 
-/// A task as either kind has it: the modern one flat, with units in its names.
+/// A task's state as either kind encodes it: the modern one flat, with units in its names.
 fn state(era: Era, status: &str, more: Value) -> Value {
     let mut task = json!({"taskId": "t-1", "status": status, "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"});
     match era {
@@ -145,8 +144,8 @@ fn created(era: Era) -> Value {
     }
 }
 
-impl Peer {
-    /// Answers with these bytes as the result.
+impl ScriptedServer {
+    /// Responds with these bytes as the result.
     fn answer_bytes(&self, request: &Value, result: &str) {
         let text = format!(
             r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
@@ -158,7 +157,7 @@ impl Peer {
         .unwrap();
     }
 
-    /// Answers the next poll with this state.
+    /// Responds to the next poll with this state.
     async fn polled(&mut self, era: Era, status: &str, more: Value) {
         let poll = self.expect("tasks/get").await;
         assert_eq!(poll["params"]["taskId"], "t-1");
@@ -167,9 +166,9 @@ impl Peer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_task_is_followed_to_its_end_and_its_result_is_the_calls_byte_for_byte() {
+async fn a_modern_tasks_result_is_the_calls_result_byte_for_byte() {
     let (session, mut peer) = open(None).await;
-    let watcher = Watcher::named("anna");
+    let watcher = ProgressCaller::named("anna");
     let started = tokio::time::Instant::now();
     let calling = call(&session, json!({}), &watcher);
     let request = peer.expect("tools/call").await;
@@ -201,20 +200,20 @@ async fn a_modern_task_is_followed_to_its_end_and_its_result_is_the_calls_byte_f
     );
     assert_eq!(calling.await.unwrap().unwrap().as_str(), odd);
     assert_eq!(
-        watcher.told(),
+        watcher.reports(),
         [
             (1.0, None, "begun".to_owned()),
             (2.0, None, "half".to_owned())
         ]
     );
-    peer.quiet();
+    peer.expect_nothing();
 }
 
-/// A key is answered once, however often the server shows it.
+/// An input request is answered once, however often the server repeats it.
 #[tokio::test(start_paused = true)]
-async fn what_a_modern_task_asks_is_answered_by_its_caller_once() {
+async fn a_modern_tasks_question_is_answered_by_its_caller_once() {
     let (session, mut peer) = open(None).await;
-    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let calling = call(&session, json!({}), &ProgressCaller::named("anna"));
     let request = peer.expect("tools/call").await;
     peer.answer(&request, created(Era::Modern));
     let form = |words: &str| {
@@ -261,7 +260,7 @@ async fn what_a_modern_task_asks_is_answered_by_its_caller_once() {
 }
 
 #[test]
-fn what_became_of_a_task_is_one_sentence() {
+fn each_task_fault_is_one_sentence() {
     for (fault, expected) in [
         (TaskFault::Failed(None), "the task failed"),
         (
@@ -282,9 +281,9 @@ fn what_became_of_a_task_is_one_sentence() {
     }
 }
 
-/// What a modern task ends with besides a result.
+/// The ends of a modern task other than a result.
 #[tokio::test(start_paused = true)]
-async fn a_modern_task_that_fails_says_why() {
+async fn a_failed_modern_task_reports_why() {
     let words = |words: &str| Some(words.to_owned());
     let cases = [
         (
@@ -319,45 +318,45 @@ async fn a_modern_task_that_fails_says_why() {
     ];
     for (status, more, expected) in cases {
         let (session, mut peer) = open(None).await;
-        let calling = call(&session, json!({}), &Watcher::named("anna"));
+        let calling = call(&session, json!({}), &ProgressCaller::named("anna"));
         let request = peer.expect("tools/call").await;
         peer.answer(&request, created(Era::Modern));
         peer.polled(Era::Modern, status, more).await;
         assert_eq!(calling.await.unwrap(), Err(expected));
-        peer.quiet();
+        peer.expect_nothing();
     }
 }
 
-/// P5: the task runs, so what a poll is answered with is no reason to make the call again.
+/// P5: the task is running, so an error of a poll is no reason to repeat the call.
 #[tokio::test(start_paused = true)]
-async fn p5_headers_that_are_refused_count_as_not_executed_only_in_the_first_answer() {
+async fn p5_a_header_mismatch_means_not_executed_only_in_the_first_response() {
     let expected = |code| RequestFault::Answered {
         code,
         message: "no".into(),
         data: None,
     };
     let (session, mut peer) = open(None).await;
-    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let calling = call(&session, json!({}), &ProgressCaller::named("anna"));
     let request = peer.expect("tools/call").await;
     peer.answer(&request, created(Era::Modern));
     let poll = peer.expect("tasks/get").await;
-    peer.refuse(&poll, -32020);
+    peer.respond_error(&poll, -32020);
     assert_eq!(calling.await.unwrap(), Err(expected(-32020)));
     peer.expect("tasks/cancel").await;
 
-    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let calling = call(&session, json!({}), &ProgressCaller::named("anna"));
     let request = peer.expect("tools/call").await;
     peer.answer(
         &request,
         json!({"resultType": "input_required", "requestState": "half way"}),
     );
     let request = peer.expect("tools/call").await;
-    peer.refuse(&request, -32020);
+    peer.respond_error(&request, -32020);
     assert_eq!(calling.await.unwrap(), Err(expected(-32020)));
 
-    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let calling = call(&session, json!({}), &ProgressCaller::named("anna"));
     let request = peer.expect("tools/call").await;
-    peer.refuse(&request, -32020);
+    peer.respond_error(&request, -32020);
     assert_eq!(
         calling.await.unwrap(),
         Err(RequestFault::HeaderMismatch {
@@ -368,7 +367,7 @@ async fn p5_headers_that_are_refused_count_as_not_executed_only_in_the_first_ans
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_the_server_forgot_is_an_error_and_nothing_to_cancel() {
+async fn a_task_that_the_server_forgot_is_an_error_and_is_not_cancelled() {
     for legacy in [Some(EVERYTHING), None] {
         let era = if legacy.is_some() {
             Era::Legacy
@@ -376,22 +375,22 @@ async fn a_task_that_the_server_forgot_is_an_error_and_nothing_to_cancel() {
             Era::Modern
         };
         let (session, mut peer) = open(legacy).await;
-        let calling = call(&session, required(), &Watcher::named("anna"));
+        let calling = call(&session, required(), &ProgressCaller::named("anna"));
         let request = peer.expect("tools/call").await;
         peer.answer(&request, created(era));
         let poll = peer.expect("tasks/get").await;
-        peer.refuse(&poll, -32602);
+        peer.respond_error(&poll, -32602);
         assert_eq!(
             calling.await.unwrap(),
             Err(RequestFault::Task(TaskFault::Expired("no".into())))
         );
-        peer.quiet();
+        peer.expect_nothing();
     }
 }
 
-/// F28: also while nothing is on the wire.
+/// F28: also while no request is in flight.
 #[tokio::test(start_paused = true)]
-async fn f28_a_caller_that_goes_away_cancels_its_task() {
+async fn f28_dropping_a_call_cancels_its_task() {
     for legacy in [Some(EVERYTHING), None] {
         let era = if legacy.is_some() {
             Era::Legacy
@@ -399,7 +398,7 @@ async fn f28_a_caller_that_goes_away_cancels_its_task() {
             Era::Modern
         };
         let (session, mut peer) = open(legacy).await;
-        let calling = call(&session, required(), &Watcher::named("anna"));
+        let calling = call(&session, required(), &ProgressCaller::named("anna"));
         let request = peer.expect("tools/call").await;
         peer.answer(&request, created(era));
         peer.polled(era, "working", json!({})).await;
@@ -409,26 +408,26 @@ async fn f28_a_caller_that_goes_away_cancels_its_task() {
         assert_eq!(cancel["params"]["taskId"], "t-1");
         peer.answer(&cancel, json!({"resultType": "complete"}));
         assert_eq!(session.oddities().unknown_ids, 0);
-        peer.quiet();
+        peer.expect_nothing();
     }
 }
 
-/// A legacy request that asks for a task is not cancelled by a notification.
+/// A legacy request that creates a task is not cancelled by a notification.
 #[tokio::test(start_paused = true)]
-async fn f28_a_caller_that_goes_away_before_the_task_is_there_cancels_it_when_it_is() {
+async fn f28_dropping_a_call_before_its_task_is_created_cancels_the_task_later() {
     let (session, mut peer) = open(Some(EVERYTHING)).await;
-    let calling = call(&session, required(), &Watcher::named("anna"));
+    let calling = call(&session, required(), &ProgressCaller::named("anna"));
     let request = peer.expect("tools/call").await;
     calling.abort();
     let _ = calling.await;
-    peer.quiet();
+    peer.expect_nothing();
     peer.answer(&request, created(Era::Legacy));
     assert_eq!(peer.expect("tasks/cancel").await["params"]["taskId"], "t-1");
 }
 
-/// A server that answers its polls lives, so only the whole is limited.
+/// A server that answers polls is alive, so only the total deadline applies.
 #[tokio::test(start_paused = true)]
-async fn p1_a_task_may_take_as_long_as_the_whole_call_and_is_cancelled_then() {
+async fn p1_a_task_is_cancelled_at_the_total_deadline() {
     for legacy in [Some(EVERYTHING), None] {
         let era = if legacy.is_some() {
             Era::Legacy
@@ -437,7 +436,7 @@ async fn p1_a_task_may_take_as_long_as_the_whole_call_and_is_cancelled_then() {
         };
         let (session, mut peer) = open(legacy).await;
         let started = tokio::time::Instant::now();
-        let calling = call(&session, required(), &Watcher::named("anna"));
+        let calling = call(&session, required(), &ProgressCaller::named("anna"));
         let request = peer.expect("tools/call").await;
         peer.answer(&request, created(era));
         let cancel = loop {
@@ -462,11 +461,11 @@ async fn p1_a_task_may_take_as_long_as_the_whole_call_and_is_cancelled_then() {
     }
 }
 
-/// One that does not answer its polls is silent.
+/// A server that does not answer polls is silent.
 #[tokio::test(start_paused = true)]
-async fn f1_a_poll_without_an_answer_is_late_at_the_idle_deadline() {
+async fn f1_a_poll_without_a_response_is_late_at_the_idle_deadline() {
     let (session, mut peer) = open(None).await;
-    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let calling = call(&session, json!({}), &ProgressCaller::named("anna"));
     let request = peer.expect("tools/call").await;
     peer.answer(&request, created(Era::Modern));
     peer.expect("tasks/get").await;
@@ -482,9 +481,9 @@ async fn f1_a_poll_without_an_answer_is_late_at_the_idle_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_connection_is_the_end_of_a_task() {
+async fn the_end_of_the_connection_ends_a_task() {
     let (session, mut peer) = open(None).await;
-    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let calling = call(&session, json!({}), &ProgressCaller::named("anna"));
     let request = peer.expect("tools/call").await;
     let started = tokio::time::Instant::now();
     peer.answer(
@@ -504,9 +503,9 @@ async fn the_end_of_the_connection_is_the_end_of_a_task() {
     assert_eq!(started.elapsed(), Duration::from_secs(1));
 }
 
-/// Only where the tool must be called so, and the server and the revision allow it.
+/// Only if the tool requires it, and the server and the revision support it.
 #[tokio::test(start_paused = true)]
-async fn a_legacy_call_asks_for_a_task_where_the_tool_can_be_called_in_no_other_way() {
+async fn a_legacy_tool_is_called_as_a_task_only_if_it_requires_that() {
     let cases = [
         (EVERYTHING, required(), true),
         (EVERYTHING, json!({"taskSupport": "optional"}), false),
@@ -517,7 +516,7 @@ async fn a_legacy_call_asks_for_a_task_where_the_tool_can_be_called_in_no_other_
     ];
     for (capabilities, execution, is_task) in cases {
         let (session, mut peer) = open(Some(capabilities)).await;
-        let calling = call(&session, execution.clone(), &Watcher::named("anna"));
+        let calling = call(&session, execution.clone(), &ProgressCaller::named("anna"));
         let request = peer.expect("tools/call").await;
         let task = is_task.then(|| json!({"ttl": 900_000}));
         assert_eq!(
@@ -525,7 +524,7 @@ async fn a_legacy_call_asks_for_a_task_where_the_tool_can_be_called_in_no_other_
             task.as_ref(),
             "{capabilities} {execution}"
         );
-        // It may have the result at once.
+        // The server may respond with the result at once.
         peer.answer(&request, json!({"content": []}));
         assert_eq!(
             calling.await.unwrap().unwrap().as_str(),
@@ -536,15 +535,15 @@ async fn a_legacy_call_asks_for_a_task_where_the_tool_can_be_called_in_no_other_
 
 /// The token of the first request stays valid for as long as the task lives.
 #[tokio::test(start_paused = true)]
-async fn a_legacy_task_is_followed_to_its_end_with_progress_and_its_result_is_fetched() {
+async fn a_legacy_task_is_polled_with_progress_and_its_result_is_fetched() {
     let (session, mut peer) = open(Some(EVERYTHING)).await;
-    let watcher = Watcher::named("anna");
+    let watcher = ProgressCaller::named("anna");
     let calling = call(&session, required(), &watcher);
     let request = peer.expect("tools/call").await;
     peer.answer(&request, created(Era::Legacy));
     peer.polled(Era::Legacy, "working", json!({})).await;
     let token = &request["params"]["_meta"]["progressToken"];
-    peer.say(&json!({"method": "notifications/progress", "params": {"progressToken": token, "progress": 3, "total": 4, "message": "far"}}));
+    peer.send(&json!({"method": "notifications/progress", "params": {"progressToken": token, "progress": 3, "total": 4, "message": "far"}}));
     peer.polled(Era::Legacy, "working", json!({"statusMessage": "nearly"}))
         .await;
     peer.polled(Era::Legacy, "completed", json!({"statusMessage": "nearly"}))
@@ -554,27 +553,27 @@ async fn a_legacy_task_is_followed_to_its_end_with_progress_and_its_result_is_fe
     let odd = r#"{"content":[ ],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t-1"}},"n":1.10}"#;
     peer.answer_bytes(&fetch, odd);
     assert_eq!(calling.await.unwrap().unwrap().as_str(), odd);
-    let told = [
+    let reports = [
         (1.0, None, "begun"),
         (3.0, Some(4.0), "far"),
         (3.0, Some(4.0), "nearly"),
     ];
     assert_eq!(
-        watcher.told(),
-        told.map(|(progress, total, words)| (progress, total, words.to_owned()))
+        watcher.reports(),
+        reports.map(|(progress, total, words)| (progress, total, words.to_owned()))
     );
-    peer.quiet();
+    peer.expect_nothing();
 }
 
-/// S3-16: also while a call of another caller is the only request on the wire.
+/// S3-16: also while the only request in flight is another caller's.
 #[tokio::test(start_paused = true)]
 async fn s3_16_a_question_of_a_legacy_task_reaches_the_tasks_caller() {
     let (session, mut peer) = open(Some(EVERYTHING)).await;
-    let calling = call(&session, required(), &Watcher::named("anna"));
+    let calling = call(&session, required(), &ProgressCaller::named("anna"));
     let request = peer.expect("tools/call").await;
     peer.answer(&request, created(Era::Legacy));
     peer.polled(Era::Legacy, "working", json!({})).await;
-    let other = call(&session, json!({}), &Watcher::named("bert"));
+    let other = call(&session, json!({}), &ProgressCaller::named("bert"));
     let other_request = peer.expect("tools/call").await;
     let schema = json!({"type": "object", "properties": {}});
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-1"}});
@@ -582,16 +581,17 @@ async fn s3_16_a_question_of_a_legacy_task_reaches_the_tasks_caller() {
         let params = json!({"message": "who?", "requestedSchema": schema, "_meta": meta});
         json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params})
     };
-    peer.say(&question("of the task", &related));
+    peer.send(&question("of the task", &related));
     let result = json!({"action": "accept", "content": {"by": "anna"}, "_meta": related});
     assert_eq!(
         peer.next().await,
         json!({"jsonrpc": "2.0", "id": "of the task", "result": result})
     );
-    // Of a task that nobody follows, or of none while two callers are served: nobody's.
+    // A question of an unknown task, or of none while two callers have calls in flight, belongs to
+    // no caller.
     let unknown = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-2"}});
     for (id, meta) in [("unknown", &unknown), ("unsaid", &json!({}))] {
-        peer.say(&question(id, meta));
+        peer.send(&question(id, meta));
         let answer = peer.next().await;
         assert_eq!(
             (&answer["id"], &answer["result"]["action"]),
@@ -604,12 +604,11 @@ async fn s3_16_a_question_of_a_legacy_task_reaches_the_tasks_caller() {
     peer.expect("tasks/cancel").await;
 }
 
-/// `input_required`: `tasks/result` is open while the question is, and the state is watched beside
-/// it.
+/// `input_required`: while `tasks/result` is open the question is asked and the state is polled.
 #[tokio::test(start_paused = true)]
-async fn a_legacy_task_that_wants_input_is_asked_for_its_result_and_its_question_answered() {
+async fn a_legacy_task_that_requires_input_has_its_question_answered() {
     let (session, mut peer) = open(Some(EVERYTHING)).await;
-    let watcher = Watcher::named("anna");
+    let watcher = ProgressCaller::named("anna");
     let calling = call(&session, required(), &watcher);
     let request = peer.expect("tools/call").await;
     peer.answer(&request, created(Era::Legacy));
@@ -623,7 +622,7 @@ async fn a_legacy_task_that_wants_input_is_asked_for_its_result_and_its_question
     let schema = json!({"type": "object", "properties": {}});
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-1"}});
     let params = json!({"message": "who?", "requestedSchema": schema, "_meta": related});
-    peer.say(
+    peer.send(
         &json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}),
     );
     assert_eq!(
@@ -640,29 +639,28 @@ async fn a_legacy_task_that_wants_input_is_asked_for_its_result_and_its_question
     );
     assert_eq!(
         watcher
-            .told()
+            .reports()
             .into_iter()
-            .map(|told| told.2)
+            .map(|reports| reports.2)
             .collect::<Vec<_>>(),
         ["begun", "who?", "on"]
     );
-    peer.quiet();
+    peer.expect_nothing();
 }
 
-/// The result says how it failed; where that is an error, the server's words on the task go with
-/// it.
+/// The result states how the task failed; an error also quotes the task's status message.
 #[tokio::test(start_paused = true)]
-async fn a_legacy_task_that_fails_is_what_the_call_would_have_been() {
+async fn a_failed_legacy_task_fails_its_call_with_the_same_error() {
     let (session, mut peer) = open(Some(EVERYTHING)).await;
     for is_error in [false, true] {
-        let calling = call(&session, required(), &Watcher::named("anna"));
+        let calling = call(&session, required(), &ProgressCaller::named("anna"));
         let request = peer.expect("tools/call").await;
         peer.answer(&request, created(Era::Legacy));
         peer.polled(Era::Legacy, "failed", json!({"statusMessage": "no paper"}))
             .await;
         let fetch = peer.expect("tasks/result").await;
         if is_error {
-            peer.refuse(&fetch, -32603);
+            peer.respond_error(&fetch, -32603);
             let message = "no (of the task: no paper)".to_owned();
             assert_eq!(
                 calling.await.unwrap(),
@@ -679,28 +677,28 @@ async fn a_legacy_task_that_fails_is_what_the_call_would_have_been() {
                 r#"{"isError":true}"#
             );
         }
-        peer.quiet();
+        peer.expect_nothing();
     }
 }
 
-/// T31: -32042 instead of a task, or as what became of one: nothing was executed, so it is asked
-/// for anew after the visit, and only once.
+/// T31: after -32042 instead of a task, or as its outcome, the call was not executed: it is
+/// repeated once after the visit.
 #[tokio::test(start_paused = true)]
-async fn t31_a_legacy_task_that_needs_a_page_visited_is_asked_for_once_more_after_that() {
+async fn t31_a_legacy_task_that_requires_a_page_is_created_once_more_after_the_visit() {
     let page = json!({"mode": "url", "message": "log in", "url": "https://x.example/p", "elicitationId": "p"});
     let error = json!({"code": -32042, "message": "first this", "data": {"elicitations": [page]}});
     let needs = |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "error": error});
     for is_created_first in [false, true] {
         let (session, mut peer) = open(Some(EVERYTHING)).await;
-        let calling = call(&session, required(), &Watcher::named("anna"));
+        let calling = call(&session, required(), &ProgressCaller::named("anna"));
         let first = peer.expect("tools/call").await;
         if is_created_first {
             peer.answer(&first, created(Era::Legacy));
             peer.polled(Era::Legacy, "failed", json!({})).await;
             let fetch = peer.expect("tasks/result").await;
-            peer.say(&needs(&fetch));
+            peer.send(&needs(&fetch));
         } else {
-            peer.say(&needs(&first));
+            peer.send(&needs(&first));
         }
         let second = peer.expect("tools/call").await;
         assert_ne!(first["id"], second["id"]);
@@ -714,14 +712,14 @@ async fn t31_a_legacy_task_that_needs_a_page_visited_is_asked_for_once_more_afte
             r#"{"content":[]}"#,
             "{is_created_first}"
         );
-        peer.quiet();
+        peer.expect_nothing();
     }
 }
 
-/// SubscriptionStatus of a change, it asks at once, though never more often than every 100 ms. A
-/// modern server is asked to tell where polls are far apart.
+/// After a report of a change the next poll is sent at once, at most every 100 ms. A modern server
+/// is asked to report changes if polls are far apart.
 #[tokio::test(start_paused = true)]
-async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
+async fn a_reported_change_is_polled_before_the_next_interval() {
     for legacy in [Some(EVERYTHING), None] {
         let (era, method) = if legacy.is_some() {
             (Era::Legacy, "notifications/tasks/status")
@@ -734,7 +732,7 @@ async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
             "pollIntervalMs"
         };
         let (session, mut peer) = open(legacy).await;
-        let calling = call(&session, required(), &Watcher::named("anna"));
+        let calling = call(&session, required(), &ProgressCaller::named("anna"));
         let request = peer.expect("tools/call").await;
         let mut first = created(era);
         let first_task = if era == Era::Legacy {
@@ -753,11 +751,11 @@ async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
         }
         let started = tokio::time::Instant::now();
         for _ in 0..5 {
-            peer.say(&json!({"jsonrpc": "2.0", "method": method, "params": state(era, "working", json!({}))}));
+            peer.send(&json!({"jsonrpc": "2.0", "method": method, "params": state(era, "working", json!({}))}));
         }
         peer.polled(era, "working", json!({interval: 90_000})).await;
         assert_eq!(started.elapsed(), Duration::from_millis(100));
-        // Nobody tells of a change: at the longest interval it is asked all the same.
+        // Without a report of a change the task is polled at the longest interval.
         peer.polled(era, "completed", json!({"result": {}})).await;
         assert_eq!(started.elapsed(), Duration::from_millis(30_100));
         match era {
@@ -774,13 +772,12 @@ async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
     }
 }
 
-/// One hundred at once, ended in another order than they began in.
-/// A request that stands takes one of the places that polls need.
+/// Each `subscriptions/listen` request occupies one of the request slots that polls need.
 #[tokio::test(start_paused = true)]
-async fn only_so_many_tasks_have_a_standing_request_each() {
+async fn the_number_of_tasks_with_a_listen_request_is_bounded() {
     let (session, mut peer) = open(None).await;
     let calls: Vec<_> = (0..40)
-        .map(|_| call(&session, json!({}), &Watcher::named("anna")))
+        .map(|_| call(&session, json!({}), &ProgressCaller::named("anna")))
         .collect();
     for number in 0..40 {
         let request = peer.expect("tools/call").await;
@@ -803,7 +800,7 @@ async fn only_so_many_tasks_have_a_standing_request_each() {
 async fn parallel_tasks_are_not_mixed() {
     let (session, mut peer) = open(None).await;
     let calls: Vec<_> = (0..100)
-        .map(|_| call(&session, json!({}), &Watcher::named("anna")))
+        .map(|_| call(&session, json!({}), &ProgressCaller::named("anna")))
         .collect();
     let mut polls: HashMap<String, u32> = HashMap::new();
     let (mut begun, mut open_tasks) = (0_u32, 100);
@@ -842,7 +839,7 @@ async fn parallel_tasks_are_not_mixed() {
             }
         }
     }
-    // The calls began in the order of their requests, which is the order of their ids.
+    // The calls began in the order of their request ids.
     for (number, calling) in calls.into_iter().enumerate() {
         assert_eq!(
             calling.await.unwrap().unwrap().as_str(),
@@ -851,14 +848,13 @@ async fn parallel_tasks_are_not_mixed() {
     }
 }
 
-/// Asking for the state of a task only reads: what the wire loses is asked again, three times in a
-/// row.
+/// A poll only reads: if the transport loses it, it is repeated, up to three consecutive times.
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_the_wire_loses_is_made_again() {
+async fn a_poll_that_the_transport_loses_is_repeated() {
     let lost = || WireFault::Lost("the connection broke".into());
     let (session, mut peer) = open(None).await;
     for losses in [3, 4] {
-        let calling = call(&session, json!({}), &Watcher::named("anna"));
+        let calling = call(&session, json!({}), &ProgressCaller::named("anna"));
         let request = peer.expect("tools/call").await;
         peer.answer(&request, created(Era::Modern));
         for _ in 0..losses {
@@ -877,7 +873,7 @@ async fn a_poll_that_the_wire_loses_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_call_may_become_a_task() {
+async fn only_a_tool_call_may_become_a_task() {
     let (session, mut peer) = open(None).await;
     let reading = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
