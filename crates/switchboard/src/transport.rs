@@ -1,4 +1,4 @@
-//! A channel of JSON-RPC messages to one server. Knows no tools.
+//! A channel of JSON-RPC messages to one server. Independent of what the messages are about.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,20 +22,20 @@ pub mod stdio;
 #[cfg(feature = "http")]
 pub mod http;
 
-/// HTTP+SSE, the wire of 2024-11-05.
+/// HTTP+SSE, the transport of 2024-11-05.
 #[cfg(feature = "http")]
 pub mod sse;
 
 /// Opens a channel. A library user can implement one.
 pub trait Connector: Send + Sync {
-    /// Connects. Whatever arrives goes to `inbound`.
+    /// Connects. Messages from the server go to `inbound`.
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
     ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>>;
 }
 
-/// Runs a task that a channel needs: if it panics, the channel is closed.
+/// Runs a task that a channel needs: if the task panics, the channel is closed.
 async fn supervised(inbound: Arc<dyn Inbound>, task: impl Future<Output = ()>) {
     if let Err(panicked) = catch_panic(task).await {
         inbound.closed(panicked.to_string());
@@ -47,81 +47,81 @@ async fn supervised(inbound: Arc<dyn Inbound>, task: impl Future<Output = ()>) {
 #[error("{0}")]
 pub struct ConnectFault(pub String);
 
-/// The sending half. A library user's own needs `send`, `wait_for_room` and `close`.
+/// The sending half. An implementation needs `send`, `wait_for_room` and `close`.
 pub trait Transport: Send + Sync {
     /// Queues one message. Never blocks; a request waits for [room](Self::wait_for_room) first.
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed>;
 
-    /// Sends a request whose response somebody waits for. Where each request is an exchange of its
-    /// own (HTTP), that exchange comes back as a [`Delivery`], and the waiter carries it out: no
-    /// task is spawned and woken for a call.
+    /// Sends a request whose response a caller waits for. If each request is an exchange of its own
+    /// (HTTP), that exchange is returned as a [`Delivery`], which the waiter polls: no task is
+    /// spawned and woken for a call.
     fn send_request(&self, message: Outgoing<'_>) -> Result<Option<Delivery>, Closed> {
         self.send(message).map(|()| None)
     }
 
-    /// `None` if there is room for such a message now; otherwise waits until there is.
+    /// `None` if there is room for such a message now; otherwise waits for room.
     fn wait_for_room(&self, kind: MessageKind) -> Option<BoxFuture<'_, ()>>;
 
-    /// Nobody waits for the response to this request any more. True where the wire itself tells the
-    /// server so, and a `notifications/cancelled` would be wrong.
+    /// The caller no longer waits for the response to this request. True if the transport itself
+    /// cancels it on the server, so that `notifications/cancelled` must not be sent.
     fn cancel(&self, id: u64) -> bool {
         let _ = id;
         false
     }
 
-    /// The handshake is over, and agreed on this revision.
+    /// The handshake is complete and has negotiated this revision.
     fn negotiated(&self, revision: Revision) {
         let _ = revision;
     }
 
-    /// Ends the channel: what is queued is written, then the server sees the end of its input. The
-    /// future waits until that is done, within a deadline of its own; nobody has to poll it.
+    /// Closes the channel: queued messages are written, then the server sees the end of its input.
+    /// The future waits until that is done, within its own deadline; it need not be polled.
     fn close(&self) -> BoxFuture<'static, ()>;
 
-    /// What the session must know of this wire.
+    /// How this transport differs from a pipe.
     fn properties(&self) -> TransportProperties {
         TransportProperties::default()
     }
 }
 
-/// What waits for room.
+/// The kind of message that waits for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageKind {
-    /// A request of ours.
+    /// A request to the server.
     Request,
-    /// Our response to a request of the server. It never waits for one of our requests to end:
-    /// the server may hold that until it has this response.
+    /// A response to a request of the server. It never waits for one of our requests to end: the
+    /// server may not answer that before it has this response.
     Response,
 }
 
-/// How a wire differs from a pipe.
+/// How a transport differs from a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransportProperties {
-    /// Modern requests repeat in [headers](crate::wire::RequestMetadata) what they are about, as on
-    /// Streamable HTTP.
+    /// Modern requests repeat their method, name and parameters in
+    /// [headers](crate::wire::RequestMetadata), as on Streamable HTTP.
     pub sends_headers: bool,
-    /// The server can be gone for good without this wire showing it: a stream that is only read,
-    /// which a server without power never ends. Such a session is kept alive by pings.
+    /// The transport may not detect that the server is gone: a stream that is only read does not
+    /// end when the server loses power. Such a session is kept alive by pings.
     pub needs_keep_alive: bool,
 }
 
-/// A request that was sent and whose exchange is not over. Whoever waits for the response polls it.
-/// Dropped before its end, the rest goes to its [owner](DeliveryOwner).
+/// A request that was sent and whose exchange is not complete. The waiter for the response polls
+/// it. If it is dropped early, its [owner](DeliveryOwner) gets the remaining work.
 pub struct Delivery {
     id: u64,
-    /// `None` once it has ended.
+    /// `None` once the exchange is complete.
     work: Option<BoxFuture<'static, ()>>,
     owner: Arc<dyn DeliveryOwner>,
 }
 
-/// Finishes or drops what is left of a [`Delivery`] that nobody polls any more.
+/// Completes or drops the remaining work of a dropped [`Delivery`].
 pub trait DeliveryOwner: Send + Sync {
-    /// The rest of the request with this id.
+    /// The remaining work of the request with this id.
     fn abandoned(&self, id: u64, rest: BoxFuture<'static, ()>);
 }
 
 impl Delivery {
-    /// The work of the request with this id.
+    /// The exchange of the request with this id.
     pub fn new(id: u64, work: BoxFuture<'static, ()>, owner: Arc<dyn DeliveryOwner>) -> Self {
         Self {
             id,
@@ -151,7 +151,7 @@ impl Drop for Delivery {
     }
 }
 
-/// Which stream a message of the server came on.
+/// The stream that a message of the server came on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageOrigin {
     /// The stream of the response to this request of ours.
@@ -160,13 +160,13 @@ pub enum MessageOrigin {
     Shared,
 }
 
-/// Why the transport brings no response to a request.
+/// Why the transport brought no response to a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireFault {
     /// The request was not sent: there was no connection. It may be sent again.
     #[error("{0}")]
     NotSent(String),
-    /// It was sent, and no response came: it may have been executed.
+    /// The request was sent, and no response came: it may have been executed.
     #[error("{0}")]
     Lost(String),
     /// An HTTP status instead of a response.
@@ -174,7 +174,7 @@ pub enum WireFault {
     Status {
         /// The status.
         status: u16,
-        /// The start of the body, for people: empty, or `: …`, safe to show.
+        /// The start of the body for display: empty, or `: …`, safe to show.
         detail: String,
         /// `Retry-After`, if the server sent it.
         retry_after: Option<Duration>,
@@ -187,7 +187,7 @@ pub enum WireFault {
 }
 
 impl WireFault {
-    /// The same with the server's words filtered.
+    /// Redacts the server's texts.
     pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
         match self {
             Self::NotSent(fact) => Self::NotSent(redact(&fact)),
@@ -221,11 +221,11 @@ pub struct Closed;
 
 /// The receiving half: implemented by the session.
 pub trait Inbound: Send + Sync {
-    /// One message arrived.
+    /// A message arrived.
     fn message(&self, message: Incoming, origin: MessageOrigin);
 
-    /// How many responses have come that a request waited for. Everything else is read at a limited
-    /// rate.
+    /// The number of responses so far that a request waited for. Everything else is read at a
+    /// limited rate.
     fn awaited_responses(&self) -> u64 {
         0
     }
@@ -233,18 +233,18 @@ pub trait Inbound: Send + Sync {
     /// No response to this request will come.
     fn failed(&self, id: u64, fault: WireFault);
 
-    /// The server had lost the session and a new one was begun: subscriptions must be made again.
+    /// The server lost the session and a new one was begun: subscriptions must be made again.
     fn session_renewed(&self);
 
     /// No stream was open for a while: notifications may have been missed.
     fn notifications_missed(&self) {}
 
-    /// Something arrived that is not a message; `sample` is the start of it.
+    /// Data arrived that is not a message; `sample` is the start of it.
     fn not_a_message(&self, sample: &[u8]);
 
-    /// A message that exceeds the bound was dropped; its id, if one was found.
+    /// A message over the size limit was dropped; its id, if one was found.
     fn oversized(&self, id: Option<RequestId>);
 
-    /// Nothing more will come. `reason` is one line, safe to show.
+    /// The channel has ended. `reason` is one line, safe to show.
     fn closed(&self, reason: String);
 }

@@ -6,9 +6,9 @@ use crate::future::BoxFuture;
 use crate::hint::Hint;
 use crate::secret::{LiveSecrets, Secret};
 
-/// Authorizes the requests to one server. Shared by all of them, so that one refresh serves all.
+/// Authorizes the requests to one server. All of them share it, so that one refresh serves all.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// The value of the `Authorization` header of a request that is sent now, renewed before it
+    /// The value of the `Authorization` header for a request that is sent now, renewed before it
     /// expires; `None` sends no such header.
     fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>>;
 
@@ -19,7 +19,7 @@ pub trait Credentials: Send + Sync + fmt::Debug {
         rejection: AuthRejection<'a>,
     ) -> BoxFuture<'a, Result<(), NeedsLogin>>;
 
-    /// The tokens in use, to be redacted from all output.
+    /// The tokens in use, for redaction from all output.
     fn secrets(&self) -> LiveSecrets {
         LiveSecrets::default()
     }
@@ -32,7 +32,7 @@ pub struct AuthRejection<'a> {
     pub status: u16,
     /// The `WWW-Authenticate` header.
     pub challenge: Option<&'a str>,
-    /// The `Authorization` that was sent: if it was renewed since, no other refresh is needed.
+    /// The `Authorization` that was sent: if it was renewed since, no further refresh is needed.
     pub sent: Option<&'a Secret>,
 }
 
@@ -42,12 +42,12 @@ pub struct AuthRejection<'a> {
 pub struct NeedsLogin {
     /// The reason.
     pub reason: String,
-    /// What helps: a login, or a change of the entry.
+    /// The remedy: a login, or a change of the entry.
     pub hint: Hint,
 }
 
 impl NeedsLogin {
-    /// A login helps.
+    /// With a login as the remedy.
     pub fn new(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),

@@ -1,7 +1,6 @@
 //! Streamable HTTP, in both eras: each message is a POST, and its response is JSON or an event
 //! stream.
 //!
-//!
 //! `exchange` sends one message and `response_reader` reads its response; the caller that waits for
 //! the response polls this future, or else a task of the `channel` does, which holds all messages
 //! in flight and the `legacy_session`. `renewal` re-initializes a session that the server has
@@ -93,8 +92,8 @@ impl Connector for HttpConnector {
     ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         // Sends nothing: the first message opens the first connection.
         Box::pin(async move {
-            let endpoint = McpEndpoint::new(&self.stack, &self.target)?;
-            let reply_endpoint = McpEndpoint::new(&self.stack.for_replies(), &self.target)?;
+            let (endpoint, reply_endpoint) =
+                McpEndpoint::with_reply_endpoint(&self.stack, &self.target)?;
             Ok(Arc::new(HttpTransport(Channel::new(
                 endpoint,
                 reply_endpoint,

@@ -32,7 +32,7 @@ const LINE_COST: usize = 64;
 /// The minimum cost of a read.
 const READ_COST: usize = 512;
 
-/// Allowance for what surrounds a response: event names and ids, line ends.
+/// Allowance for the framing of a response: event names and ids, line ends.
 const FRAMING_BYTES: usize = 256;
 
 /// An event stream is handled in parts of at most this size, so that a turn can end between them.
@@ -69,7 +69,7 @@ impl ReadLimit {
 /// What was read and handled.
 #[derive(Debug, Default)]
 pub(super) struct ReadUsage {
-    /// Bytes of complete messages: an incomplete one may yet be a response.
+    /// Bytes of complete messages: an incomplete one may become a response.
     pub(super) bytes: usize,
     /// Lines of an event stream.
     lines: usize,
@@ -79,7 +79,7 @@ pub(super) struct ReadUsage {
 }
 
 impl ReadUsage {
-    /// Bytes that were dropped.
+    /// Usage for bytes that were dropped.
     pub(super) fn discarded(bytes: usize) -> Self {
         Self {
             bytes,
@@ -105,7 +105,7 @@ impl ReadUsage {
         }
     }
 
-    /// Whether this is as much as a turn may handle.
+    /// Whether the usage fills a turn.
     pub(super) fn fills_turn(&self) -> bool {
         self.others * MESSAGE_COST >= COST_PER_TURN
     }
@@ -128,7 +128,7 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// Counts a part of this length, and what it contained.
+    /// Counts a part of this length and what it contained.
     pub(super) fn count(&mut self, piece_bytes: usize, handled: &ReadUsage) {
         let overhead = handled.others * MESSAGE_COST + handled.lines * LINE_COST;
         self.turn_cost += piece_bytes.max(READ_COST) + overhead;
@@ -163,7 +163,7 @@ impl<'a> Pacer<'a> {
         self.count(piece.len(), &handled);
     }
 
-    /// What to wait for before reading more, if anything. Boxed, since most reads wait for nothing.
+    /// The pause before reading more, if one is needed. Boxed, since most reads need none.
     /// Cancel-safe.
     pub(super) fn pause(&mut self) -> Option<BoxFuture<'_, ()>> {
         if self.resume_at.is_none() && self.turn_cost < COST_PER_TURN {
@@ -183,7 +183,7 @@ impl<'a> Pacer<'a> {
 mod tests {
     use super::*;
 
-    /// Reads messages that answer nothing for a second of paused time, and says how many.
+    /// Reads messages that are not responses for a second of paused time; returns their number.
     async fn messages_in_a_second(limit: &ReadLimit) -> usize {
         let (mut pacer, began, mut count) = (Pacer::new(limit), Instant::now(), 0);
         while began.elapsed() < Duration::from_secs(1) {
@@ -204,11 +204,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn p2_what_answers_nothing_is_read_at_a_rate_and_never_caught_up() {
+    async fn p2_messages_other_than_responses_are_read_at_a_limited_rate() {
         let limit = ReadLimit::default();
         let first = messages_in_a_second(&limit).await;
         assert!((14_000..20_000).contains(&first), "{first}");
-        // An hour of idle_timeout allows one burst, no more.
+        // An hour of idle time allows one burst, no more.
         tokio::time::advance(Duration::from_secs(3600)).await;
         let later = messages_in_a_second(&limit).await;
         assert!((14_000..20_000).contains(&later), "{later}");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_and_incomplete_messages_end_turns_and_are_not_limited() {
+    async fn responses_and_incomplete_messages_end_turns_and_are_not_limited() {
         let limit = ReadLimit::default();
         let (mut pacer, began) = (Pacer::new(&limit), Instant::now());
         let mut turns = 0;

@@ -1,9 +1,9 @@
 //! HTTP+SSE, the transport of 2024-11-05: one long event stream for receiving, a POST for each
 //! message sent.
 //!
-//! One task (`connection`) owns a connection: it opens the `stream`, learns from the first event
-//! where messages are posted, then reads events and posts queued messages (`post_queue`) until
-//! either side ends. Each request (login, redirects, headers) is sent by `http::endpoint`.
+//! One task (`connection`) owns a connection: it opens the `stream`, whose first event names the
+//! URL to post to, then reads events and posts queued messages (`post_queue`) until either side
+//! ends. Each request (login, redirects, headers) is sent by `http::endpoint`.
 
 use std::sync::Arc;
 
@@ -40,13 +40,13 @@ impl Connector for SseConnector {
         &'a self,
         inbound: Arc<dyn Inbound>,
     ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        // Returns at once: a stream that cannot be opened fails the first request, where faults are
-        // distinguished.
+        // Returns at once: a stream that cannot be opened fails the first request, which
+        // distinguishes the faults.
         Box::pin(async move {
-            let endpoint = McpEndpoint::new(&self.stack, &self.target)?;
-            let reply_endpoint = McpEndpoint::new(&self.stack.for_replies(), &self.target)?;
+            let (endpoint, reply_endpoint) =
+                McpEndpoint::with_reply_endpoint(&self.stack, &self.target)?;
             let queue = Arc::new(PostQueue::default());
-            // Ends soon after the transport is closed, when the queued messages were sent.
+            // Ends soon after the transport is closed, once the queued messages were sent.
             let driving = connection::run(endpoint, reply_endpoint, queue.clone(), inbound.clone());
             tokio::spawn(supervised(inbound, driving));
             Ok(Arc::new(SseTransport { queue }) as Arc<dyn Transport>)

@@ -27,7 +27,7 @@ const MAX_IN_FLIGHT: usize = 256;
 /// Responses to the server's requests wait while this many one-way messages are in flight.
 const MAX_ONE_WAY: usize = 64;
 
-/// One channel. The transport and each message in flight hold it.
+/// One channel. Shared by the transport and each message in flight.
 pub(super) struct Channel {
     pub(super) endpoint: McpEndpoint,
     /// The same endpoint over other connections, which our requests cannot block.
@@ -35,15 +35,15 @@ pub(super) struct Channel {
     pub(super) inbound: Arc<dyn Inbound>,
     /// Shared by all streams of the channel.
     pub(super) read_limit: ReadLimit,
-    /// Where tasks run: a request may be cancelled outside of any runtime.
+    /// The runtime of the tasks: a request may be cancelled outside of any runtime.
     pub(super) runtime: Handle,
     legacy: Mutex<Arc<LegacyHttpSession>>,
-    /// The handshake agreed on the modern era.
+    /// Whether the handshake negotiated the modern era.
     is_modern: AtomicBool,
     /// False while `notifications/initialized` is in flight: no message may overtake it.
     sends_allowed: watch::Sender<bool>,
     in_flight: Mutex<InFlightMessages>,
-    /// How many one-way messages are in flight; watched by responses that wait for room.
+    /// The number of one-way messages in flight; watched by responses that wait for room.
     one_way: watch::Sender<usize>,
     /// Notified when the last message has finished, for the task that closes the channel.
     drained: Notify,
@@ -56,7 +56,7 @@ pub(super) struct Channel {
 #[derive(Default)]
 struct InFlightMessages {
     messages: HashMap<MessageKey, Option<AbortHandle>, foldhash::fast::RandomState>,
-    /// Those who wait for room, in order: only the first may proceed, so that nobody is overtaken.
+    /// The waiters for room, in order: only the first may proceed, so that none is overtaken.
     queue: VecDeque<Arc<Notify>>,
     /// The number of the last one-way message.
     last_one_way: u64,
@@ -120,8 +120,8 @@ impl Channel {
 
     /// Continues a message in a task of the channel.
     pub(super) fn spawn(&self, key: MessageKey, work: BoxFuture<'static, ()>) {
-        // Spawned without the lock: while the runtime shuts down, the task is dropped at once,
-        // which releases its reservation.
+        // Spawned without holding the lock: during the runtime's shutdown the task is dropped at
+        // once, which releases its reservation.
         let inbound = self.inbound.clone();
         let supervised = async move {
             if let (Err(panicked), MessageKey::Request(id)) = (catch_panic(work).await, key) {
@@ -131,12 +131,12 @@ impl Channel {
         let task = self.runtime.spawn(supervised).abort_handle();
         match lock(&self.in_flight).messages.get_mut(&key) {
             Some(address) => *address = Some(task),
-            // It has finished already, or was cancelled meanwhile.
+            // The message has finished already, or was cancelled.
             None => task.abort(),
         }
     }
 
-    /// Cancels a request: the server sees its stream close. True if that is how this era cancels.
+    /// Cancels a request: the server sees its stream close. True if this era cancels that way.
     pub(super) fn cancel(&self, id: u64) -> bool {
         if let Some(task) = self.release(MessageKey::Request(id)) {
             task.abort();
@@ -144,7 +144,7 @@ impl Channel {
         self.is_modern.load(Ordering::Relaxed)
     }
 
-    /// Releases the room of a message; returns its task, if it has one and was still in flight.
+    /// Releases the room of a message; returns its task, if the message was in flight and has one.
     fn release(&self, key: MessageKey) -> Option<AbortHandle> {
         let mut in_flight = lock(&self.in_flight);
         let task = in_flight.messages.remove(&key);
@@ -253,7 +253,7 @@ impl Channel {
         }
     }
 
-    /// Aborts every request and accepts no more messages. False if that was done before.
+    /// Aborts every request and accepts no more messages. False if the channel was closing already.
     pub(super) fn begin_close(&self) -> bool {
         let mut in_flight = lock(&self.in_flight);
         if std::mem::replace(&mut in_flight.closed, true) {
@@ -282,7 +282,7 @@ impl Channel {
         self.drained.notified().await;
     }
 
-    /// The channel is closed.
+    /// Marks the channel as closed and wakes the waiters.
     pub(super) fn mark_closed(&self) {
         self.is_finished.send_replace(true);
     }
@@ -305,8 +305,8 @@ impl Channel {
     }
 }
 
-/// A request whose waiter has its response, or has gone: the rest of the exchange is carried out by
-/// a task, unless the request was cancelled.
+/// After the waiter got its response or was dropped, a task completes the exchange, unless the
+/// request was cancelled.
 impl DeliveryOwner for Channel {
     fn abandoned(&self, id: u64, rest: BoxFuture<'static, ()>) {
         let key = MessageKey::Request(id);
@@ -317,7 +317,7 @@ impl DeliveryOwner for Channel {
     }
 }
 
-/// Messages wait until this is dropped.
+/// Blocks messages until it is dropped.
 pub(super) struct SendBlock(Arc<Channel>);
 
 impl Drop for SendBlock {
@@ -338,7 +338,7 @@ impl Drop for Reservation {
     }
 }
 
-/// A waiter for room. When dropped, the next one is woken, whether this one then sends or not.
+/// A waiter for room. When dropped, it wakes the next one, whether or not it has sent.
 struct RoomWaiter<'a> {
     channel: &'a Channel,
     notify: Arc<Notify>,

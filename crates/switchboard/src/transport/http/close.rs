@@ -1,5 +1,5 @@
-//! Closes a channel: requests are aborted, notifications already sent get time to finish, and a
-//! legacy server is told that the session has ended.
+//! Closes a channel: aborts requests, gives notifications in flight time to finish, and ends the
+//! session of a legacy server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const DRAIN_DEADLINE: Duration = Duration::from_millis(500);
 /// How long the DELETE of a legacy session may take.
 const DELETE_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Closes the channel. The rest is done by a task within these deadlines.
+/// Closes the channel. A task completes that within these deadlines.
 pub(super) fn close(channel: &Arc<Channel>) {
     if channel.begin_close() {
         let closing = ClosingChannel(channel.clone());

@@ -19,7 +19,7 @@ use super::stack::KEEPALIVE;
 const FIRST_READ_BYTES: usize = 8 * 1024;
 const LARGEST_READ_BYTES: usize = 256 * 1024;
 
-/// An idle connection keeps no larger buffers than this.
+/// The largest buffers that an idle connection keeps.
 const MAX_KEPT_BYTES: usize = 32 * 1024;
 
 /// An open connection.
@@ -27,7 +27,7 @@ pub(super) struct HttpConnection {
     socket: TcpStream,
     /// The head of the last request. Kept to reuse its buffer.
     head: Vec<u8>,
-    /// What was read and not consumed yet.
+    /// Data that was read and not consumed yet.
     pub(super) read: BytesMut,
     /// The size of the next read.
     read_bytes: usize,
@@ -37,7 +37,7 @@ pub(super) struct HttpConnection {
 
 /// Why a request got no response.
 pub(super) enum RequestError {
-    /// Nothing of it was sent.
+    /// No byte of it was sent.
     NotSent(io::Error),
     Lost(io::Error),
 }
@@ -81,8 +81,8 @@ impl HttpConnection {
         })
     }
 
-    /// Writes and reads at once: a server may respond before it has read everything, and a response
-    /// sent before the server closed can still be read.
+    /// Writes and reads concurrently: a server may respond before it has read everything, and a
+    /// response sent before the server closed can still be read.
     fn poll_head(
         &mut self,
         task: &mut Context<'_>,
@@ -166,8 +166,8 @@ impl HttpConnection {
         true
     }
 
-    /// Whether it can be reused: anything received while it was idle, even an end of file, rules
-    /// that out.
+    /// Whether the connection can be reused: anything received while it was idle, even an end of
+    /// file, rules that out.
     pub(super) fn is_reusable(&self) -> bool {
         matches!(self.socket.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
@@ -180,12 +180,12 @@ impl HttpConnection {
     }
 }
 
-/// The other side closed before it had answered.
+/// The server closed the connection before its response was complete.
 pub(super) fn closed_error() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the server")
 }
 
-/// What came is no HTTP.
+/// The data is not a valid HTTP response.
 pub(super) fn malformed_error(fact: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, fact.into())
 }

@@ -8,7 +8,7 @@ use super::stack::CONNECT_DEADLINE;
 use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 
-/// A request of the shared pool without a response. `address` is its host and port.
+/// The fault of a request of the shared pool without a response. `address` is its host and port.
 pub(crate) fn send_fault(error: &reqwest::Error, address: &str) -> WireFault {
     if error.is_builder() {
         return WireFault::NotSent(format!(
@@ -30,7 +30,7 @@ pub(crate) fn send_fault(error: &reqwest::Error, address: &str) -> WireFault {
     connect_fault(kind, &root_cause(error), address)
 }
 
-/// No connection was established; `details` say why if the kind does not.
+/// The fault if no connection was established; `details` say why if the kind does not.
 pub(super) fn connect_fault(
     kind: Option<io::ErrorKind>,
     details: &str,
@@ -63,7 +63,7 @@ pub(super) fn connect_fault(
     })
 }
 
-/// A body that could not be read to its end.
+/// The fault of a body that could not be read to its end.
 pub(in crate::transport) fn body_fault(broken: &BodyError, address: &str) -> WireFault {
     match broken {
         BodyError::Direct(error) => direct_fault(error, address),
@@ -71,9 +71,9 @@ pub(in crate::transport) fn body_fault(broken: &BodyError, address: &str) -> Wir
     }
 }
 
-/// A connection of our own pool that failed before the response was complete.
+/// The fault of a connection of our own pool that failed before the response was complete.
 pub(super) fn direct_fault(error: &io::Error, address: &str) -> WireFault {
-    // The text may contain what the server sent.
+    // The text may contain data from the server.
     let details = Untrusted::new(error.to_string());
     let details = details.for_terminal_line();
     WireFault::Lost(match error.kind() {
@@ -82,7 +82,7 @@ pub(super) fn direct_fault(error: &io::Error, address: &str) -> WireFault {
     })
 }
 
-/// A connection of the shared pool that failed before the response was complete.
+/// The fault of a connection of the shared pool that failed before the response was complete.
 fn pool_fault(error: &reqwest::Error, address: &str) -> WireFault {
     WireFault::Lost(match kind(error) {
         kind if kind != Some(io::ErrorKind::ConnectionReset) && error.is_decode() => {
@@ -111,7 +111,7 @@ fn kind(error: &dyn Error) -> Option<io::ErrorKind> {
         .find(|kind| *kind != io::ErrorKind::Other)
 }
 
-/// The last cause in the chain; the others only wrap it. It may contain what the server sent.
+/// The last cause in the chain; the others only wrap it. It may contain data from the server.
 fn root_cause(error: &dyn Error) -> String {
     let details = chain(error)
         .last()

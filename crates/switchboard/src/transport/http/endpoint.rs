@@ -1,5 +1,5 @@
-//! Sends one request to an endpoint: authorized, sent again after a login, redirected only within
-//! its origin.
+//! Sends one request to an endpoint: authorizes it, repeats it after a login, and follows redirects
+//! within the origin.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const MAX_REDIRECTS: usize = 5;
 /// An MCP endpoint and what all requests to it share.
 pub(in crate::transport) struct McpEndpoint {
     pool: reqwest::Client,
-    /// Our own pool, where it applies.
+    /// Our own pool, if it applies.
     direct: Option<DirectPool>,
     pub(in crate::transport) url: Url,
     /// The headers of every POST.
@@ -36,15 +36,22 @@ pub(in crate::transport) struct McpEndpoint {
     pub(in crate::transport) max_message_bytes: usize,
     /// Host and port, for messages.
     pub(in crate::transport) address: String,
-    /// The same, and the proxy in front of it.
+    /// The address and the proxy in front of it.
     route: String,
 }
 
 impl McpEndpoint {
-    pub(in crate::transport) fn new(
+    /// The endpoint for our messages, and the same over other connections for responses to the
+    /// server, which our requests cannot block.
+    pub(in crate::transport) fn with_reply_endpoint(
         stack: &HttpStack,
         target: &HttpTarget,
-    ) -> Result<Self, ConnectFault> {
+    ) -> Result<(Self, Self), ConnectFault> {
+        let reply_endpoint = Self::new(&stack.for_replies(), target)?;
+        Ok((Self::new(stack, target)?, reply_endpoint))
+    }
+
+    fn new(stack: &HttpStack, target: &HttpTarget) -> Result<Self, ConnectFault> {
         let mut url = target.url.clone();
         let host = match url.scheme() {
             "http" | "https" => url.host_str().unwrap_or_default().to_owned(),
@@ -56,8 +63,8 @@ impl McpEndpoint {
             }
         };
         let post_headers = headers::for_post(&url, &target.headers)?;
-        // User and password are sent as a header; a fragment is not sent. These cannot fail on a
-        // URL with a host.
+        // User and password are sent as a header; a fragment is not sent. These calls cannot fail
+        // on a URL with a host.
         let _ = url.set_username("").and_then(|()| url.set_password(None));
         url.set_fragment(None);
         let address = format!("{host}:{}", url.port_or_known_default().unwrap_or_default());

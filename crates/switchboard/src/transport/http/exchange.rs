@@ -19,13 +19,13 @@ use crate::future::BoxFuture;
 use crate::transport::{Closed, Delivery, WireFault};
 use crate::wire::{Outgoing, RawJson};
 
-/// An upper bound for a request whose caller sets no earlier deadline.
+/// The upper bound for a request whose caller sets no earlier deadline.
 pub(super) const MAX_IDLE: Duration = Duration::from_secs(60 * 60);
 
 /// The deadline of notifications and responses, which nobody waits for.
 pub(super) const ONE_WAY_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Tells an unknown method from an unknown session; both are HTTP 404.
+/// Distinguishes an unknown method from an unknown session; both are HTTP 404.
 const METHOD_NOT_FOUND: i64 = -32601;
 
 /// The body of a POST, and its own headers.
@@ -43,7 +43,7 @@ pub(super) fn send(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Prepares a request that its waiter carries out. The waiter's deadline is the only one.
+/// Prepares a request that its waiter polls. The waiter's deadline is the only one.
 pub(super) fn send_request(
     channel: &Arc<Channel>,
     message: Outgoing<'_>,
@@ -53,8 +53,8 @@ pub(super) fn send_request(
         .and_then(|(_, work)| Some(Delivery::new(id?, work, channel.clone()))))
 }
 
-/// Reserves room for a message and returns the future that sends it. `idle_timeout` limits how long
-/// the server may be silent.
+/// Reserves room for a message and returns the future that sends it. `idle_timeout` limits the
+/// server's silence.
 fn prepare(
     channel: &Arc<Channel>,
     message: Outgoing<'_>,
@@ -130,10 +130,10 @@ async fn send_and_read(
     idle_timeout: Option<Duration>,
 ) -> Result<(), WireFault> {
     // Pinned, so that both branches poll the same future and it is stored once.
-    let post_headers = pin!(post(channel, message, Some(id), role));
+    let posting = pin!(post(channel, message, Some(id), role));
     let response = match idle_timeout {
-        None => post_headers.await?,
-        Some(idle_timeout) => match timeout(idle_timeout, post_headers).await {
+        None => posting.await?,
+        Some(idle_timeout) => match timeout(idle_timeout, posting).await {
             Ok(response) => response?,
             Err(_) => {
                 let address = &channel.endpoint.address;
@@ -159,8 +159,8 @@ async fn send_and_read(
         .await
 }
 
-/// Sends a notification or response. A failure is only logged: the next request fails too if the
-/// server is broken.
+/// Sends a notification or response. A failure is only logged: if the server is broken, the next
+/// request fails too.
 async fn send_one_way(channel: &Arc<Channel>, message: &PostBody, role: &MessageRole) {
     let sent = timeout(ONE_WAY_DEADLINE, async {
         let response = post(channel, message, None, role).await?;

@@ -1,5 +1,5 @@
-//! Where an HTTP/1.1 body ends: by its length, after its last chunk, or with the connection. Cuts
-//! the body out of the bytes that were read. Pure.
+//! Splits the body of an HTTP/1.1 response from the bytes that were read: it ends by its length,
+//! after its last chunk, or with the connection. Pure.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use memchr::memchr;
@@ -33,16 +33,16 @@ pub(super) enum ChunkedState {
     Chunk(u64),
     /// The line end after a chunk.
     ChunkEnd,
-    /// The trailers, of which this many bytes may come; the last line is empty.
+    /// The trailers, which may have this many bytes; the last line is empty.
     Trailers(usize),
     Over,
 }
 
-/// What can be consumed.
+/// What the framing found in the bytes that were read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BodyPart {
     Bytes(Bytes),
-    /// Nothing until more is read.
+    /// Nothing; more must be read.
     NeedMore,
     /// The body has ended.
     End,
@@ -169,11 +169,14 @@ mod tests {
 
     use super::*;
 
-    /// A body, and what comes behind it.
-    type Whole = (Vec<u8>, Vec<u8>);
+    /// A body, and the bytes after it.
+    type BodyAndRest = (Vec<u8>, Vec<u8>);
 
-    /// A body that comes in these pieces; or why it is none. `None`: it has not ended.
-    fn read(mut framing: BodyFraming, pieces: &[&[u8]]) -> Result<Option<Whole>, &'static str> {
+    /// The body that arrives in these pieces, or its error; `None` if it has not ended.
+    fn read(
+        mut framing: BodyFraming,
+        pieces: &[&[u8]],
+    ) -> Result<Option<BodyAndRest>, &'static str> {
         let (mut read, mut body) = (BytesMut::new(), Vec::new());
         let mut pieces = pieces.iter();
         loop {
@@ -193,7 +196,7 @@ mod tests {
         }
     }
 
-    /// However it is sliced, a body is the same.
+    /// Checks that a body is the same however it is split.
     #[track_caller]
     fn check(framing: BodyFraming, text: &str, expected: Result<Option<(&str, &str)>, &str>) {
         let expected = expected.map(|whole| {
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_ends_where_its_head_says() {
+    fn a_body_ends_where_its_framing_says() {
         check(BodyFraming::Length(0), "", Ok(Some(("", ""))));
         check(BodyFraming::Length(2), "okHTTP", Ok(Some(("ok", "HTTP"))));
         check(BodyFraming::Length(3), "ok", Ok(None));
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_joined_and_what_stands_around_them_is_left_out() {
+    fn chunks_are_joined_without_their_framing() {
         let chunked = BodyFraming::chunked();
         check(chunked, "0\r\n\r\nHTTP", Ok(Some(("", "HTTP"))));
         check(chunked, "2\r\nok\r\n00\r\n\r\n", Ok(Some(("ok", ""))));
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_are_none_are_refused_within_a_bound() {
+    fn invalid_chunks_are_refused_within_a_limit() {
         let chunked = BodyFraming::chunked();
         let no_size = "invalid chunk size";
         for line in ["", "x", "-1", "+1", "0x1", "1 2", " 1", "1000000000000000"] {
@@ -257,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_slicing_gives_the_same_body(
+        fn any_split_gives_the_same_body(
             body in prop::collection::vec(any::<u8>(), 0..200),
             sizes in prop::collection::vec(1..40_usize, 1..20),
             cuts in prop::collection::vec(1..50_usize, 1..20),

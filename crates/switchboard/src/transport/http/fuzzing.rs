@@ -10,9 +10,9 @@ use super::head::ResponseHead;
 pub struct ParsedResponse {
     /// The status.
     pub status: u16,
-    /// How many bytes were sent after its head.
+    /// The number of bytes after its head.
     pub after_head: usize,
-    /// The body is not chunked.
+    /// Whether the body is not chunked.
     pub has_plain_body: bool,
     /// The body.
     pub body: ParsedBody,

@@ -28,9 +28,9 @@ pub(super) struct ResponseHead {
     headers: Vec<(Range<usize>, Range<usize>)>,
     /// How the body ends, and how much of it was consumed.
     pub(super) framing: BodyFraming,
-    /// The connection can be reused after the body.
+    /// Whether the connection can be reused after the body.
     pub(super) keep_alive: bool,
-    /// The body is compressed or otherwise encoded.
+    /// Whether the body is compressed or otherwise encoded.
     pub(super) is_encoded: bool,
 }
 
@@ -43,7 +43,7 @@ struct FramingHeaders {
 }
 
 impl ResponseHead {
-    /// Takes a complete head from the start of the bytes that were read; `None` if more is needed.
+    /// Parses a complete head from the start of the bytes that were read; `None` if more is needed.
     /// Interim responses are skipped.
     pub(super) fn take(read: &mut BytesMut) -> Result<Option<Self>, String> {
         for _ in 0..MAX_INTERIM {
@@ -193,8 +193,8 @@ mod tests {
 
     use super::*;
 
-    /// What is made of a head that comes byte by byte: status, framing, whether the connection
-    /// serves again; or why it is none.
+    /// Checks a head that arrives byte by byte: status, framing, and whether the connection can be
+    /// reused; or its error.
     #[track_caller]
     fn check(text: &str, expected: Result<(u16, BodyFraming, bool), &str>) {
         let text = format!("{}\r\n\r\n", text.replace('\n', "\r\n"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_says_how_the_body_ends_and_whether_the_connection_stays() {
+    fn a_head_determines_framing_and_connection_reuse() {
         check(
             "HTTP/1.1 200 OK\nContent-Length: 7",
             Ok((200, BodyFraming::Length(7), true)),
@@ -249,9 +249,9 @@ mod tests {
         );
     }
 
-    /// An answer in which two ends of the body can be seen could hide another answer.
+    /// A response with two possible ends of its body could smuggle another response.
     #[test]
-    fn a_head_that_can_be_read_in_two_ways_is_refused_or_ends_the_connection() {
+    fn an_ambiguous_head_is_refused_or_ends_the_connection() {
         let both = "HTTP/1.1 200 OK\nContent-Length: 7\nTransfer-Encoding: chunked";
         check(both, Ok((200, BodyFraming::chunked(), false)));
         check(
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_announce_an_answer_are_passed_over_within_a_bound() {
+    fn interim_responses_are_skipped_within_a_limit() {
         let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
         let mut read = BytesMut::from(
             format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").as_bytes(),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_found_however_they_are_spelled() {
+    fn header_names_are_case_insensitive() {
         let text = "HTTP/1.1 401 No\r\ncontent-TYPE:  text/plain \r\nwww-authenticate: a\r\nWWW-Authenticate: b\r\n\r\n";
         let head = ResponseHead::take(&mut BytesMut::from(text))
             .unwrap()
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_seen() {
+    fn an_encoded_body_is_detected() {
         for (header, expected) in [
             ("Content-Encoding: gzip", true),
             ("Content-Encoding: identity, br", true),

@@ -88,7 +88,7 @@ pub(in crate::transport) fn is_mcp_header(name: &HeaderName) -> bool {
         || name.as_str().starts_with(PARAMETER)
 }
 
-/// Parses such lines.
+/// Parses lines written by [`mcp_headers`].
 pub(in crate::transport) fn parse_lines(
     lines: &str,
 ) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
@@ -187,9 +187,9 @@ mod tests {
 
     use super::*;
 
-    /// T15: the examples of the specification, and what would break out of a header.
+    /// T15: the examples of the specification, and attempts at header injection.
     #[test]
-    fn t15_values_are_encoded_where_a_header_could_not_carry_them() {
+    fn t15_values_that_a_header_cannot_carry_are_encoded() {
         for (value, expected) in [
             ("us-west1", "us-west1"),
             ("", ""),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn t15_a_parameter_whose_name_is_no_header_is_left_out() {
+    fn t15_a_parameter_with_an_invalid_header_name_is_left_out() {
         let parameters = [
             ("Region".to_owned(), "west".to_owned()),
             ("X\r\nEvil".to_owned(), "1".to_owned()),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_an_entry_win_and_bad_ones_are_refused_without_their_value() {
+    fn configured_headers_override_others_and_invalid_ones_are_refused_without_their_value() {
         let url = "http://us%40r:p@localhost/mcp".parse().unwrap();
         let entry = |name: &str, value: &str| vec![(name.to_owned(), Secret::new(value))];
         let headers = for_post(

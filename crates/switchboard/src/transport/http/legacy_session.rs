@@ -14,7 +14,7 @@ pub(super) struct LegacyHttpSession {
     pub(super) version: Option<HeaderValue>,
     /// The headers of every legacy POST, including id and version.
     pub(super) headers: HeaderMap,
-    /// For renewing the session: the id and body of `initialize`, and the body of
+    /// To renew the session: the id and body of `initialize`, and the body of
     /// `notifications/initialized`.
     pub(super) initialize: Option<(u64, Bytes)>,
     pub(super) initialized: Option<Bytes>,

@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Renews the session, unless another request has done so since `forgotten` was sent. If that
 /// fails, the channel is closed.
 ///
-/// Runs in a task: other requests wait for the same, and this one may be cancelled.
+/// Runs in a task: other requests wait for the same renewal, and this request may be cancelled.
 pub(super) async fn renew(
     channel: &Arc<Channel>,
     forgotten: &HeaderValue,

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_says_of_itself_wins_over_what_all_of_them_say() {
+    fn headers_of_one_request_override_the_shared_ones() {
         let url = Url::parse("http://here:1/a%20b/mcp?key=%22#end").unwrap();
         let common = headers(&[(ACCEPT, "one"), (CONTENT_TYPE, "a"), (ACCEPT, "two")]);
         let body = Bytes::from_static(b"{}");

@@ -20,26 +20,27 @@ use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::lines::SHARED_LINE_BYTES;
 use crate::wire::{Incoming, RawJson, RequestId, parse};
 
-/// How long an event stream may take to end after the response; then its connection can be reused.
+/// How long an event stream may take to end after the response, so that its connection can be
+/// reused.
 const TRAILING_DEADLINE: Duration = Duration::from_secs(1);
 
-/// The most that is read and dropped to reuse a connection.
+/// The most bytes that are read and dropped to reuse a connection.
 const MAX_DRAINED_BYTES: usize = 64 * 1024;
 
-/// How often a stream is resumed in a row without receiving an event.
+/// The most consecutive resumes without an event.
 const MAX_FAILED_RESUMES: u32 = 8;
 
-/// The number of event ids that are remembered, so that no event is handled twice.
+/// The most event ids that are remembered, so that no event is handled twice.
 const MAX_SEEN_EVENT_IDS: usize = 256;
 
 /// What a response is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponsePurpose {
-    /// It is delivered to the session.
+    /// The session's pending request gets it.
     Deliver,
-    /// It is delivered, and sets the protocol version of the session.
+    /// The pending request gets it, and it sets the protocol version of the session.
     Initialize,
-    /// It only sets the protocol version: nobody waits for it.
+    /// It only sets the protocol version: no request waits for it.
     Renew,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct ResponseReader<'a> {
     pub(super) answered: Option<ResponseOutcome>,
     /// The ids of handled events, newest last.
     seen_event_ids: VecDeque<String>,
-    /// The stream was resumed: events may be sent again.
+    /// Whether the stream was resumed, so that events may be repeated.
     is_resumed: bool,
 }
 
@@ -185,7 +186,7 @@ impl<'a> ResponseReader<'a> {
         }
     }
 
-    /// Resumes a stream that broke, as often as needed.
+    /// Resumes a broken stream, as often as needed.
     async fn resume(
         &mut self,
         mut broken: WireFault,
@@ -290,8 +291,8 @@ impl<'a> ResponseReader<'a> {
                 }
             };
             let Ok(Some(chunk)) = chunk else { return };
-            // With a server that sends continuously the timeout above never applies, so the
-            // deadline is checked here too.
+            // A server that sends continuously never meets the timeout above, so the deadline is
+            // checked here too.
             if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + TRAILING_DEADLINE)
             {
                 return;
@@ -377,7 +378,7 @@ impl<'a> ResponseReader<'a> {
         }
     }
 
-    /// Later messages carry the negotiated version in a header, beginning with the very next one.
+    /// Sets the negotiated version, which the very next message carries in a header.
     fn store_version(&self, result: &RawJson) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

@@ -20,7 +20,7 @@ pub(in crate::transport) const CONNECT_DEADLINE: Duration = Duration::from_secs(
 pub(super) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
 const IDLE_CONNECTIONS: usize = 512;
 
-/// The TCP keep-alive interval: a peer that vanished is detected after a few of these.
+/// The TCP keep-alive interval: a vanished peer is detected after a few of these.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The pooled HTTP stack that all servers of a host share. Cheap to clone.
@@ -60,7 +60,7 @@ impl HttpStack {
                 .tcp_nodelay(true)
                 .tcp_keepalive(KEEPALIVE)
                 .tcp_keepalive_interval(KEEPALIVE)
-                // The endpoint follows redirects: it knows which are safe.
+                // The endpoint follows redirects, since it checks which are safe.
                 .redirect(redirect::Policy::none())
                 .referer(false)
                 .no_proxy();
@@ -91,7 +91,7 @@ impl HttpStack {
         })
     }
 
-    /// The same over separate connections, for responses to the server: HTTP/2 limits the requests
+    /// A stack over separate connections, for responses to the server: HTTP/2 limits the requests
     /// in flight, and all of them may be calls that wait for such a response.
     pub(in crate::transport) fn for_replies(&self) -> Self {
         Self {

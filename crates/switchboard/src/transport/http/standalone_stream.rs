@@ -27,7 +27,7 @@ const DEFAULT_DELAY: Duration = Duration::from_secs(1);
 const MIN_DELAY: Duration = Duration::from_millis(100);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// How often opening may fail in a row with a server that never opened a stream.
+/// The most consecutive failures with a server that never opened a stream.
 const MAX_FAILURES: u32 = 5;
 
 /// A stream that lasted this long resets the backoff, even without events.
@@ -42,7 +42,7 @@ pub(super) fn start(channel: &Arc<Channel>) {
 }
 
 /// The delay before a stream is reopened: what the server requests, within bounds, doubled for each
-/// failure in a row.
+/// consecutive failure.
 pub(super) fn reconnect_delay(requested: Option<Duration>, failures: u32) -> Duration {
     let first = requested
         .unwrap_or(DEFAULT_DELAY)
@@ -109,15 +109,15 @@ async fn listen(channel: Arc<Channel>) {
                 requested = retry_after;
                 failures += 1;
             }
-            // The server has forgotten the session, and without requests nobody else would notice.
-            // The renewal starts a new stream.
+            // The server has lost the session, which no request may notice for a long time. The
+            // renewal starts a new stream.
             Err(WireFault::Status { status: 404, .. }) if has_opened => {
                 if let Some(forgotten) = &session {
                     let _ = renewal::renew(&channel, forgotten).await;
                 }
                 return;
             }
-            // It has no such stream (405), or rejects us.
+            // The server has no such stream (405), or rejects the request.
             Err(WireFault::Status { .. } | WireFault::NeedsLogin(_)) => return,
             Err(WireFault::NotSent(_) | WireFault::Lost(_)) => failures += 1,
         }
@@ -126,8 +126,8 @@ async fn listen(channel: Arc<Channel>) {
     }
 }
 
-/// Whether the server may still open a stream: it is busy, or failing. If it never opened one, a
-/// 5xx may mean that it has none.
+/// Whether the server may still open a stream: it is busy or failing. From a server that never
+/// opened one, a 5xx may mean that it has none.
 fn is_retryable(status: u16, has_opened: bool, failures: u32) -> bool {
     match status {
         408 | 429 | 502..=504 => true,
@@ -136,7 +136,7 @@ fn is_retryable(status: u16, has_opened: bool, failures: u32) -> bool {
     }
 }
 
-/// Reads a stream to its end. True if it was useful.
+/// Reads a stream to its end. True if it delivered an event or lasted.
 async fn read(channel: &Channel, mut response: HttpResponse, frames: &mut EventFrames) -> bool {
     let opened_at = Instant::now();
     let mut has_events = false;
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f21_a_server_that_only_ever_fails_is_left_in_peace() {
+    fn f21_a_stream_that_never_opens_is_given_up() {
         for (status, has_opened, failures, expected) in [
             (500, false, 0, true),
             (500, false, MAX_FAILURES, false),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn f26_the_pause_is_what_the_server_wants_within_reason() {
+    fn f26_the_reconnect_delay_requested_by_the_server_is_bounded() {
         let ms = Duration::from_millis;
         for (requested, failures, expected) in [
             (None, 0, DEFAULT_DELAY),

@@ -11,7 +11,7 @@ use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 use crate::wire::{Incoming, RawJson, RequestId, parse};
 
-/// How much of a body is searched for an error object, and for how long.
+/// How many bytes of a body are searched for an error object, and for how long.
 const MAX_READ_BYTES: usize = 256 * 1024;
 const READ_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -87,7 +87,7 @@ async fn body_start(mut response: HttpResponse) -> Vec<u8> {
     body
 }
 
-/// The error object of a JSON-RPC error that has our id or none.
+/// The error object of a JSON-RPC error with our id or none.
 fn error_object(body: &[u8], ours: Option<u64>) -> Option<RawJson> {
     let mut found = None;
     parse(
@@ -173,7 +173,7 @@ fn page_text(text: &str) -> Option<String> {
 fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     let wait = match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than fit mean a long time.
+        // More digits than fit mean the maximum.
         true => Duration::from_secs(text.parse().unwrap_or(u64::MAX)),
         false => date(text)?.duration_since(now).unwrap_or_default(),
     };
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn f23_a_body_that_is_no_answer_is_shown_in_part_and_made_safe() {
+    fn f23_an_unexpected_body_is_quoted_in_part_and_escaped() {
         check("", "", None);
         check(
             "<html>\r\n  <h1>Oh\u{1b}[2J no</h1>",

@@ -18,7 +18,7 @@ use crate::transport::read_limit::ReadLimit;
 use crate::transport::{Inbound, WireFault};
 
 /// The deadline of a request's POST. A server may hold it until it has sent the response, so it is
-/// as long as any call; a cancelled call aborts it.
+/// as long as any call; cancelling the call aborts it.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(60 * 60);
 
 /// The deadline of notifications and responses, which nobody waits for.
@@ -30,8 +30,8 @@ const DRAIN_DEADLINE: Duration = Duration::from_millis(500);
 /// How much of the response to a POST is read, to reuse the connection.
 const MAX_DRAINED_BYTES: usize = 64 * 1024;
 
-/// Runs one connection to its end. Responses to the server are sent through an endpoint of their
-/// own, which our requests cannot block.
+/// Runs one connection to its end. Responses to the server use an endpoint of their own, which our
+/// requests cannot block.
 pub(super) async fn run(
     endpoint: McpEndpoint,
     reply_endpoint: McpEndpoint,
@@ -45,20 +45,19 @@ pub(super) async fn run(
     };
     match opened {
         Ok(stream) => {
-            let post_headers = PostTarget {
+            let target = PostTarget {
                 endpoint,
                 reply_endpoint,
                 messages: stream.messages.clone(),
             };
-            SseConnection::new(post_headers, queue, inbound)
-                .run(stream)
-                .await;
+            SseConnection::new(target, queue, inbound).run(stream).await;
         }
         Err(fault) => refuse(&fault, &queue, &*inbound).await,
     }
 }
 
-/// The stream could not be opened: fails each request with that fault, until the channel is closed.
+/// Fails each request with the fault of a stream that could not be opened, until the channel is
+/// closed.
 async fn refuse(fault: &WireFault, queue: &PostQueue, inbound: &dyn Inbound) {
     while let Some(command) = queue.take().await {
         if let PostCommand::Post(message) = command {
@@ -72,17 +71,17 @@ async fn refuse(fault: &WireFault, queue: &PostQueue, inbound: &dyn Inbound) {
 
 /// An open connection.
 struct SseConnection {
-    post_headers: Arc<PostTarget>,
+    target: Arc<PostTarget>,
     queue: Arc<PostQueue>,
     inbound: Arc<dyn Inbound>,
-    /// The POSTs in flight; those of requests by id.
+    /// The POSTs in flight.
     posts: JoinSet<PostOutcome>,
     requests: HashMap<u64, AbortHandle>,
-    /// `notifications/initialized` is in flight: no message may overtake it.
+    /// Whether `notifications/initialized` is in flight: no message may overtake it.
     is_exclusive: bool,
 }
 
-/// Where messages are posted.
+/// The endpoint that messages are posted to.
 struct PostTarget {
     endpoint: McpEndpoint,
     /// The same endpoint over other connections, which our requests cannot block.
@@ -97,7 +96,7 @@ struct PostOutcome {
     outcome: Result<(), WireFault>,
 }
 
-/// What the connection's task reacts to.
+/// The events that the connection's task handles.
 enum SseTaskEvent {
     Ended(String),
     Posted(Option<PostOutcome>),
@@ -105,9 +104,9 @@ enum SseTaskEvent {
 }
 
 impl SseConnection {
-    fn new(post_headers: PostTarget, queue: Arc<PostQueue>, inbound: Arc<dyn Inbound>) -> Self {
+    fn new(target: PostTarget, queue: Arc<PostQueue>, inbound: Arc<dyn Inbound>) -> Self {
         Self {
-            post_headers: Arc::new(post_headers),
+            target: Arc::new(target),
             queue,
             inbound,
             posts: JoinSet::new(),
@@ -158,12 +157,12 @@ impl SseConnection {
             PostCommand::Post(message) => {
                 let (id, is_exclusive) = (message.id, message.is_exclusive);
                 self.is_exclusive = is_exclusive;
-                let post_headers = self.post_headers.clone();
+                let target = self.target.clone();
                 let post = async move {
                     PostOutcome {
                         id,
                         is_exclusive,
-                        outcome: post_headers.post(message).await,
+                        outcome: target.post(message).await,
                     }
                 };
                 let handle = self.posts.spawn(post);
@@ -181,7 +180,7 @@ impl SseConnection {
 
     /// Handles a finished POST. Returns a reason if the connection is no longer usable.
     fn posted(&mut self, posted: Option<PostOutcome>) -> Option<String> {
-        // An aborted POST was a cancelled request.
+        // An aborted POST belongs to a cancelled request.
         self.queue
             .finished(posted.as_ref().is_none_or(|posted| posted.id.is_some()));
         let PostOutcome {

@@ -14,8 +14,8 @@ use crate::wire::Outgoing;
 /// Requests wait while this many messages are queued or in flight.
 const MAX_IN_FLIGHT: usize = 256;
 
-/// Responses to the server wait while this many one-way messages are queued or in flight: a server
-/// may hold all our requests until it has its responses.
+/// Responses to the server wait while this many one-way messages are queued or in flight. They do
+/// not wait for requests, which the server may hold until it has its responses.
 const MAX_ONE_WAY: usize = 64;
 
 /// The queue. The transport adds messages, the connection's task takes them.
@@ -43,7 +43,7 @@ struct PostQueueState {
 pub(super) enum PostCommand {
     /// Post a message.
     Post(QueuedMessage),
-    /// Abort the POST of this request: nobody waits for its response.
+    /// Abort the POST of this cancelled request.
     Cancel(u64),
 }
 
@@ -53,9 +53,9 @@ pub(super) struct QueuedMessage {
     /// The id, if it is a request.
     pub(super) id: Option<u64>,
     pub(super) body: Bytes,
-    /// It is a response to a request of the server.
+    /// Whether it is a response to a request of the server.
     pub(super) is_answer: bool,
-    /// It is `notifications/initialized`, which no message may overtake.
+    /// Whether it is `notifications/initialized`, which no message may overtake.
     pub(super) is_exclusive: bool,
 }
 
@@ -111,7 +111,7 @@ impl PostQueue {
         self.until(|queue| queue.lock().closed).await;
     }
 
-    /// A message was posted, or will not be.
+    /// Releases the room of a message that was posted or cancelled.
     pub(super) fn finished(&self, is_request: bool) {
         let mut queue = self.lock();
         let PostQueueState {

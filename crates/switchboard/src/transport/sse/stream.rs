@@ -119,7 +119,7 @@ impl<'a> SseStream<'a> {
         }
     }
 
-    /// Reads on and passes each message to `inbound`; returns the reason when the stream has ended.
+    /// Reads and passes each message to `inbound`; returns the reason when the stream has ended.
     /// Cancel-safe.
     pub(super) async fn read(&mut self, inbound: &dyn Inbound) -> String {
         loop {
@@ -186,9 +186,9 @@ mod tests {
 
     use super::*;
 
-    /// T22: a server cannot send our messages, and the token in their headers, anywhere else.
+    /// T22: a server cannot redirect messages, and the token in their headers, to another origin.
     #[test]
-    fn t22_messages_go_to_the_origin_of_the_stream_and_nowhere_else() {
+    fn t22_messages_are_posted_only_within_the_origin_of_the_stream() {
         let base = Url::parse("https://example.com/a/sse?key=1").unwrap();
         let check = |data: &str, expected: Result<&str, &str>| {
             let got = destination(&base, data.as_bytes()).map(String::from);

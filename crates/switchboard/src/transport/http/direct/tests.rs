@@ -22,7 +22,7 @@ async fn pool() -> (DirectPool, Url, TcpListener) {
     (DirectPool::for_url(&url).unwrap(), url, listener)
 }
 
-/// Sends a request and reads the whole answer.
+/// Sends a request and reads the whole response.
 async fn send(pool: &DirectPool, url: &Url, body: &Bytes) -> Result<Vec<u8>, WireFault> {
     let headers = HeaderMap::new();
     let mut answer = pool
@@ -40,7 +40,7 @@ async fn send(pool: &DirectPool, url: &Url, body: &Bytes) -> Result<Vec<u8>, Wir
 }
 
 /// Waits until the idle connection has received the server's close.
-async fn seen_closing(pool: &DirectPool) {
+async fn closed_by_server(pool: &DirectPool) {
     let connection = pool.idle().pop_back().unwrap();
     connection.socket().readable().await.unwrap();
     pool.idle().push_back(connection);
@@ -65,7 +65,7 @@ async fn check(times: usize, expected: usize) {
     for number in 1..=6 {
         assert_eq!(send(&pool, &url, &Bytes::new()).await, Ok(b"ok".to_vec()));
         if number % times == 0 {
-            seen_closing(&pool).await;
+            closed_by_server(&pool).await;
         }
     }
     serving.abort();
@@ -77,15 +77,14 @@ async fn check(times: usize, expected: usize) {
 }
 
 #[tokio::test]
-async fn a_connection_serves_one_request_after_the_other_and_is_not_used_once_the_server_closed_it()
-{
+async fn a_connection_is_reused_until_the_server_closes_it() {
     check(7, 1).await;
     check(2, 3).await;
     check(1, 6).await;
 }
 
-/// The outcome with a server that answers with this text: the response, and how many connections
-/// are idle.
+/// The outcome with a server that responds with this text: the response, and the number of idle
+/// connections.
 async fn outcome(text: &'static str) -> (Result<String, String>, usize) {
     let (pool, url, listener) = pool().await;
     let serving = tokio::spawn(async move {
@@ -109,7 +108,7 @@ async fn outcome(text: &'static str) -> (Result<String, String>, usize) {
 }
 
 #[tokio::test]
-async fn f24_answers_end_where_they_say_and_what_ends_before_is_told() {
+async fn f24_a_response_ends_where_its_head_says_and_a_truncated_one_is_a_fault() {
     let body_fault =
         "the connection to here ended before the response was complete: closed by the server";
     for (text, expected, resting) in [
@@ -166,7 +165,7 @@ async fn f24_answers_end_where_they_say_and_what_ends_before_is_told() {
 /// A server may reject a body before it has read it: its response counts, and the rest of the body
 /// is not sent.
 #[tokio::test]
-async fn an_answer_that_comes_before_the_request_has_left_is_heard() {
+async fn a_response_that_arrives_before_the_request_is_sent_is_read() {
     let (pool, url, listener) = pool().await;
     let serving = tokio::spawn(async move {
         let mut socket = listener.accept().await.unwrap().0;
@@ -185,7 +184,7 @@ async fn an_answer_that_comes_before_the_request_has_left_is_heard() {
 
 /// A peer without power sends nothing: only TCP keep-alive detects it.
 #[tokio::test]
-async fn a_connection_asks_whether_its_peer_is_still_there() {
+async fn a_connection_uses_tcp_keep_alive() {
     let (pool, _, _listener) = pool().await;
     let connection = pool.connect("here").await.unwrap();
     let socket = connection.socket();
