@@ -88,12 +88,12 @@ pub(crate) fn for_server(
     }
 }
 
-/// What logins need. Cheap to clone.
+/// The dependencies of logins. Cheap to clone.
 #[derive(Clone)]
 pub struct AuthContext {
     /// Where tokens are stored.
     pub vault: Arc<dyn Vault>,
-    /// Shows login pages when a server asks for a login; `None` leaves the server in state
+    /// Shows login pages when a server requires a login; `None` leaves the server in state
     /// `NeedsLogin`.
     pub logins: Option<Arc<dyn Opener>>,
     /// Decides when a token has expired.
@@ -103,7 +103,7 @@ pub struct AuthContext {
     pub(crate) refreshes: TokenRefreshes,
 }
 
-/// The wall clock: tokens expire at a date.
+/// The wall clock, which token expiry depends on.
 #[cfg(feature = "oauth")]
 pub(crate) type WallClock = Arc<dyn Fn() -> std::time::SystemTime + Send + Sync>;
 

@@ -1,9 +1,9 @@
-//! Private parsers as plain functions, for the fuzz targets in `fuzz/`. No part of the library's
-//! interface.
+//! Private parsers as plain functions, for the fuzz targets in `fuzz/`. Not part of the library's
+//! API.
 
 use std::sync::Arc;
 
-pub use crate::auth::fuzzing::{believed_metadata, read_callback, read_challenge};
+pub use crate::auth::fuzzing::{read_callback, read_challenge, trusted_metadata_addresses};
 use crate::caller::CallerId;
 use crate::catalog::{Tool, ToolDefinition};
 use crate::config::Config;
@@ -13,7 +13,7 @@ use crate::name::{Style, ToolId};
 pub use crate::transport::http::fuzzing::{ParsedBody, ParsedResponse, read_http_response};
 use crate::wire::RawJson;
 
-/// What a gate says of a tool of a configured server that nobody has answered for.
+/// The decision of a gate on a tool of a configured server, without grants.
 pub fn decide(gate: &Gate, config: &Config, server: &str, tool: &str) -> Option<Decision> {
     let (_, server) = config
         .servers

@@ -2,7 +2,7 @@
 //! is rejected, and so is a callback without the right state.
 
 use switchboard::auth::parse_page_url;
-use switchboard::fuzzing::{believed_metadata, read_callback, read_challenge};
+use switchboard::fuzzing::{read_callback, read_challenge, trusted_metadata_addresses};
 use url::Url;
 
 use super::Target;
@@ -49,7 +49,7 @@ pub(super) const TARGET: Target = Target {
 
 fn check(input: &[u8]) {
     let server = Url::parse("https://x.example/mcp").expect("a good address");
-    for named in believed_metadata(&server, input).unwrap_or_default() {
+    for named in trusted_metadata_addresses(&server, input).unwrap_or_default() {
         assert_eq!(
             Url::parse(&named).map(|url| url.origin()),
             Ok(server.origin()),

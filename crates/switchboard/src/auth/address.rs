@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn t16_what_is_opened_is_written_anew() {
+    fn t16_the_opened_url_is_the_normalized_one() {
         let written =
             parse_page_url("HTTPS://Example.com/$(touch)`id`\"'|calc").map(|page| page.to_string());
         assert_eq!(

@@ -1,8 +1,8 @@
 //! The local listener that the browser is redirected to after a login, open until the response with
-//! the right state has come.
+//! the right state has arrived.
 //!
-//! Other connections (another program, a page that guesses the port, a browser's preconnect) learn
-//! nothing and change nothing: only the exact path with the exact state is accepted, once.
+//! Other connections (another program, a page that guesses the port, a browser's preconnect) have
+//! no effect and get no information: only the exact path with the exact state is accepted, once.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -24,8 +24,8 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024;
 /// How long one connection may take to send its request.
 const CONNECTION_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How many connections are open at once; another one replaces the oldest, since a browser sends
-/// its request immediately.
+/// The most open connections; another one replaces the oldest, since a browser sends its request
+/// immediately.
 const MAX_CONNECTIONS: usize = 64;
 
 /// The listener.

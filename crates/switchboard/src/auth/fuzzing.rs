@@ -6,7 +6,7 @@ use super::issuer::Challenge;
 use super::{callback, legacy_metadata};
 
 /// The addresses in a server's own metadata, if it is trusted.
-pub fn believed_metadata(server: &Url, document: &[u8]) -> Option<Vec<String>> {
+pub fn trusted_metadata_addresses(server: &Url, document: &[u8]) -> Option<Vec<String>> {
     let metadata = legacy_metadata::trusted_metadata(server, document)?;
     let (issuer, registration) = (metadata.issuer, metadata.registration_endpoint);
     let endpoints = [metadata.authorization_endpoint, metadata.token_endpoint];

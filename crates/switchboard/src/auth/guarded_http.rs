@@ -2,7 +2,7 @@
 //! link-local addresses unless the base address itself is such an address.
 //!
 //! Every request of a login is sent here, including those of the OAuth library, and those of an
-//! agent that fetches pages. A host name is judged by the address that is connected to, so that it
+//! agent that fetches pages. A host name is checked by the address that is connected to, so that it
 //! cannot change between check and use.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,7 +22,7 @@ use crate::transport::http::stack;
 /// The proxies of the environment. Nothing else of the process is read.
 #[derive(Debug, Clone)]
 pub(super) struct ProxyRoutes {
-    /// `None` where the environment names an invalid proxy: then nothing is sent.
+    /// `None` if the environment names an invalid proxy: then nothing is sent.
     proxies: Option<Vec<Proxy>>,
     /// The proxies' hosts, which are trusted because the user configured them.
     hosts: Vec<String>,
@@ -30,7 +30,7 @@ pub(super) struct ProxyRoutes {
 
 impl ProxyRoutes {
     pub(super) fn of(environment: &Environment) -> Self {
-        let hosts = PROXIES
+        let hosts = PROXY_VARIABLES
             .iter()
             .filter_map(|name| host_of(environment.get(name)?.expose()))
             .collect();
@@ -55,11 +55,11 @@ impl ProxyRoutes {
     }
 }
 
-/// How long resolving a name may take before a proxy is used for it.
-const LOOKUP: Duration = Duration::from_secs(5);
+/// How long resolving a name may take before the proxy is left to resolve it.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The variables that name proxies.
-const PROXIES: [&str; 6] = [
+const PROXY_VARIABLES: [&str; 6] = [
     "HTTP_PROXY",
     "http_proxy",
     "HTTPS_PROXY",
@@ -68,12 +68,13 @@ const PROXIES: [&str; 6] = [
     "all_proxy",
 ];
 
-/// Sends requests to public addresses, and to such as its base address is. Follows no redirect.
+/// Sends requests to public addresses, and to addresses of the same class as its base address.
+/// Follows no redirect.
 #[derive(Debug, Clone)]
 pub struct GuardedHttp {
     server_class: AddressClass,
     pool: reqwest::Client,
-    /// Set if a proxy may be used. The proxy resolves names itself, so they are judged before.
+    /// Set if a proxy may be used. The proxy resolves names itself, so they are checked before.
     check_before_proxy: Option<Arc<GuardedResolver>>,
 }
 
@@ -88,7 +89,7 @@ impl GuardedHttp {
         Self::with_resolver(base, patience, routes, Arc::new(SystemResolver))
     }
 
-    /// The same with the proxies of an environment.
+    /// Like `new`, with the proxies of an environment.
     pub fn for_environment(
         base: &Url,
         patience: Duration,
@@ -141,7 +142,7 @@ impl GuardedHttp {
         Ok(self.pool.execute(request).await?)
     }
 
-    /// Literal addresses are judged here; host names when they are resolved, or before a proxy
+    /// Literal addresses are checked here; host names when they are resolved, or before a proxy
     /// resolves them.
     async fn permits(&self, url: &Url) -> bool {
         match url.host() {
@@ -160,9 +161,9 @@ impl GuardedHttp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddressClass {
     Public,
-    /// This machine.
+    /// Addresses of this machine.
     Loopback,
-    /// The local network.
+    /// Addresses of the local network.
     Private,
     /// Link-local (cloud metadata services among them), multicast or reserved: never a legitimate
     /// server.
@@ -245,7 +246,7 @@ struct GuardedResolver {
 }
 
 impl GuardedResolver {
-    /// Proxies are trusted.
+    /// Whether the name is a proxy's: those are trusted.
     fn is_proxy(&self, name: &str) -> bool {
         self.proxies
             .iter()
@@ -259,7 +260,7 @@ impl GuardedResolver {
             return false;
         }
         let Ok(name) = name.parse() else { return true };
-        match timeout(LOOKUP, self.lookup.resolve(name)).await {
+        match timeout(LOOKUP_TIMEOUT, self.lookup.resolve(name)).await {
             Ok(Ok(found)) => {
                 let mut found = found.peekable();
                 found.peek().is_some() && !found.any(|place| self.server_class.permits(place.ip()))

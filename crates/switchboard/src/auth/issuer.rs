@@ -28,16 +28,16 @@ mod client_assertion;
 mod http;
 
 /// The deadline for discovery, all its requests together.
-const DISCOVERY: Duration = Duration::from_secs(30);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The deadline for one request to the authorization server.
-const REQUEST: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The name under which we register.
-const OUR_NAME: &str = "Switchboard";
+/// The client name that is registered.
+const CLIENT_NAME: &str = "Switchboard";
 
-/// How many characters of foreign text are quoted in a message.
-const QUOTED: usize = 300;
+/// The most characters of foreign text quoted in a message.
+const MAX_QUOTED_CHARACTERS: usize = 300;
 
 /// A discovered authorization server.
 pub(super) struct Issuer {
@@ -45,7 +45,8 @@ pub(super) struct Issuer {
     /// Sends the manager's requests and our own.
     http: Arc<GuardedHttp>,
     metadata: AuthorizationMetadata,
-    /// What credentials are bound to: the issuer it names, else the origin of its token endpoint.
+    /// What credentials are bound to: the issuer's name for itself, or the origin of its token
+    /// endpoint.
     pub(super) id: String,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct Issuer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IssuerFault {
     pub(super) fact: String,
-    /// It rejected our credentials: a retry is useless.
+    /// Whether it rejected our credentials, so that a retry is useless.
     pub(super) is_final: bool,
 }
 
@@ -86,15 +87,15 @@ impl Challenge {
 
 impl Issuer {
     /// Discovers the authorization server: from the challenge if there is one, else from well-known
-    /// addresses. Default endpoints (2025-03-26) count only if the server asked for a login.
+    /// addresses. Default endpoints (2025-03-26) count only if the server required a login.
     pub(super) async fn discover(
         url: &Url,
         routes: &ProxyRoutes,
         challenge: Option<&str>,
         guess: bool,
     ) -> Result<Self, IssuerFault> {
-        let http = Arc::new(GuardedHttp::new(url, REQUEST, routes).map_err(fault)?);
-        let found = within(DISCOVERY, "finding its authorization server", async {
+        let http = Arc::new(GuardedHttp::new(url, REQUEST_TIMEOUT, routes).map_err(fault)?);
+        let found = within(DISCOVERY_TIMEOUT, "finding its authorization server", async {
             let manager =
                 AuthorizationManager::new_with_oauth_http_client(url.clone(), http.clone()).await?;
             let found = manager.resolve_metadata_from_challenge(challenge).await;
@@ -155,7 +156,7 @@ impl Issuer {
         })
     }
 
-    /// Whether it supports client id metadata documents.
+    /// Whether client id metadata documents are supported.
     pub(super) fn supports_client_id_documents(&self) -> bool {
         self.supports("client_id_metadata_document_supported")
     }
@@ -167,15 +168,15 @@ impl Issuer {
 
     /// Adds the scope for refresh tokens, if it is offered.
     pub(super) fn with_offline_access(&self, scopes: &[String]) -> Vec<String> {
-        const LASTS: &str = "offline_access";
+        const OFFLINE_ACCESS: &str = "offline_access";
         let offered = self
             .metadata
             .scopes_supported
             .iter()
             .flatten()
-            .any(|scope| scope == LASTS);
+            .any(|scope| scope == OFFLINE_ACCESS);
         if offered && !scopes.is_empty() {
-            union(scopes, &[LASTS.to_owned()])
+            union(scopes, &[OFFLINE_ACCESS.to_owned()])
         } else {
             scopes.to_vec()
         }
@@ -194,9 +195,9 @@ impl Issuer {
         }
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let registered = within(
-            REQUEST,
+            REQUEST_TIMEOUT,
             "registering",
-            self.manager.register_client(OUR_NAME, redirect, &scopes),
+            self.manager.register_client(CLIENT_NAME, redirect, &scopes),
         )
         .await?;
         Ok(Registration {
@@ -264,7 +265,7 @@ impl Issuer {
         let redeemed = self
             .manager
             .exchange_code_for_token_with_issuer(code, state, iss);
-        let token = within(REQUEST, "redeeming the login", redeemed).await?;
+        let token = within(REQUEST_TIMEOUT, "redeeming the login", redeemed).await?;
         self.login(&token, request, None)
     }
 
@@ -297,7 +298,7 @@ impl Issuer {
             .await
             .map_err(|error| from_auth(&error, "renewing the login"))?;
         self.manager.set_credential_store(store);
-        let token = within(REQUEST, "renewing the login", self.manager.refresh_token()).await?;
+        let token = within(REQUEST_TIMEOUT, "renewing the login", self.manager.refresh_token()).await?;
         let request = TokenRequest {
             client_id: &login.client_id,
             requested: &login.requested,
@@ -347,7 +348,7 @@ impl Issuer {
         let runtime = tokio::runtime::Handle::current();
         let exchanged = tokio::task::spawn_blocking(move || {
             let token = runtime.block_on(within(
-                REQUEST,
+                REQUEST_TIMEOUT,
                 "logging in",
                 self.manager.exchange_client_credentials(&who),
             ));
@@ -474,7 +475,6 @@ fn from_auth(error: &AuthError, doing: &str) -> IssuerFault {
         AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired
     );
     let said = error.to_string();
-    // `doing` already says it.
     let said = said.strip_prefix("Registration failed: ").unwrap_or(&said);
     IssuerFault {
         fact: format!("{doing} failed: {}", quoted(said)),
@@ -492,7 +492,7 @@ pub(super) fn fault(fact: &str) -> IssuerFault {
 /// Foreign text as one escaped line, shortened.
 pub(super) fn quoted(words: &str) -> String {
     let line: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    let cut: String = line.chars().take(QUOTED).collect();
+    let cut: String = line.chars().take(MAX_QUOTED_CHARACTERS).collect();
     let more = if cut.len() < line.len() { "…" } else { "" };
     format!("{}{more}", escaped_line(&cut))
 }

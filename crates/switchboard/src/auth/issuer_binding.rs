@@ -69,7 +69,7 @@ pub(super) async fn bind(target: &Arc<AuthTarget>, issuer: &Issuer) -> Result<()
     target.save(&record).await.map_err(fail)
 }
 
-/// A trailing slash makes no difference.
+/// Compares issuers; a trailing slash makes no difference.
 pub(super) fn is_same(written: &str, issuer: &str) -> bool {
     written.trim_end_matches('/') == issuer.trim_end_matches('/')
 }

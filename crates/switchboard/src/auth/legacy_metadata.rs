@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t18_what_leaves_the_servers_origin_is_not_believed() {
+    fn t18_metadata_that_leaves_the_servers_origin_is_not_trusted() {
         let server = Url::parse("https://x.example/mcp").unwrap();
         let check = |issuer: &str, token: &str, expected: bool| {
             let document = serde_json::json!({
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_metadata_is_looked_for_first() {
+    fn newer_metadata_takes_precedence() {
         let paths = |url: &str| resource_metadata_paths(&Url::parse(url).unwrap());
         assert_eq!(
             paths("https://x.example/"),

@@ -20,7 +20,7 @@ use crate::untrusted::escaped_line;
 pub use fault::LoginFault;
 pub(super) use fault::LoginFaultReason;
 use probe::probe;
-use revoke::{REVOCATION, revoke};
+use revoke::{REVOCATION_TIMEOUT, revoke};
 
 mod fault;
 mod probe;
@@ -69,7 +69,7 @@ pub async fn logout(
     // An unreadable record can still be deleted.
     let record = target.load().await.unwrap_or_default();
     let revoked = match &record.login {
-        Some(login) => tokio::time::timeout(REVOCATION, revoke(&target, login, &record))
+        Some(login) => tokio::time::timeout(REVOCATION_TIMEOUT, revoke(&target, login, &record))
             .await
             .unwrap_or(false),
         None => false,
@@ -85,20 +85,20 @@ pub async fn logout(
 /// The outcome of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
-    /// Where.
+    /// The server.
     pub server: ServerName,
     /// The authorization server, safe to show.
     pub issuer: String,
     /// The granted scopes as far as known, safe to show.
     pub scopes: Vec<String>,
-    /// Whether it is renewed without a person.
+    /// Whether the login is renewed without a person.
     pub lasts: bool,
 }
 
 /// The outcome of a logout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedOut {
-    /// Where.
+    /// The server.
     pub server: ServerName,
     /// Whether there was a login.
     pub was_logged_in: bool,
@@ -111,13 +111,13 @@ pub struct LoggedOut {
 pub(super) struct LoginTrigger<'a> {
     /// The `WWW-Authenticate` header.
     pub(super) challenge: Option<&'a str>,
-    /// The server itself required a login.
+    /// Whether the server itself required a login.
     pub(super) asked_for: bool,
-    /// A person asked for a fresh login.
+    /// Whether a person requested a new login.
     pub(super) explicit: bool,
 }
 
-/// A person logs in on the login page.
+/// Logs a person in on the login page.
 pub(super) async fn log_in_with_page(
     target: &Arc<AuthTarget>,
     trigger: LoginTrigger<'_>,
@@ -224,7 +224,7 @@ pub(super) async fn log_in_as_program(
     Ok(login)
 }
 
-/// Finds the server's authorization server.
+/// Discovers the server's authorization server.
 async fn discover(target: &AuthTarget, trigger: LoginTrigger<'_>) -> Result<Issuer, LoginFault> {
     let LoginTrigger {
         challenge,
@@ -235,13 +235,13 @@ async fn discover(target: &AuthTarget, trigger: LoginTrigger<'_>) -> Result<Issu
     found.map_err(|fault| LoginFault::new(&target.server, LoginFaultReason::Issuer(fault.fact)))
 }
 
-/// What is stored of earlier logins.
+/// The stored record of earlier logins.
 async fn stored_record(target: &Arc<AuthTarget>) -> Result<LoginRecord, LoginFault> {
     let loaded = target.load().await;
     loaded.map_err(|fault| LoginFault::new(&target.server, LoginFaultReason::Vault(fault)))
 }
 
-/// The scopes to request: the configured ones, else those that the server names; and those that an
+/// The scopes to request: the configured ones, else those that the server names; plus those that an
 /// earlier login at the same issuer requested or lacked (SEP-2350).
 async fn scopes(
     target: &AuthTarget,
@@ -269,8 +269,8 @@ async fn scopes(
     issuer.with_offline_access(&union(had, &union(&named, lacked)))
 }
 
-/// Finds or makes a registration, in the specification's order: a configured client id, a metadata
-/// document, an earlier registration, a new one.
+/// Finds or creates a registration, in the specification's order: a configured client id, a
+/// metadata document, an earlier registration, a new one.
 async fn registration_and_callback(
     target: &Arc<AuthTarget>,
     issuer: &mut Issuer,
@@ -311,7 +311,7 @@ async fn registration_and_callback(
         .get(&issuer.id)
         .filter(|known| !known.is_configured);
     if let Some(known) = known {
-        // The registered address has a port; if that is taken, we register again.
+        // The registered address has a port; if that is taken, a new client is registered.
         let port = Url::parse(&known.redirect)
             .ok()
             .and_then(|redirect| redirect.port());
@@ -362,7 +362,7 @@ async fn show_page(
         .unwrap_or_else(|_| Err(fail(LoginFaultReason::TooLate)))
 }
 
-/// Stores a new login under the lock: another process may be renewing the old one.
+/// Stores a new login under the lock: another process may be refreshing the old one.
 async fn save(
     target: &Arc<AuthTarget>,
     login: &Login,

@@ -27,15 +27,15 @@ use crate::sync::lock;
 
 mod refresh;
 
-/// After a failed refresh the current token is used this long before the next attempt.
-const REFRESH_PAUSE: Duration = Duration::from_secs(30);
+/// After a failed refresh the current token is used for this long before the next attempt.
+const REFRESH_BACKOFF: Duration = Duration::from_secs(30);
 
 /// How many recent tokens are redacted from output.
 const MAX_RECENT_TOKENS: usize = 8;
 
-/// How many logins a server may trigger, and in what time, before it is refused more.
+/// The most logins that a server may trigger, and in which time.
 const MAX_LOGINS: usize = 3;
-const LOGINS_WITHIN: Duration = Duration::from_secs(600);
+const LOGIN_WINDOW: Duration = Duration::from_secs(600);
 
 /// The credentials of a server that may require a login.
 pub(super) struct OAuth {
@@ -69,8 +69,8 @@ struct CurrentLogin {
 /// Earlier rejections and logins.
 #[derive(Default)]
 struct LoginHistory {
-    /// The last rejected token, the outcome, and when: it also applies to requests rejected before
-    /// that.
+    /// The last rejected token, the outcome, and when: the outcome also applies to requests
+    /// rejected before that.
     last_rejection: Option<(Option<Secret>, NeedsLogin, Instant)>,
     /// When the server triggered logins.
     logins: VecDeque<Instant>,
@@ -120,7 +120,7 @@ impl OAuth {
 impl Credentials for OAuth {
     fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>> {
         if !self.shared.needs_update() {
-            // The common case: nothing to wait for, so the future stays small.
+            // The common case needs no waiting, so the future stays small.
             return Box::pin(ready(Ok(self.shared.header())));
         }
         Box::pin(async move {
@@ -222,12 +222,12 @@ impl OAuthState {
                 "server \"{}\": the login was not renewed ahead of its end: {fact}",
                 self.target.server
             );
-            lock(&self.current).paused_until = Some(Instant::now() + REFRESH_PAUSE);
+            lock(&self.current).paused_until = Some(Instant::now() + REFRESH_BACKOFF);
         }
     }
 
     /// Handles a rejected request, one at a time: most waiting requests find that another one has
-    /// renewed the token.
+    /// refreshed the token.
     async fn handle_rejection(
         self: &Arc<Self>,
         rejected: RejectedRequest,
@@ -318,9 +318,9 @@ impl OAuthState {
         if !alone && self.opener.is_none() {
             return Err(NeedsLogin::new(reason));
         }
-        history.logins.retain(|at| at.elapsed() < LOGINS_WITHIN);
+        history.logins.retain(|at| at.elapsed() < LOGIN_WINDOW);
         if history.logins.len() >= MAX_LOGINS {
-            let minutes = LOGINS_WITHIN.as_secs() / 60;
+            let minutes = LOGIN_WINDOW.as_secs() / 60;
             return Err(NeedsLogin::new(format!(
                 "{reason}, and {MAX_LOGINS} logins within {minutes} minutes did not change that"
             )));

@@ -66,7 +66,7 @@ pub(super) struct Registration {
     /// The registered redirect address; empty if there is none.
     #[serde(default)]
     pub(super) redirect: String,
-    /// The client id is configured, not registered by us.
+    /// Whether the client id is configured, not registered by us.
     #[serde(default, rename = "given")]
     pub(super) is_configured: bool,
 }
@@ -129,7 +129,7 @@ pub(super) fn union(one: &[String], other: &[String]) -> Vec<String> {
     all
 }
 
-/// Secrets are serialized for the vault only.
+/// Serializes secrets, for the vault only.
 mod plain {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn f32_a_token_is_renewed_a_minute_ahead_whichever_way_the_clock_jumps() {
+    fn f32_a_token_is_refreshed_a_minute_before_expiry_whichever_way_the_clock_jumps() {
         let check = |now: u64, expires_at, stale| {
             assert_eq!(
                 login(10_000, expires_at).is_stale(UNIX_EPOCH + Duration::from_secs(now)),
@@ -202,15 +202,14 @@ mod tests {
         check(13_539, Some(13_600), false);
         check(13_540, Some(13_600), true);
         check(99_999, Some(13_600), true);
-        // Set back a little: within what a clock may be wrong by. Set back a day: the age is not
-        // known.
+        // Set back a little: within the allowed skew. Set back a day: the token's age is unknown.
         check(9_950, Some(13_600), false);
         check(9_000, Some(13_600), true);
         check(99_999, None, false);
     }
 
     #[test]
-    fn what_is_kept_comes_back_whole_and_does_not_print() {
+    fn a_stored_record_is_read_back_and_never_printed() {
         let mut record = LoginRecord {
             login: Some(login(1, Some(2))),
             ..LoginRecord::default()

@@ -1,4 +1,4 @@
-//! Logins against a scripted authorization server on this machine.
+//! Tests of logins against a scripted authorization server on this machine.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -17,15 +17,15 @@ use crate::future::BoxFuture;
 use crate::name::ServerName;
 use crate::secret::Secret;
 
-/// Goes wherever the page leads, as a browser would, but does not visit the end: it hands its
-/// address over.
+/// Follows the page's redirects as a browser would, but returns the last address instead of
+/// visiting it.
 #[derive(Debug, Default)]
-struct Follower {
-    /// Visits the end as well.
+struct FollowingOpener {
+    /// Visits the last address as well.
     visits: bool,
 }
 
-impl Opener for Follower {
+impl Opener for FollowingOpener {
     fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
         Box::pin(async move {
             let redirects = if self.visits {
@@ -46,24 +46,24 @@ impl Opener for Follower {
     }
 }
 
-/// Nobody is there.
+/// Refuses every page.
 #[derive(Debug)]
-struct Nobody;
+struct RefusingOpener;
 
-impl Opener for Nobody {
+impl Opener for RefusingOpener {
     fn open<'a>(&'a self, _: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
         Box::pin(async { PageOutcome::Refused("nobody is there".to_owned()) })
     }
 }
 
-struct Scene {
+struct LoginTest {
     server: LoginServer,
     context: AuthContext,
     auth: HttpAuth,
     now: Arc<AtomicU64>,
 }
 
-impl Scene {
+impl LoginTest {
     fn new() -> Self {
         let now = Arc::new(AtomicU64::new(1_000_000));
         let clock = now.clone();
@@ -109,7 +109,7 @@ impl Scene {
     }
 
     fn with_logins(mut self) -> Self {
-        self.context.logins = Some(Arc::new(Follower::default()));
+        self.context.logins = Some(Arc::new(FollowingOpener::default()));
         self
     }
 
@@ -119,7 +119,7 @@ impl Scene {
             &entry,
             &Environment::default(),
             &self.context,
-            &Follower::default(),
+            &FollowingOpener::default(),
         )
         .await
         .map_err(|fault| fault.to_string())
@@ -132,7 +132,7 @@ impl Scene {
         )
     }
 
-    /// What became of a request that was answered with this status.
+    /// The outcome of a request that was rejected with this status.
     async fn refused(
         &self,
         credentials: &dyn Credentials,
@@ -165,25 +165,25 @@ async fn header(credentials: &dyn Credentials) -> Option<Secret> {
     credentials.authorization().await.unwrap()
 }
 
-/// The whole login goes through the proxy that the environment names, and through none that the
-/// process has; with one that is not there, nobody is asked.
+/// The whole login uses the proxy of the host's environment, and none of the process's; with an
+/// invalid proxy nothing is sent.
 #[tokio::test]
-async fn a_login_takes_its_proxies_from_the_environment_that_the_host_was_handed() {
-    let scene = Scene::new();
-    let proxy = switchboard_testkit::FaultProxy::start(scene.server.authority.parse().unwrap())
+async fn a_login_uses_the_proxies_of_the_hosts_environment() {
+    let test = LoginTest::new();
+    let proxy = switchboard_testkit::FaultProxy::start(test.server.authority.parse().unwrap())
         .await
         .unwrap();
     let through = |proxy: String| Environment::new([("http_proxy".to_owned(), proxy)]);
     let given = login(
-        &scene.entry(),
+        &test.entry(),
         &through(proxy.url("")),
-        &scene.context,
-        &Follower::default(),
+        &test.context,
+        &FollowingOpener::default(),
     )
     .await;
     assert!(given.is_ok(), "{given:?}");
-    // The server takes one request a connection; the page is visited by somebody else.
-    let ours = scene
+    // The server closes each connection after one request; the page is not visited by us.
+    let ours = test
         .server
         .seen()
         .iter()
@@ -191,46 +191,45 @@ async fn a_login_takes_its_proxies_from_the_environment_that_the_host_was_handed
         .count();
     assert_eq!((ours > 3, proxy.traffic().connections), (true, ours as u64));
 
-    let before = scene.server.seen().len();
+    let before = test.server.seen().len();
     let away = login(
-        &scene.entry(),
+        &test.entry(),
         &through("http://127.0.0.1:9".to_owned()),
-        &scene.context,
-        &Follower::default(),
+        &test.context,
+        &FollowingOpener::default(),
     )
     .await;
     assert!(away.is_err(), "{away:?}");
     let odd = login(
-        &scene.entry(),
+        &test.entry(),
         &through("http://".to_owned()),
-        &scene.context,
-        &Follower::default(),
+        &test.context,
+        &FollowingOpener::default(),
     )
     .await;
-    let said = "server \"guarded\": invalid proxy URL in the environment (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY)";
-    assert_eq!(odd.unwrap_err().to_string(), said);
-    assert_eq!(scene.server.seen().len(), before, "nobody was asked");
+    let message = "server \"guarded\": invalid proxy URL in the environment (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY)";
+    assert_eq!(odd.unwrap_err().to_string(), message);
+    assert_eq!(test.server.seen().len(), before, "nobody was asked");
 }
 
 #[tokio::test]
-async fn t18_a_login_is_asked_for_with_pkce_state_and_resource_and_kept() {
-    let scene = Scene::new();
-    scene
-        .server
+async fn t18_a_login_uses_pkce_state_and_resource_and_is_stored() {
+    let test = LoginTest::new();
+    test.server
         .set(|terms| terms.scope = Some("read".to_owned()));
-    let given = scene.login().await.unwrap();
-    let issuer = format!("http://{}/as1", scene.server.authority);
+    let given = test.login().await.unwrap();
+    let issuer = format!("http://{}/as1", test.server.authority);
     assert_eq!(
         given,
         LoggedIn {
-            server: scene.entry().name,
+            server: test.entry().name,
             issuer,
             scopes: vec!["read".to_owned()],
             lasts: true
         }
     );
 
-    let asked = &scene.server.seen_at("/as1/authorize")[0].fields;
+    let asked = &test.server.seen_at("/as1/authorize")[0].fields;
     assert_eq!(
         (
             asked["code_challenge_method"].as_str(),
@@ -240,80 +239,80 @@ async fn t18_a_login_is_asked_for_with_pkce_state_and_resource_and_kept() {
     );
     assert_eq!(
         (asked["resource"].as_str(), asked["client_id"].as_str()),
-        (scene.server.url().as_str(), "as1-registered-1")
+        (test.server.url().as_str(), "as1-registered-1")
     );
     assert!(
         asked["redirect_uri"].starts_with("http://127.0.0.1:")
             && asked["redirect_uri"].ends_with("/callback")
     );
     assert!(asked["state"].len() >= 16 && asked["code_challenge"].len() == 43);
-    let redeemed = &scene.server.seen_at("/as1/token")[0].fields;
-    assert_eq!(redeemed["resource"], scene.server.url());
+    let redeemed = &test.server.seen_at("/as1/token")[0].fields;
+    assert_eq!(redeemed["resource"], test.server.url());
     assert!(redeemed["code_verifier"].len() >= 43);
 
-    // A process that comes later finds it.
+    // A later process finds the stored login.
     assert_eq!(
-        header(&*scene.credentials()).await.unwrap().expose(),
+        header(&*test.credentials()).await.unwrap().expose(),
         "Bearer canary-access-as1-3"
     );
 }
 
 #[tokio::test]
-async fn t18_the_answer_may_come_to_the_address_that_is_listened_on() {
-    let scene = Scene::new();
-    let entry = scene.entry();
+async fn t18_the_response_may_arrive_at_the_redirect_address() {
+    let test = LoginTest::new();
+    let entry = test.entry();
     let given = login(
         &entry,
         &Environment::default(),
-        &scene.context,
-        &Follower { visits: true },
+        &test.context,
+        &FollowingOpener { visits: true },
     )
     .await;
     assert!(given.is_ok(), "{given:?}");
 }
 
 #[tokio::test]
-async fn t18_an_answer_of_another_issuer_is_never_redeemed() {
+async fn t18_a_code_of_another_issuer_is_never_exchanged() {
     let unproven = "server \"guarded\": login failed: the response does not name the authorization server that was asked as its issuer";
     let evil = "https://evil.example";
-    // `/` stands for what it would be after normalising.
+    // `/` tests that issuers are compared without normalization.
     for (name, iss, announced) in [
         ("missing", None, true),
         ("wrong", Some(evil), true),
         ("not announced", Some(evil), false),
         ("normalised", Some("/"), true),
     ] {
-        let scene = Scene::new();
-        let own = format!("http://{}/as1/", scene.server.authority);
+        let test = LoginTest::new();
+        let own = format!("http://{}/as1/", test.server.authority);
         let iss = iss.map(|iss| if iss == "/" { own } else { iss.to_owned() });
-        scene.server.set(|terms| {
+        test.server.set(|terms| {
             terms.iss = iss;
             terms.metadata = json!({ "authorization_response_iss_parameter_supported": announced });
         });
-        assert_eq!(scene.login().await, Err(unproven.to_owned()), "{name}");
-        assert_eq!(scene.token_requests(), 0, "{name}");
+        assert_eq!(test.login().await, Err(unproven.to_owned()), "{name}");
+        assert_eq!(test.token_requests(), 0, "{name}");
     }
-    // Where it is neither announced nor sent, it is not missed.
-    let scene = Scene::new();
-    scene.server.set(|terms| {
+    // Without `iss`, and without announcing it, the response is accepted.
+    let test = LoginTest::new();
+    test.server.set(|terms| {
         terms.iss = None;
         terms.metadata = json!({ "authorization_response_iss_parameter_supported": null });
     });
-    assert!(scene.login().await.is_ok());
-    // An error of somebody else's is not repeated.
-    let scene = Scene::new();
-    scene.server.set(|terms| {
+    assert!(test.login().await.is_ok());
+    // An error of another issuer is not quoted.
+    let test = LoginTest::new();
+    test.server.set(|terms| {
         terms.denied = Some("see https://evil.example".to_owned());
         terms.iss = Some("https://evil.example".to_owned());
     });
-    assert_eq!(scene.login().await, Err(unproven.to_owned()));
+    assert_eq!(test.login().await, Err(unproven.to_owned()));
 }
 
-/// Shows the page to nobody: from then on the clock runs ahead whenever all wait.
+/// Shows the page to nobody; then the paused clock advances while every task waits.
 #[derive(Debug, Default)]
-struct Away(std::sync::Mutex<String>);
+struct IdleOpener(std::sync::Mutex<String>);
 
-impl Opener for Away {
+impl Opener for IdleOpener {
     fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
         *self.0.lock().unwrap() = page.redirect.clone();
         tokio::time::pause();
@@ -321,21 +320,15 @@ impl Opener for Away {
     }
 }
 
-/// T18: the address that is listened on is of this machine alone, and nobody listens there after
-/// ten minutes.
+/// T18: the listener is on this machine only, and closes after ten minutes.
 #[tokio::test]
-async fn t18_a_login_that_nobody_gives_ends_after_ten_minutes_and_stops_listening() {
-    let scene = Scene::new();
-    let away = Away::default();
+async fn t18_a_pending_login_times_out_after_ten_minutes_and_stops_listening() {
+    let test = LoginTest::new();
+    let away = IdleOpener::default();
     let began = tokio::time::Instant::now();
-    let fault = login(
-        &scene.entry(),
-        &Environment::default(),
-        &scene.context,
-        &away,
-    )
-    .await
-    .unwrap_err();
+    let fault = login(&test.entry(), &Environment::default(), &test.context, &away)
+        .await
+        .unwrap_err();
     assert_eq!(
         fault.to_string(),
         "server \"guarded\": nobody logged in within 10 minutes"
@@ -349,18 +342,18 @@ async fn t18_a_login_that_nobody_gives_ends_after_ten_minutes_and_stops_listenin
 }
 
 #[tokio::test]
-async fn a_login_that_is_denied_says_so() {
-    let scene = Scene::new();
-    scene
-        .server
+async fn a_denied_login_reports_the_denial() {
+    let test = LoginTest::new();
+    test.server
         .set(|terms| terms.denied = Some("access_denied".to_owned()));
-    let said = "server \"guarded\": login failed: the authorization server answered access_denied";
-    assert_eq!(scene.login().await, Err(said.to_owned()));
+    let message =
+        "server \"guarded\": login failed: the authorization server answered access_denied";
+    assert_eq!(test.login().await, Err(message.to_owned()));
     let fault = login(
-        &scene.entry(),
+        &test.entry(),
         &Environment::default(),
-        &scene.context,
-        &Nobody,
+        &test.context,
+        &RefusingOpener,
     )
     .await
     .unwrap_err();
@@ -371,18 +364,21 @@ async fn a_login_that_is_denied_says_so() {
     assert!(fault.is_denied());
 }
 
-/// T17, T18: what metadata may not name is neither asked nor opened.
+/// T17, T18: forbidden addresses in metadata are neither requested nor opened.
 #[tokio::test]
-async fn t17_t18_metadata_cannot_lead_elsewhere() {
+async fn t17_t18_metadata_cannot_name_a_forbidden_address() {
     let check = async |metadata: serde_json::Value, resource: serde_json::Value, expected: &str| {
-        let scene = Scene::new();
-        scene.server.set(|terms| {
+        let test = LoginTest::new();
+        test.server.set(|terms| {
             terms.metadata = metadata.clone();
             terms.resource = resource.clone();
         });
-        let said = scene.login().await.unwrap_err();
-        assert!(said.contains(expected), "{metadata} {resource}: {said}");
-        assert_eq!(scene.token_requests(), 0, "{metadata} {resource}");
+        let message = test.login().await.unwrap_err();
+        assert!(
+            message.contains(expected),
+            "{metadata} {resource}: {message}"
+        );
+        assert_eq!(test.token_requests(), 0, "{metadata} {resource}");
     };
     let none = json!({});
     check(
@@ -453,9 +449,9 @@ async fn t17_t18_metadata_cannot_lead_elsewhere() {
     .await;
 }
 
-/// T17: metadata that is answered with a redirect leads to none of these places either.
+/// T17: a redirect of metadata cannot lead to a forbidden address either.
 #[tokio::test]
-async fn t17_a_redirect_cannot_lead_where_metadata_may_not() {
+async fn t17_a_redirect_of_metadata_cannot_reach_a_forbidden_address() {
     for target in [
         "http://169.254.169.254/latest/meta-data",
         "http://[::ffff:169.254.169.254]/",
@@ -482,18 +478,18 @@ async fn t17_a_redirect_cannot_lead_where_metadata_may_not() {
                 let _ = stream.write_all(answer.as_bytes()).await;
             }
         });
-        let scene = Scene::new();
-        scene.server.set(|terms| {
+        let test = LoginTest::new();
+        test.server.set(|terms| {
             terms.resource = json!({ "authorization_servers": [format!("http://{elsewhere}/as")] })
         });
         let began = std::time::Instant::now();
-        let said = scene.login().await.unwrap_err();
+        let message = test.login().await.unwrap_err();
         assert!(
-            said.contains(&format!(
+            message.contains(&format!(
                 "redirect to non-same-origin URL rejected: {}",
                 Url::parse(target).unwrap()
             )),
-            "{said}"
+            "{message}"
         );
         assert!(
             asked.try_recv().is_ok(),
@@ -506,10 +502,7 @@ async fn t17_a_redirect_cannot_lead_where_metadata_may_not() {
             began.elapsed()
         );
         assert_eq!(
-            (
-                scene.server.seen_at("/as1/authorize"),
-                scene.token_requests()
-            ),
+            (test.server.seen_at("/as1/authorize"), test.token_requests()),
             (Vec::new(), 0),
             "{target}"
         );
@@ -517,23 +510,22 @@ async fn t17_a_redirect_cannot_lead_where_metadata_may_not() {
     }
 }
 
-/// T17: a token is given back where its authorization server says, but not where metadata may not
-/// lead, nor along a redirect.
+/// T17: a token is revoked at the endpoint that its authorization server names, but not at a
+/// forbidden address, nor along a redirect.
 #[tokio::test]
-async fn t17_a_token_is_not_given_back_at_any_address() {
+async fn t17_a_token_is_never_sent_to_a_forbidden_revocation_endpoint() {
     for endpoint in [
         "https://169.254.169.254/revoke",
         "https://10.0.0.1/revoke",
         "http://as.example/revoke",
         "file:///etc/passwd",
     ] {
-        let scene = Scene::new();
-        scene.login().await.unwrap();
-        scene
-            .server
+        let test = LoginTest::new();
+        test.login().await.unwrap();
+        test.server
             .set(|terms| terms.metadata = json!({ "revocation_endpoint": endpoint }));
         let began = std::time::Instant::now();
-        let given_back = logout(&scene.entry(), &Environment::default(), &scene.context)
+        let given_back = logout(&test.entry(), &Environment::default(), &test.context)
             .await
             .unwrap();
         assert_eq!(
@@ -547,28 +539,27 @@ async fn t17_a_token_is_not_given_back_at_any_address() {
             began.elapsed()
         );
         assert_eq!(
-            header(&*scene.credentials()).await,
+            header(&*test.credentials()).await,
             None,
             "{endpoint}: it is forgotten all the same"
         );
     }
 }
 
-/// F19: a hundred requests that are refused at the same time cost one renewal, and all go on with
-/// the same token.
+/// F19: a hundred requests rejected at once cause one refresh, and all continue with the same
+/// token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f19_one_renewal_serves_all_who_wait() {
-    let scene = Arc::new(Scene::new());
-    scene.login().await.unwrap();
-    let credentials = scene.credentials();
+async fn f19_one_refresh_serves_all_waiting_requests() {
+    let test = Arc::new(LoginTest::new());
+    test.login().await.unwrap();
+    let credentials = test.credentials();
     let sent = header(&*credentials).await;
-    scene.server.end_tokens();
+    test.server.end_tokens();
     let mut waiting = JoinSet::new();
     for _ in 0..100 {
-        let (scene, credentials, sent) = (scene.clone(), credentials.clone(), sent.clone());
+        let (test, credentials, sent) = (test.clone(), credentials.clone(), sent.clone());
         waiting.spawn(async move {
-            scene
-                .refused(&*credentials, 401, "", sent.as_ref())
+            test.refused(&*credentials, 401, "", sent.as_ref())
                 .await
                 .unwrap();
             header(&*credentials).await.unwrap().expose().to_owned()
@@ -576,39 +567,38 @@ async fn f19_one_renewal_serves_all_who_wait() {
     }
     let headers: BTreeSet<String> = waiting.join_all().await.into_iter().collect();
     assert_eq!(headers.len(), 1, "{headers:?}");
-    assert_eq!(scene.token_requests(), 2, "the login, and one renewal");
+    assert_eq!(test.token_requests(), 2, "the login, and one renewal");
     assert_eq!(
-        scene.server.seen_at("/as1/token")[1].fields["grant_type"],
+        test.server.seen_at("/as1/token")[1].fields["grant_type"],
         "refresh_token"
     );
 }
 
-/// F19: also among processes, which share nothing but the vault.
+/// F19: processes that share only the vault share the refresh too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f19_processes_share_a_renewal_through_the_vault() {
+async fn f19_processes_share_a_refresh_through_the_vault() {
     let folder = tempfile::tempdir().unwrap();
-    let mut scene = Scene::new();
+    let mut test = LoginTest::new();
     let vault = || Arc::new(SystemVault::open(folder.path(), VaultChoice::File).unwrap());
-    scene.context.vault = vault();
-    scene.login().await.unwrap();
+    test.context.vault = vault();
+    test.login().await.unwrap();
     let mut processes = Vec::new();
     for _ in 0..4 {
-        // Each with a lock of its own on the same file, as processes have.
-        scene.context.vault = vault();
-        processes.push(scene.credentials());
+        // Each with its own lock on the same file, as processes have.
+        test.context.vault = vault();
+        processes.push(test.credentials());
     }
     let mut sent = Vec::new();
     for process in &processes {
         sent.push(header(&**process).await);
     }
-    scene.server.end_tokens();
-    let scene = Arc::new(scene);
+    test.server.end_tokens();
+    let test = Arc::new(test);
     let mut waiting = JoinSet::new();
     for (process, sent) in processes.into_iter().zip(sent) {
-        let scene = scene.clone();
+        let test = test.clone();
         waiting.spawn(async move {
-            scene
-                .refused(&*process, 401, "", sent.as_ref())
+            test.refused(&*process, 401, "", sent.as_ref())
                 .await
                 .unwrap();
             header(&*process).await.unwrap().expose().to_owned()
@@ -616,129 +606,124 @@ async fn f19_processes_share_a_renewal_through_the_vault() {
     }
     let headers: BTreeSet<String> = waiting.join_all().await.into_iter().collect();
     assert_eq!(
-        (headers.len(), scene.token_requests()),
+        (headers.len(), test.token_requests()),
         (1, 2),
         "{headers:?}"
     );
 }
 
-/// F19: a login that cannot be renewed is told once to all who wait, and nothing loops.
+/// F19: a login that cannot be refreshed fails all waiting requests once, without a loop.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f19_a_login_that_has_ended_is_asked_about_once() {
-    let scene = Arc::new(Scene::new());
-    scene.login().await.unwrap();
-    let credentials = scene.credentials();
+async fn f19_a_login_that_cannot_be_refreshed_is_tried_once() {
+    let test = Arc::new(LoginTest::new());
+    test.login().await.unwrap();
+    let credentials = test.credentials();
     let sent = header(&*credentials).await;
-    scene.server.end_tokens();
-    scene
-        .server
+    test.server.end_tokens();
+    test.server
         .set(|terms| terms.token_fault = Some((400, json!({ "error": "invalid_grant" }))));
     let mut waiting = JoinSet::new();
     for _ in 0..100 {
-        let (scene, credentials, sent) = (scene.clone(), credentials.clone(), sent.clone());
-        waiting.spawn(async move { scene.refused(&*credentials, 401, "", sent.as_ref()).await });
+        let (test, credentials, sent) = (test.clone(), credentials.clone(), sent.clone());
+        waiting.spawn(async move { test.refused(&*credentials, 401, "", sent.as_ref()).await });
     }
     let answers: BTreeSet<_> = waiting.join_all().await.into_iter().collect();
     assert_eq!(
         answers,
         BTreeSet::from([Err("the login has ended".to_owned())])
     );
-    assert_eq!(scene.token_requests(), 2);
-    // What another process got by a login is taken up.
-    scene.server.set(|terms| terms.token_fault = None);
-    scene.login().await.unwrap();
+    assert_eq!(test.token_requests(), 2);
+    // A login stored by another process is used.
+    test.server.set(|terms| terms.token_fault = None);
+    test.login().await.unwrap();
     assert_eq!(
-        scene.refused(&*credentials, 401, "", sent.as_ref()).await,
+        test.refused(&*credentials, 401, "", sent.as_ref()).await,
         Ok(())
     );
     assert_ne!(header(&*credentials).await, sent);
 }
 
-/// F32: the wall clock decides when a token ends, a minute ahead; nothing else moves it.
+/// F32: the wall clock decides when a token expires, a minute ahead.
 #[tokio::test]
-async fn f32_a_token_is_renewed_a_minute_before_its_end() {
-    let scene = Scene::new();
-    scene.login().await.unwrap();
-    let credentials = scene.credentials();
+async fn f32_a_token_is_refreshed_a_minute_before_it_expires() {
+    let test = LoginTest::new();
+    test.login().await.unwrap();
+    let credentials = test.credentials();
     let first = header(&*credentials).await.unwrap();
-    scene.now.fetch_add(3_539, Ordering::SeqCst);
+    test.now.fetch_add(3_539, Ordering::SeqCst);
     assert_eq!(header(&*credentials).await.unwrap(), first);
-    assert_eq!(scene.token_requests(), 1);
-    scene.now.fetch_add(1, Ordering::SeqCst);
+    assert_eq!(test.token_requests(), 1);
+    test.now.fetch_add(1, Ordering::SeqCst);
     let second = header(&*credentials).await.unwrap();
     assert_ne!(second, first);
-    assert_eq!(scene.token_requests(), 2);
-    // Asleep for a year.
-    scene.now.fetch_add(31_536_000, Ordering::SeqCst);
+    assert_eq!(test.token_requests(), 2);
+    test.now.fetch_add(31_536_000, Ordering::SeqCst);
     assert_ne!(header(&*credentials).await.unwrap(), second);
-    assert_eq!(scene.token_requests(), 3);
-    // An authorization server that is away: the old token is used for a while, without asking at
-    // each request.
-    scene
-        .server
+    assert_eq!(test.token_requests(), 3);
+    // If the authorization server is unreachable, the old token is used for a while, without a
+    // refresh at each request.
+    test.server
         .set(|terms| terms.token_fault = Some((503, json!({}))));
-    scene.now.fetch_add(3_600, Ordering::SeqCst);
+    test.now.fetch_add(3_600, Ordering::SeqCst);
     let third = header(&*credentials).await;
     assert_eq!(
-        (header(&*credentials).await, scene.token_requests()),
+        (header(&*credentials).await, test.token_requests()),
         (third, 4)
     );
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_login_says_why_where_nobody_can_be_asked() {
-    let scene = Scene::new();
-    let credentials = scene.credentials();
+async fn without_an_opener_a_required_login_is_reported_with_its_reason() {
+    let test = LoginTest::new();
+    let credentials = test.credentials();
     assert_eq!(header(&*credentials).await, None);
     assert_eq!(
-        scene.refused(&*credentials, 401, "", None).await,
+        test.refused(&*credentials, 401, "", None).await,
         Err("nobody is logged in".to_owned())
     );
-    assert_eq!(scene.server.seen(), []);
-    // A login that is given meanwhile, by another process, is taken up.
-    scene.login().await.unwrap();
-    assert_eq!(scene.refused(&*credentials, 401, "", None).await, Ok(()));
+    assert_eq!(test.server.seen(), []);
+    // A login stored by another process is used.
+    test.login().await.unwrap();
+    assert_eq!(test.refused(&*credentials, 401, "", None).await, Ok(()));
     assert!(header(&*credentials).await.is_some());
 }
 
 #[tokio::test]
-async fn a_bearer_token_or_a_header_of_the_entry_keeps_logins_off() {
-    let mut scene = Scene::new().with_logins();
-    scene.auth.bearer_token = Some(Secret::new("canary-own"));
-    let credentials = scene.credentials();
+async fn a_configured_token_or_header_prevents_logins() {
+    let mut test = LoginTest::new().with_logins();
+    test.auth.bearer_token = Some(Secret::new("canary-own"));
+    let credentials = test.credentials();
     let sent = header(&*credentials).await;
     assert_eq!(sent.as_ref().unwrap().expose(), "Bearer canary-own");
-    let said = scene.refused(&*credentials, 401, "", sent.as_ref()).await;
+    let message = test.refused(&*credentials, 401, "", sent.as_ref()).await;
     assert_eq!(
-        said,
+        message,
         Err("the server refused the token (HTTP 401)".to_owned())
     );
     assert!(
-        scene
-            .login()
+        test.login()
             .await
             .unwrap_err()
             .contains("there is nothing to log in to")
     );
-    assert_eq!(scene.server.seen(), []);
+    assert_eq!(test.server.seen(), []);
     assert!(!format!("{credentials:?}").contains("canary"));
 }
 
-/// SEP-2352: what one authorization server gave is never shown to another.
+/// SEP-2352: credentials of one authorization server are never sent to another.
 #[tokio::test]
-async fn an_authorization_server_that_changes_is_registered_with_anew() {
-    let scene = Scene::new().with_logins();
-    let credentials = scene.credentials();
-    scene.refused(&*credentials, 401, "", None).await.unwrap();
+async fn a_changed_authorization_server_gets_a_new_registration() {
+    let test = LoginTest::new().with_logins();
+    let credentials = test.credentials();
+    test.refused(&*credentials, 401, "", None).await.unwrap();
     let sent = header(&*credentials).await;
-    scene.server.end_tokens();
-    let issuer = format!("http://{}/as2", scene.server.authority);
-    scene.server.set(|terms| {
+    test.server.end_tokens();
+    let issuer = format!("http://{}/as2", test.server.authority);
+    test.server.set(|terms| {
         terms.issuer = "as2".to_owned();
         terms.iss = Some(issuer);
     });
-    scene
-        .refused(&*credentials, 401, "", sent.as_ref())
+    test.refused(&*credentials, 401, "", sent.as_ref())
         .await
         .unwrap();
     assert!(
@@ -748,8 +733,8 @@ async fn an_authorization_server_that_changes_is_registered_with_anew() {
             .expose()
             .starts_with("Bearer canary-access-as2-")
     );
-    assert_eq!(scene.server.seen_at("/as2/register").len(), 1);
-    let shown = scene
+    assert_eq!(test.server.seen_at("/as2/register").len(), 1);
+    let shown = test
         .server
         .seen()
         .into_iter()
@@ -764,83 +749,74 @@ async fn an_authorization_server_that_changes_is_registered_with_anew() {
 }
 
 #[tokio::test]
-async fn an_id_that_was_given_by_hand_does_not_follow_to_another_authorization_server() {
-    let mut scene = Scene::new();
-    scene.auth.client_id = Some("by-hand".to_owned());
-    scene.login().await.unwrap();
-    let issuer = format!("http://{}/as2", scene.server.authority);
-    scene.server.set(|terms| {
+async fn a_configured_client_id_is_never_sent_to_another_authorization_server() {
+    let mut test = LoginTest::new();
+    test.auth.client_id = Some("by-hand".to_owned());
+    test.login().await.unwrap();
+    let issuer = format!("http://{}/as2", test.server.authority);
+    test.server.set(|terms| {
         terms.issuer = "as2".to_owned();
         terms.iss = Some(issuer);
     });
     assert!(
-        scene
-            .login()
+        test.login()
             .await
             .unwrap_err()
             .contains("belongs to the old one")
     );
-    assert_eq!(scene.server.seen_at("/as2/authorize"), []);
-    logout(&scene.entry(), &Environment::default(), &scene.context)
+    assert_eq!(test.server.seen_at("/as2/authorize"), []);
+    logout(&test.entry(), &Environment::default(), &test.context)
         .await
         .unwrap();
-    assert!(scene.login().await.is_ok());
+    assert!(test.login().await.is_ok());
 }
 
-/// The specification's order: an id from the entry, a document, a registration; and a registration
-/// of before is used again.
+/// The specification's order: a configured client id, a metadata document, a registration; an
+/// earlier registration is used again.
 #[tokio::test]
-async fn who_we_are_is_decided_in_the_specifications_order() {
-    let asked_as = |scene: &Scene| {
-        scene
-            .server
-            .seen_at("/as1/authorize")
-            .last()
-            .unwrap()
-            .fields["client_id"]
-            .clone()
+async fn the_client_id_is_chosen_in_the_specifications_order() {
+    let asked_as = |test: &LoginTest| {
+        test.server.seen_at("/as1/authorize").last().unwrap().fields["client_id"].clone()
     };
     let documents = json!({ "client_id_metadata_document_supported": true });
-    let mut scene = Scene::new();
-    scene.auth.client_metadata_url = Some("https://us.example/client.json".to_owned());
-    scene.login().await.unwrap();
-    assert_eq!(asked_as(&scene), "as1-registered-1");
-    scene.login().await.unwrap();
+    let mut test = LoginTest::new();
+    test.auth.client_metadata_url = Some("https://us.example/client.json".to_owned());
+    test.login().await.unwrap();
+    assert_eq!(asked_as(&test), "as1-registered-1");
+    test.login().await.unwrap();
     assert_eq!(
         (
-            asked_as(&scene).as_str(),
-            scene.server.seen_at("/as1/register").len()
+            asked_as(&test).as_str(),
+            test.server.seen_at("/as1/register").len()
         ),
         ("as1-registered-1", 1)
     );
-    scene.server.set(|terms| terms.metadata = documents);
-    scene.login().await.unwrap();
-    assert_eq!(asked_as(&scene), "https://us.example/client.json");
-    scene.auth.client_id = Some("by-hand".to_owned());
-    scene.auth.client_secret = Some(Secret::new("canary-client"));
-    scene.login().await.unwrap();
-    assert_eq!(asked_as(&scene), "by-hand");
-    let redeemed = scene.server.seen_at("/as1/token").pop().unwrap();
+    test.server.set(|terms| terms.metadata = documents);
+    test.login().await.unwrap();
+    assert_eq!(asked_as(&test), "https://us.example/client.json");
+    test.auth.client_id = Some("by-hand".to_owned());
+    test.auth.client_secret = Some(Secret::new("canary-client"));
+    test.login().await.unwrap();
+    assert_eq!(asked_as(&test), "by-hand");
+    let redeemed = test.server.seen_at("/as1/token").pop().unwrap();
     assert!(redeemed.authorization.unwrap().starts_with("Basic "));
-    assert_eq!(scene.server.seen_at("/as1/register").len(), 1);
+    assert_eq!(test.server.seen_at("/as1/register").len(), 1);
 }
 
-/// SEP-2350: a step up asks for what was asked before as well; F19: once.
+/// SEP-2350: a step-up also requests the earlier scopes; F19: once.
 #[tokio::test]
-async fn f19_a_step_up_asks_for_more_once_and_never_for_the_same_again() {
-    let scene = Scene::new().with_logins();
-    let credentials = scene.credentials();
-    scene
-        .refused(&*credentials, 401, ", scope=\"read\"", None)
+async fn f19_a_step_up_requests_missing_scopes_once() {
+    let test = LoginTest::new().with_logins();
+    let credentials = test.credentials();
+    test.refused(&*credentials, 401, ", scope=\"read\"", None)
         .await
         .unwrap();
     let sent = header(&*credentials).await;
     let wants = ", error=\"insufficient_scope\", scope=\"write\"";
-    scene
-        .refused(&*credentials, 403, wants, sent.as_ref())
+    test.refused(&*credentials, 403, wants, sent.as_ref())
         .await
         .unwrap();
-    let asked: Vec<_> = scene
+    let asked: Vec<_> = test
         .server
         .seen_at("/as1/authorize")
         .iter()
@@ -848,44 +824,41 @@ async fn f19_a_step_up_asks_for_more_once_and_never_for_the_same_again() {
         .collect();
     assert_eq!(asked, ["read", "read write"]);
     let sent = header(&*credentials).await;
-    let said = scene
-        .refused(&*credentials, 403, wants, sent.as_ref())
-        .await;
+    let message = test.refused(&*credentials, 403, wants, sent.as_ref()).await;
     assert_eq!(
-        said,
+        message,
         Err(
             "the server requires scope \"write\", which this login has already requested"
                 .to_owned()
         )
     );
-    assert_eq!(scene.server.seen_at("/as1/authorize").len(), 2);
+    assert_eq!(test.server.seen_at("/as1/authorize").len(), 2);
 }
 
 #[tokio::test]
-async fn f19_a_server_that_is_never_content_causes_three_logins_and_no_more() {
-    let scene = Scene::new().with_logins();
-    let credentials = scene.credentials();
+async fn f19_a_server_can_trigger_at_most_three_logins() {
+    let test = LoginTest::new().with_logins();
+    let credentials = test.credentials();
     for number in 1..=5 {
         let sent = header(&*credentials).await;
         let wants = format!(", error=\"insufficient_scope\", scope=\"scope-{number}\"");
-        let said = scene
+        let message = test
             .refused(&*credentials, 403, &wants, sent.as_ref())
             .await;
-        assert_eq!(said.is_ok(), number <= 3, "{number}: {said:?}");
+        assert_eq!(message.is_ok(), number <= 3, "{number}: {message:?}");
     }
-    assert_eq!(scene.server.seen_at("/as1/authorize").len(), 3);
+    assert_eq!(test.server.seen_at("/as1/authorize").len(), 3);
 }
 
 #[tokio::test]
-async fn a_step_up_that_nobody_can_give_is_remembered_for_the_next_login() {
-    let scene = Scene::new();
-    scene
-        .server
+async fn missing_scopes_are_remembered_for_the_next_login() {
+    let test = LoginTest::new();
+    test.server
         .set(|terms| terms.scope = Some("read".to_owned()));
-    scene.login().await.unwrap();
-    let credentials = scene.credentials();
+    test.login().await.unwrap();
+    let credentials = test.credentials();
     let sent = header(&*credentials).await;
-    let said = scene
+    let message = test
         .refused(
             &*credentials,
             403,
@@ -894,20 +867,20 @@ async fn a_step_up_that_nobody_can_give_is_remembered_for_the_next_login() {
         )
         .await;
     assert_eq!(
-        said,
+        message,
         Err("the server requires more scopes than this login has: \"write\"".to_owned())
     );
-    assert_eq!(scene.login().await.unwrap().scopes, ["read", "write"]);
+    assert_eq!(test.login().await.unwrap().scopes, ["read", "write"]);
 }
 
 #[tokio::test]
-async fn a_program_logs_in_by_itself_with_a_secret_or_a_key() {
+async fn client_credentials_log_in_with_a_secret_or_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key.pem");
     std::fs::write(&key, KEY).unwrap();
     let by = async |secret: Option<&str>, key: Option<String>, methods: &str| {
-        let mut scene = Scene::new();
-        scene.auth = HttpAuth {
+        let mut test = LoginTest::new();
+        test.auth = HttpAuth {
             grant: OAuthGrant::ClientCredentials,
             client_id: Some("robot".to_owned()),
             client_secret: secret.map(Secret::new),
@@ -917,18 +890,17 @@ async fn a_program_logs_in_by_itself_with_a_secret_or_a_key() {
         };
         let metadata = json!({ "token_endpoint_auth_methods_supported": [methods], "grant_types_supported": ["client_credentials"],
             "code_challenge_methods_supported": null });
-        scene.server.set(|terms| terms.metadata = metadata);
-        let credentials = scene.credentials();
-        scene.refused(&*credentials, 401, "", None).await.unwrap();
+        test.server.set(|terms| terms.metadata = metadata);
+        let credentials = test.credentials();
+        test.refused(&*credentials, 401, "", None).await.unwrap();
         assert!(header(&*credentials).await.is_some());
-        // Ended: there is nothing to renew, so it logs in again, without anybody.
-        scene.now.fetch_add(3_600, Ordering::SeqCst);
+        // Expired: without a refresh token, it logs in again, without a person.
+        test.now.fetch_add(3_600, Ordering::SeqCst);
         let before = header(&*credentials).await;
-        scene
-            .refused(&*credentials, 401, "", before.as_ref())
+        test.refused(&*credentials, 401, "", before.as_ref())
             .await
             .unwrap();
-        scene.server.seen_at("/as1/token").remove(0)
+        test.server.seen_at("/as1/token").remove(0)
     };
     let posted = by(Some("canary-client"), None, "client_secret_post").await;
     assert_eq!(
@@ -946,15 +918,15 @@ async fn a_program_logs_in_by_itself_with_a_secret_or_a_key() {
 }
 
 #[tokio::test]
-async fn a_logout_gives_the_token_back_and_forgets_it() {
-    let scene = Scene::new();
-    scene.login().await.unwrap();
+async fn a_logout_revokes_and_deletes_the_token() {
+    let test = LoginTest::new();
+    test.login().await.unwrap();
     let out = async || {
-        logout(&scene.entry(), &Environment::default(), &scene.context)
+        logout(&test.entry(), &Environment::default(), &test.context)
             .await
             .unwrap()
     };
-    let server = scene.entry().name;
+    let server = test.entry().name;
     assert_eq!(
         out().await,
         LoggedOut {
@@ -963,7 +935,7 @@ async fn a_logout_gives_the_token_back_and_forgets_it() {
             revoked: true
         }
     );
-    let revoked = &scene.server.seen_at("/as1/revoke")[0].fields;
+    let revoked = &test.server.seen_at("/as1/revoke")[0].fields;
     assert_eq!(
         (
             revoked["token_type_hint"].as_str(),
@@ -971,7 +943,7 @@ async fn a_logout_gives_the_token_back_and_forgets_it() {
         ),
         ("refresh_token", "canary-refresh-as1-3")
     );
-    assert_eq!(header(&*scene.credentials()).await, None);
+    assert_eq!(header(&*test.credentials()).await, None);
     assert_eq!(
         out().await,
         LoggedOut {
@@ -982,17 +954,16 @@ async fn a_logout_gives_the_token_back_and_forgets_it() {
     );
 }
 
-/// T25: what is kept is known to whatever shows text, and nothing of ours prints it.
+/// T25: stored tokens are redacted from all displayed text, and no `Debug` output contains them.
 #[tokio::test]
-async fn t25_tokens_are_kept_out_of_what_is_shown() {
-    let scene = Scene::new();
-    scene.login().await.unwrap();
-    let credentials = scene.credentials();
+async fn t25_tokens_are_redacted_from_displayed_text() {
+    let test = LoginTest::new();
+    test.login().await.unwrap();
+    let credentials = test.credentials();
     let redactor = crate::secret::Redactor::default().and_live(credentials.secrets());
     let sent = header(&*credentials).await;
-    scene.server.end_tokens();
-    scene
-        .refused(&*credentials, 401, "", sent.as_ref())
+    test.server.end_tokens();
+    test.refused(&*credentials, 401, "", sent.as_ref())
         .await
         .unwrap();
     let now = header(&*credentials).await.unwrap();
@@ -1005,10 +976,10 @@ async fn t25_tokens_are_kept_out_of_what_is_shown() {
         redactor.redact(&text),
         "Bearer [secret] Bearer [secret] [secret]"
     );
-    assert!(!format!("{credentials:?} {:?} {:?}", scene.context, now).contains("canary"));
+    assert!(!format!("{credentials:?} {:?} {:?}", test.context, now).contains("canary"));
 }
 
-/// Made for these tests, and used for nothing else.
+/// Created for these tests only.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQguY1axaU8hrbvC17B\n\
 wKrQPVMLny0n6PV3LDAaDYQQpwChRANCAARlxrXZPBYKilviTtHNj6ozrqdm2iP8\n\

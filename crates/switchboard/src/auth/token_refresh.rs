@@ -13,10 +13,10 @@ pub(crate) struct TokenRefreshes(watch::Sender<RefreshCounts>);
 
 #[derive(Debug, Default)]
 struct RefreshCounts {
-    /// How many were sent and are not stored yet.
+    /// The number of refreshes that were sent and are not stored yet.
     sent: usize,
-    /// Incremented by [`TokenRefreshes::finish`]: refreshes that were prepared before send nothing
-    /// after.
+    /// Incremented by [`TokenRefreshes::finish`]: refreshes prepared before it are not sent after
+    /// it.
     round: u64,
 }
 
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_sent_is_waited_for_and_what_was_not_is_never_sent() {
+    async fn sent_refreshes_are_awaited_and_prepared_ones_are_never_sent() {
         let refreshes = TokenRefreshes::default();
         let (early, sent) = (refreshes.prepare(), refreshes.prepare().send().unwrap());
         let finishing = tokio::spawn({
@@ -99,12 +99,12 @@ mod tests {
         assert!(!finishing.is_finished());
         drop(sent);
         finishing.await.unwrap();
-        // A host that goes on after a stop renews as before.
+        // A host that continues after a stop refreshes as before.
         assert!(refreshes.prepare().send().is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_never_comes_is_waited_for_within_the_limit() {
+    async fn a_missing_response_is_awaited_up_to_the_limit() {
         let refreshes = TokenRefreshes::default();
         let _sent = refreshes.prepare().send().unwrap();
         let begun = tokio::time::Instant::now();

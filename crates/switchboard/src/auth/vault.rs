@@ -26,7 +26,7 @@ use no_keyring as keyring;
 
 /// How long to wait for a lock: its holder may be refreshing a token over the network, within its
 /// own deadlines.
-const LOCK_WAIT: Duration = Duration::from_secs(75);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// Stores one secret text for each key.
 pub trait Vault: Send + Sync + fmt::Debug {
@@ -43,7 +43,7 @@ pub trait Vault: Send + Sync + fmt::Debug {
     /// refresh it at the same time.
     fn lock(&self, key: &str) -> Result<VaultLock, VaultFault>;
 
-    /// Describes the location for people: "the system keyring", or a file.
+    /// The location for display: "the system keyring", or a file.
     fn place(&self) -> String;
 }
 
@@ -99,7 +99,7 @@ impl Vault for MemoryVault {
         let waiting = self
             .0
             .unlocked
-            .wait_timeout_while(taken, LOCK_WAIT, |locked| locked.contains(key));
+            .wait_timeout_while(taken, LOCK_TIMEOUT, |locked| locked.contains(key));
         let (mut locked, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return Err(VaultFault(

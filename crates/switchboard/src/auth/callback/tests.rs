@@ -1,4 +1,4 @@
-//! Which requests to the callback address are a login's.
+//! Tests of which requests to the callback address belong to a login.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
@@ -11,7 +11,7 @@ async fn send(redirect: &str, request: &str) -> String {
         .unwrap();
     let mut stream = TcpStream::connect(authority).await.unwrap();
     let request = request.replace("AUTHORITY", authority);
-    // A refusal may come before all of a long request was taken.
+    // The refusal of a long request may arrive before the request was sent completely.
     let _ = stream.write_all(request.as_bytes()).await;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
@@ -26,8 +26,8 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: AUTHORITY\r\n\r\n")
 }
 
-/// T18: wrong state, wrong path, another host's name, a megabyte, a silent connection: none of
-/// them is an answer, and none keeps the answer from coming. It comes once.
+/// T18: a wrong state, a wrong path, another host name, a megabyte or a silent connection is not a
+/// response, and none prevents the response, which is accepted once.
 #[tokio::test]
 async fn t18_only_the_exact_path_with_the_exact_state_counts_and_only_once() {
     let callback = CallbackListener::bind(None).await.unwrap();
@@ -85,12 +85,12 @@ async fn t18_only_the_exact_path_with_the_exact_state_counts_and_only_once() {
     assert!(!send(&redirect, &long).await.contains("200"));
     assert!(!waiting.is_finished());
 
-    let said = send(
+    let response = send(
         &redirect,
         &get("/callback?code=c-1&state=right&iss=https%3A%2F%2Fas.example"),
     )
     .await;
-    assert_eq!(said, "HTTP/1.1 200 OK");
+    assert_eq!(response, "HTTP/1.1 200 OK");
     let expected = CallbackResponse {
         outcome: Ok("c-1".to_owned()),
         iss: Some("https://as.example".to_owned()),
@@ -102,9 +102,9 @@ async fn t18_only_the_exact_path_with_the_exact_state_counts_and_only_once() {
     );
 }
 
-/// T18: whoever opens connections and says nothing keeps the answer from nobody.
+/// T18: connections that send nothing do not prevent the response.
 #[tokio::test]
-async fn t18_idle_connections_do_not_keep_the_answer_from_coming() {
+async fn t18_idle_connections_do_not_block_the_response() {
     let callback = CallbackListener::bind(None).await.unwrap();
     let redirect = callback.redirect.clone();
     let waiting = tokio::spawn(async move { callback.answer("right").await });
@@ -118,18 +118,18 @@ async fn t18_idle_connections_do_not_keep_the_answer_from_coming() {
     for _ in 0..300 {
         idle.push(TcpStream::connect(&authority).await.unwrap());
     }
-    // Sooner than the first of them runs out of patience.
-    let said = timeout(
+    // Before the deadline of the first connection.
+    let response = timeout(
         CONNECTION_DEADLINE / 2,
         send(&redirect, &get("/callback?code=c-1&state=right")),
     )
     .await;
-    assert_eq!(said.as_deref(), Ok("HTTP/1.1 200 OK"));
+    assert_eq!(response.as_deref(), Ok("HTTP/1.1 200 OK"));
     assert_eq!(waiting.await.unwrap().outcome, Ok("c-1".to_owned()));
 }
 
 #[test]
-fn t18_an_address_that_is_pasted_is_held_to_the_same() {
+fn t18_a_pasted_address_passes_the_same_checks() {
     let redirect = "http://127.0.0.1:7/callback";
     let read =
         |text: &str| parse_returned_address(text, redirect, "s").map(|returned| returned.outcome);

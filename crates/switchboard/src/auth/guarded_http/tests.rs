@@ -1,4 +1,4 @@
-//! Which addresses a login may connect to.
+//! Tests of which addresses a login may connect to.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,10 +9,10 @@ use super::*;
 
 const CONNECTION_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Answers each question with the next address.
-struct Scripted(Mutex<VecDeque<SocketAddr>>);
+/// Resolves each query to the next address.
+struct ScriptedResolver(Mutex<VecDeque<SocketAddr>>);
 
-impl Resolve for Scripted {
+impl Resolve for ScriptedResolver {
     fn resolve(&self, _: Name) -> Resolving {
         let next = self.0.lock().unwrap().pop_front().ok_or("no such name");
         Box::pin(async move { Ok(Box::new(std::iter::once(next?)) as Addrs) })
@@ -20,7 +20,7 @@ impl Resolve for Scripted {
 }
 
 #[test]
-fn t17_an_address_is_judged_by_where_it_leads() {
+fn t17_an_address_is_classified_by_its_network() {
     let check = |base: &str, expected: &[(&str, bool)]| {
         let server_class = AddressClass::of_host(&Url::parse(base).unwrap());
         for (address, permitted) in expected {
@@ -80,11 +80,10 @@ fn t17_an_address_is_judged_by_where_it_leads() {
     check("http://192.168.0.7/", &near(false, true));
 }
 
-/// T17: a name that leads to the metadata of a cloud, then to a private network, then to a
-/// listener of this machine: none of them is connected to, however often the name changes
-/// its mind.
+/// T17: a name that resolves to cloud metadata, then to a private network, then to a listener of
+/// this machine: none of them is connected to, however often its address changes.
 #[tokio::test]
-async fn t17_a_name_that_changes_its_addresses_leads_nowhere() {
+async fn t17_a_name_that_changes_its_addresses_is_never_connected_to() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let here = listener.local_addr().unwrap();
     let answers = [
@@ -92,8 +91,11 @@ async fn t17_a_name_that_changes_its_addresses_leads_nowhere() {
         "10.0.0.1:80".parse().unwrap(),
         here,
     ];
-    let scripted =
-        |answers: &[SocketAddr]| Arc::new(Scripted(Mutex::new(answers.iter().copied().collect())));
+    let scripted = |answers: &[SocketAddr]| {
+        Arc::new(ScriptedResolver(Mutex::new(
+            answers.iter().copied().collect(),
+        )))
+    };
     let base = Url::parse("https://mcp.example/mcp").unwrap();
     let target = Url::parse(&format!("http://rebound.example:{}/revoke", here.port())).unwrap();
 
@@ -123,7 +125,7 @@ async fn t17_a_name_that_changes_its_addresses_leads_nowhere() {
             .is_err(),
         "nobody came"
     );
-    // A proxy is a person's own choice.
+    // A proxy is configured by the user.
     let routes = ProxyRoutes {
         hosts: vec!["Rebound.example".to_owned()],
         ..ProxyRoutes::of(&Environment::default())
@@ -139,16 +141,16 @@ async fn t17_a_name_that_changes_its_addresses_leads_nowhere() {
     asking.abort();
 }
 
-/// T17: a proxy looks names up by itself, so they are judged before by what they lead to here.
-/// What only the proxy knows is left to it.
+/// T17: a proxy resolves names itself, so they are checked before by their addresses here. Names
+/// that only the proxy can resolve are left to it.
 #[tokio::test]
-async fn t17_a_name_is_judged_before_a_proxy_is_asked_for_it() {
+async fn t17_a_name_is_checked_before_a_proxy_resolves_it() {
     let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
     let routes = ProxyRoutes::of(&Environment::new([("http_proxy".to_owned(), address)]));
     let base = Url::parse("https://mcp.example/mcp").unwrap();
     let asking = |answers: Vec<SocketAddr>| {
-        let scripted = Arc::new(Scripted(Mutex::new(answers.into())));
+        let scripted = Arc::new(ScriptedResolver(Mutex::new(answers.into())));
         let guarded =
             GuardedHttp::with_resolver(&base, CONNECTION_DEADLINE, &routes, scripted).unwrap();
         let request = Request::new(
@@ -188,9 +190,9 @@ async fn t17_a_name_is_judged_before_a_proxy_is_asked_for_it() {
     }
 }
 
-/// T17: an address that is written out is not looked up, so it is judged before.
+/// T17: a literal address is not resolved, so it is checked before.
 #[tokio::test]
-async fn t17_an_address_that_is_written_out_is_not_asked() {
+async fn t17_a_forbidden_literal_address_is_never_requested() {
     let guarded = |base: &str| {
         GuardedHttp::new(
             &Url::parse(base).unwrap(),
@@ -208,7 +210,7 @@ async fn t17_an_address_that_is_written_out_is_not_asked() {
     assert!(asks("https://mcp.example/", "https://as.example/revoke").await);
     assert!(!asks("https://mcp.example/", "https://169.254.169.254/revoke").await);
     assert!(!asks("https://mcp.example/", "https://[::ffff:a9fe:a9fe]/revoke").await);
-    // However it is written.
+    // In any notation.
     assert!(!asks("https://mcp.example/", "https://0xa9fea9fe/revoke").await);
     assert!(!asks("https://mcp.example/", "http://127.1/revoke").await);
     assert!(asks("http://127.0.0.1:3000/mcp", "http://127.0.0.1:9/revoke").await);

@@ -10,7 +10,7 @@ use crate::name::ServerName;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("server \"{server}\": {reason}")]
 pub struct LoginFault {
-    /// Where.
+    /// The server.
     pub server: ServerName,
     /// What a person could do about it.
     pub hint: Option<Hint>,

@@ -1,4 +1,4 @@
-//! Asks a server whether it requires a login.
+//! Probes whether a server requires a login.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::config::ResolvedUrl;
 use crate::transport::WireFault;
 use crate::transport::http::connection_fault::send_fault;
 
-/// The deadline for the answer.
-const PROBE: Duration = Duration::from_secs(15);
+/// The deadline for the response.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How a server answered a request without a token.
+/// How a server responded to a request without a token.
 pub(super) struct ProbeResult {
     pub(super) challenge: Option<String>,
     pub(super) is_wanted: bool,
 }
 
-/// Asks the server whether it requires a login. Fails only if the server cannot be reached.
+/// Probes whether the server requires a login. Fails only if the server cannot be reached.
 pub(super) async fn probe(
     resolved: &ResolvedUrl,
     routes: &ProxyRoutes,
@@ -26,7 +26,7 @@ pub(super) async fn probe(
         is_wanted: false,
     };
     // The address is configured, and no redirect is followed.
-    let Ok(sender) = routes.builder()?.timeout(PROBE).build() else {
+    let Ok(sender) = routes.builder()?.timeout(PROBE_TIMEOUT).build() else {
         return Ok(nothing);
     };
     let mut request = sender

@@ -11,7 +11,7 @@ use crate::auth::record::{Login, LoginRecord};
 use crate::auth::target::AuthTarget;
 
 /// The deadline for revoking a token.
-pub(super) const REVOCATION: Duration = Duration::from_secs(10);
+pub(super) const REVOCATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Revokes the refresh token, which ends the access token too, or else the access token.
 pub(super) async fn revoke(target: &Arc<AuthTarget>, login: &Login, record: &LoginRecord) -> bool {
@@ -40,7 +40,7 @@ pub(super) async fn revoke(target: &Arc<AuthTarget>, login: &Login, record: &Log
         form.append_pair("client_secret", secret.expose());
     }
     // The endpoint comes from metadata, so the request is guarded.
-    let guarded = GuardedHttp::new(&target.url, REVOCATION, &target.routes);
+    let guarded = GuardedHttp::new(&target.url, REVOCATION_TIMEOUT, &target.routes);
     let Ok(guarded) = guarded else { return false };
     let Some(request) = guarded.request(Method::POST, endpoint).await else {
         return false;

@@ -105,7 +105,7 @@ impl OAuthState {
                 "the login was given by another authorization server than `oauth_issuer`",
             ));
         }
-        // Renewed meanwhile by another process, or by a login.
+        // Another process, or a login, may have renewed the token.
         let is_new = sent != Some(&login.header()) && !login.is_stale(self.target.now());
         if is_new {
             self.set_login(Some(login));

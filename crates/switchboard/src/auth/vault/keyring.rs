@@ -26,32 +26,32 @@ use secret_service as store;
 const SERVICE: &str = "switchboard";
 
 /// How long the first probe may take.
-const PROBE_WAIT: Duration = Duration::from_secs(2);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a call may take: the user may have to unlock the keyring.
-const ANSWER_WAIT: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Checks that a keyring responds; the error says why not.
 pub(super) fn probe() -> Result<(), VaultFault> {
-    bounded(PROBE_WAIT, || store::get(SERVICE, "probe")).map(drop)
+    bounded(PROBE_TIMEOUT, || store::get(SERVICE, "probe")).map(drop)
 }
 
 pub(super) fn get(key: &str) -> Result<Option<Secret>, VaultFault> {
     let key = key.to_owned();
-    let found = bounded(ANSWER_WAIT, move || store::get(SERVICE, &key))?;
+    let found = bounded(CALL_TIMEOUT, move || store::get(SERVICE, &key))?;
     Ok(found.map(Secret::new))
 }
 
 pub(super) fn put(key: &str, value: &Secret) -> Result<(), VaultFault> {
     let (key, value) = (key.to_owned(), value.clone());
-    bounded(ANSWER_WAIT, move || {
+    bounded(CALL_TIMEOUT, move || {
         store::put(SERVICE, &key, value.expose())
     })
 }
 
 pub(super) fn remove(key: &str) -> Result<(), VaultFault> {
     let key = key.to_owned();
-    bounded(ANSWER_WAIT, move || store::remove(SERVICE, &key))
+    bounded(CALL_TIMEOUT, move || store::remove(SERVICE, &key))
 }
 
 /// Calls the keyring on a thread of its own, which is abandoned if it hangs: such a call cannot be

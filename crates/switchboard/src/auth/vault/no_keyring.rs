@@ -1,4 +1,4 @@
-//! Stands in for the system keyring in a build without the feature `keyring`: it never answers.
+//! Replaces the system keyring in a build without the feature `keyring`: every call fails.
 
 use super::VaultFault;
 use crate::secret::Secret;

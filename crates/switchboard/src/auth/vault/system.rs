@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::{LOCK_WAIT, Vault, VaultFault, VaultLock, keyring};
+use super::{LOCK_TIMEOUT, Vault, VaultFault, VaultLock, keyring};
 use crate::secret::Secret;
 use crate::store::{FileStore, Store, StoreError, StoreTable};
 
@@ -97,7 +97,7 @@ impl Vault for SystemVault {
     fn lock(&self, key: &str) -> Result<VaultLock, VaultFault> {
         let name = format!("login-{}", &blake3::hash(key.as_bytes()).to_hex()[..16]);
         self.file
-            .hold(&name, LOCK_WAIT)
+            .hold(&name, LOCK_TIMEOUT)
             .map(VaultLock::new)
             .map_err(from_store)
     }
