@@ -51,51 +51,52 @@ pub mod search;
 /// A tool that cannot be called, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Withheld {
-    /// Its server.
+    /// The tool's server.
     pub server: ServerName,
-    /// Its name, if it has one.
+    /// The tool's name, if it has one.
     pub tool: ToolName,
-    /// Why, in one line safe to show.
+    /// Why, in one line that is safe to show.
     pub reason: String,
 }
 
 /// One server as a source of [`Catalog::build`].
 #[derive(Debug, Clone)]
 pub struct CatalogSource {
-    /// Its entry.
+    /// The server's entry.
     pub config: Arc<ServerConfig>,
     /// The launch that its grants are bound to.
     pub launch: Fingerprint,
-    /// What it offers.
+    /// What the server offers.
     pub offerings: Arc<Offerings>,
-    /// It is ready, has failed, or is not awaited: names no longer wait for it.
+    /// Whether the server is ready, has failed or is not awaited, so that names need not wait for
+    /// it.
     pub settled: bool,
 }
 
-/// Everything that can be used, of all servers.
+/// All tools, prompts and resources that can be used, of all servers.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    /// Grows by one with each replacement.
+    /// Incremented with each replacement.
     pub generation: u64,
-    /// Which of the host's rosters it was built from.
+    /// The host's roster that it was built from.
     pub(crate) roster: u64,
-    /// In config order, then in the server's.
+    /// In config order, then in the server's order.
     tools: Vec<Arc<Tool>>,
     /// Index into `tools`.
     by_exposed: HashMap<ExposedName, usize, RandomState>,
-    /// Index into `tools`, or into `withheld`. By server, then by tool, so that a lookup allocates no
-    /// pair.
+    /// Index into `tools`, `nameless` or `withheld`. By server, then by tool, so that a lookup
+    /// allocates no pair.
     by_pair: HashMap<ServerName, HashMap<ToolName, ToolIndex>>,
-    /// Index into `tools`, by the names that vendors' APIs take where they do not take the exposed
+    /// Index into `tools`, by the names that vendors' APIs accept if they do not accept the exposed
     /// one.
     by_projection: HashMap<String, usize>,
-    /// Index into `withheld`, by the name that it would have had.
+    /// Index into `withheld`, by the exposed name that the tool would have had.
     withheld_names: HashMap<String, usize>,
-    /// Callable as `server/tool` only: their exposed names are not known yet.
+    /// Tools that are callable only as `server/tool`, since their exposed names are not known yet.
     nameless: Vec<Arc<Tool>>,
-    /// Indices of the servers that those wait for.
+    /// Indices of the servers that the nameless tools wait for.
     awaited: Vec<usize>,
-    /// Names that were assigned in this run, by this catalog and earlier ones.
+    /// Names assigned in this run, by this catalog and earlier ones.
     published: Arc<AssignedNames>,
     /// Withheld tools, with reasons.
     withheld: Vec<Withheld>,
@@ -106,24 +107,24 @@ pub struct Catalog {
 #[derive(Debug, Clone, Copy)]
 enum ToolIndex {
     Tool(usize),
-    /// Into `nameless`.
+    /// Index into `nameless`.
     Nameless(usize),
     Withheld(usize),
 }
 
-/// Why a name is not resolved.
+/// Why a name was not resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unresolved {
-    /// No such name. The nearest names are given.
+    /// There is no such name.
     Unknown {
-        /// At most three.
+        /// The nearest names, at most three.
         nearest: Vec<String>,
     },
-    /// It exists and is withheld.
+    /// The tool exists and is withheld.
     Withheld(Withheld),
 }
 
-/// What may have been meant, or why it is withheld; empty where neither is known.
+/// Displays the nearest names or why the tool is withheld; empty if there is neither.
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -154,14 +155,14 @@ impl Catalog {
         &self.offerings
     }
 
-    /// Looks a name up: first as an exposed name, then as `server/tool` (the configured server
-    /// names decide where the slash is), then as the name that a vendor's API takes in place of
+    /// Resolves a name: first as an exposed name, then as `server/tool` (the configured server
+    /// names determine where the slash is), then as the name that a vendor's API uses instead of
     /// the exposed one.
     pub fn resolve(&self, name: &str) -> Result<&Arc<Tool>, Unresolved> {
         if let Some(&index) = self.by_exposed.get(name) {
             return Ok(&self.tools[index]);
         }
-        // No server's name has a slash, so the first one ends it.
+        // No server name contains a slash, so the first slash ends it.
         let pair = name
             .split_once('/')
             .and_then(|(server, tool)| self.by_pair.get(server)?.get(tool));
@@ -208,7 +209,7 @@ impl Catalog {
             .collect()
     }
 
-    /// The tool of the same pair, definition and launch, if it is offered now.
+    /// The tool with the same pair, definition and launch, if it is offered now.
     pub(crate) fn same_tool<'a>(&'a self, tool: &'a Arc<Tool>) -> Option<&'a Arc<Tool>> {
         match self.tools.get(tool.place) {
             Some(now) if Arc::ptr_eq(now, tool) => Some(now),
@@ -218,8 +219,7 @@ impl Catalog {
         }
     }
 
-    /// Notes which of the definitions that it was built from are exposed, for calls that wait to be
-    /// sent.
+    /// Marks which definitions of the sources are exposed, for calls that are about to be sent.
     pub(crate) fn mark_exposed(&self, sources: &[CatalogSource]) {
         for source in sources {
             let tools = self.by_pair.get(&source.config.name);
@@ -233,7 +233,7 @@ impl Catalog {
         }
     }
 
-    /// Looks a pair up.
+    /// The tool of this server and name.
     pub fn by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
         self.at(self.by_pair.get(&id.server)?.get(&id.tool)?)
     }
@@ -247,7 +247,7 @@ impl Catalog {
     }
 
     /// The servers that offer a resource: those that list it; otherwise those with a template whose
-    /// beginning matches.
+    /// prefix matches.
     pub fn servers_of_resource(&self, uri: &str) -> Vec<ServerName> {
         let offering = |offers: &dyn Fn(&Offerings) -> bool| {
             let found = self.offerings.iter().filter(|(_, offered)| offers(offered));
@@ -266,8 +266,7 @@ impl Catalog {
         })
     }
 
-    /// Whether a tool waits for its name, and one of the servers that it waits for is `settled` by
-    /// now.
+    /// Whether a tool waits for its name, and a server that it waits for is now `settled`.
     pub(crate) fn can_name_more(&self, settled: impl Fn(usize) -> bool) -> bool {
         self.awaited.iter().any(|&index| settled(index))
     }
@@ -280,7 +279,7 @@ impl Tool {
 }
 
 /// Whether the entry's filter includes any of these tools.
-pub(crate) fn is_let_through(config: &ServerConfig, tools: &[Arc<ToolDefinition>]) -> bool {
+pub(crate) fn includes_any(config: &ServerConfig, tools: &[Arc<ToolDefinition>]) -> bool {
     let filter = Filter::new(config);
     tools
         .iter()

@@ -1,8 +1,8 @@
-//! Applies another configuration while servers run; servers that it does not change keep running.
+//! Applies a new configuration while servers run; unchanged servers keep running.
 //!
-//! `difference` decides what happens to each server, `watcher` notices that a file changed. The
-//! roster is replaced as a whole. A server that is replaced accepts no new calls; when its calls
-//! have ended it is stopped, and then its successor starts.
+//! `difference` decides what happens to each server, `watcher` detects changed files. The roster is
+//! replaced as a whole. A replaced server accepts no new calls; it is stopped after its last call,
+//! and then its successor starts.
 
 #[cfg(feature = "watch")]
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ mod difference;
 mod watcher;
 
 impl Host {
-    /// Applies another configuration on a person's request, including what allows more. Unchanged
+    /// Applies a new configuration on a person's request, including what allows more. Unchanged
     /// servers and their calls are not affected; a project's entry that nobody has accepted is
     /// still not started. In dialects whose files are not watched (core-agent), every server is
     /// stopped before any is started.
@@ -62,7 +62,7 @@ impl Host {
         let latest = lock(&self.0.reload.latest)
             .clone()
             .unwrap_or_else(|| self.0.roster.load().config.clone());
-        // Cannot fail: its rules were compiled when it was loaded.
+        // Cannot fail: the rules were compiled when the configuration was loaded.
         Ok(self
             .0
             .apply((*latest).clone(), ReloadCause::FileChange)
@@ -94,13 +94,13 @@ impl Host {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReloadCause {
     Person,
-    /// A file changed.
+    /// A watched file changed.
     FileChange,
 }
 
 impl HostState {
     async fn apply(&self, new: Config, cause: ReloadCause) -> Result<ReloadReport, ConfigErrors> {
-        let _turn = self.reload.turn.lock().await;
+        let _guard = self.reload.reload_lock.lock().await;
         let roster = self.roster.load_full();
         let difference = self.difference(&roster, &new, cause);
         let gate = Roster::gate_of(&difference.config, &self.own, &*self.store)?;
@@ -122,8 +122,8 @@ impl HostState {
             gate,
         )));
         self.rebuild();
-        // After the new roster is in place: a call that finds its server closed then finds the
-        // successor.
+        // After the new roster is in place, so that a call that finds its server closed then finds
+        // the successor.
         self.reload.retire(retiring);
         self.publish_report(&reloaded, before);
         Ok(reloaded)
@@ -137,7 +137,7 @@ impl HostState {
                 ..ReloadReport::default()
             })
         {
-            // An error means that nobody listens.
+            // An error means that there is no listener.
             let _ = self
                 .events
                 .send(Event::Reloaded(Arc::new(reloaded.clone())));
@@ -159,7 +159,7 @@ impl HostState {
             ),
         };
         if cause == ReloadCause::Person {
-            // A reload after a stop starts them again.
+            // A reload after a stop starts the servers again.
             let ended = |name: &ServerName| roster.server(name).is_ok_and(ServerHandle::has_ended);
             let back = found.changes.iter_mut().filter(|(name, change)| {
                 matches!(change, ServerChange::Keep | ServerChange::UpdateConfig) && ended(name)

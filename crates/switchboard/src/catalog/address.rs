@@ -1,4 +1,4 @@
-//! Where a tool comes from, as one address.
+//! The source address of a tool.
 
 use std::fmt::Write;
 
@@ -6,16 +6,16 @@ use super::Tool;
 use crate::name::{Style, kebab};
 
 impl Tool {
-    /// Its source: `mcp://SERVER/TOOL`, both in lower case with a hyphen for each run of other
-    /// characters. A tool of this program has none.
+    /// The tool's source: `mcp://SERVER/TOOL`, both in lower case with a hyphen for each run of
+    /// other characters. A host tool has none.
     pub fn source_uri(&self) -> Option<String> {
         if self.is_host_tool() {
             return None;
         }
         let (server, mut tool) = (part(self.id.server.as_str()), part(self.id.tool.as_wire()));
         let style = Style::ServerDashTool;
-        // Where two tools of one server come to the same, the later one's name ends in its hash; so
-        // does its address.
+        // If two tools of one server have the same exposed name, the later one's ends in its hash;
+        // so does its address.
         let plain = style
             .plain(&self.id)
             .is_ok_and(|plain| plain == self.exposed.as_str());
@@ -26,7 +26,7 @@ impl Tool {
     }
 }
 
-/// In kebab case; what has no letter or digit is percent-encoded.
+/// The text in kebab case; percent-encoded if it contains no letter or digit.
 fn part(text: &str) -> String {
     let mut part = kebab(text);
     if part.is_empty() {

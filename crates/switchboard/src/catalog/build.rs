@@ -15,8 +15,8 @@ use crate::name::{
 };
 
 impl Catalog {
-    /// Builds the catalog that replaces `before`: the host tools, then what each server offers, in
-    /// config order. A name that was assigned before belongs to the same tool as then, or to none.
+    /// Builds the catalog that replaces `before`: the host tools, then the servers' offerings in
+    /// config order. A name that was assigned before stays with the same tool, or is unused.
     /// `naming` applies to servers whose dialect has no naming style of its own.
     pub fn build(
         before: &Self,
@@ -91,8 +91,8 @@ impl Catalog {
         }
     }
 
-    /// Each tool gets its name in the style of its server. One whose bare name an earlier server
-    /// may still want waits, without a name.
+    /// Assigns names in the style of each server. A tool whose bare name an earlier server may
+    /// still claim waits without a name.
     fn name(&mut self, naming: Style, offered: Vec<UnnamedTool>, parts: &[CatalogSource]) {
         let own: Vec<_> = self.tools.clone();
         let own: HashSet<&str> = own.iter().map(|tool| tool.exposed.as_str()).collect();
@@ -100,7 +100,7 @@ impl Catalog {
             .iter()
             .position(|part| !part.settled)
             .unwrap_or(parts.len());
-        // Of the servers before it, each is known or can have no tool of this name.
+        // Each earlier server is known or cannot have a tool of this name.
         let may_be_bare = |tool: &UnnamedTool, style: Style| {
             tool.server_place <= first_unsettled || {
                 let name = style.plain(&tool.id).unwrap_or_default();
@@ -145,7 +145,7 @@ impl Catalog {
                         .collect();
                     let earlier = &parts[first_unsettled].config.name;
                     let reason = format!(
-                        "its name is not known before server \"{earlier}\" is there or has failed"
+                        "its name is not known until server \"{earlier}\" is ready or has failed"
                     );
                     self.withhold(&offered.id.server, &offered.id.tool, reason);
                     let shown = ExposedName::unlisted(&offered.id.shown().to_string());
@@ -203,8 +203,8 @@ impl Catalog {
             .map(|part| (&part.config.name, style_of(&part.config, naming)))
             .collect();
         for (index, Withheld { server, tool, .. }) in self.withheld.iter().enumerate() {
-            // The first of two tools of one name is on offer; the pair means that one. So does the
-            // pair of one that waits for a name.
+            // The pair means the first of two tools of one name, which is the one on offer. A
+            // nameless tool's pair works too.
             let place = self
                 .by_pair
                 .entry(server.clone())
@@ -227,7 +227,7 @@ impl Catalog {
     }
 }
 
-/// How a server's tools are named.
+/// The naming style of a server's tools.
 fn style_of(server: &ServerConfig, naming: Style) -> Style {
     server.dialect.profile().naming.unwrap_or(naming)
 }

@@ -1,12 +1,12 @@
 //! The names that servers may not use for their tools: those of common agents' own tools, and ours.
 
-/// Lists the resources of every server.
+/// The host tool that lists the resources of all servers.
 pub(crate) const LIST_RESOURCES: &str = "ListMcpResources";
 
-/// Reads one of them.
+/// The host tool that reads a resource.
 pub(crate) const READ_RESOURCE: &str = "ReadMcpResource";
 
-/// The tool that stands for sampling in rules and grants. No server can offer one of this name.
+/// The tool that represents sampling in rules and grants. No server can offer a tool of this name.
 pub(crate) const SAMPLING: &str = "@sampling";
 
 /// Names of common agents' own tools. A server's tool with such a name could be mistaken for one of

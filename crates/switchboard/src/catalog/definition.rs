@@ -1,5 +1,5 @@
-//! A tool as its server defines it: the raw object kept whole, the fields we use beside it, and the
-//! hash that approval is bound to.
+//! A tool as its server defines it: the raw object, the parsed fields, and the hash that approvals
+//! are bound to.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,48 +20,47 @@ use crate::wire::RawJson;
 /// A tool as its server defines it.
 #[derive(Debug, Clone)]
 pub struct ToolDefinition {
-    /// The server's name for it.
+    /// The tool's name on its server.
     pub name: ToolName,
-    /// The same as JSON, as the server wrote it: what a call sends.
+    /// The name as JSON, as the server wrote it: sent in calls.
     pub(crate) name_json: RawJson,
-    /// For people.
+    /// The title for people.
     pub title: Option<Untrusted>,
-    /// For the model.
+    /// The description for the model.
     pub description: Option<Untrusted>,
-    /// The schema of its arguments.
+    /// The schema of the arguments.
     pub input_schema: RawJson,
-    /// The schema of its structured result.
+    /// The schema of the structured result.
     pub output_schema: Option<RawJson>,
-    /// The arguments that a wire with headers mirrors; or why such a wire cannot carry this tool,
-    /// in one line safe to show.
+    /// The arguments that a transport with headers repeats in headers; or why such a transport
+    /// cannot call this tool, in one line safe to show.
     pub(crate) mirrored: Result<Vec<Mirrored>, String>,
-    /// It can only be called as a task.
+    /// Whether the tool must be called as a task.
     pub(crate) is_task: bool,
-    /// It is for its server's own app, and not for models.
+    /// Whether the tool is for its server's own app, not for models.
     pub(crate) is_for_app_only: bool,
-    /// What the server says of its effects: for display, never for permission.
+    /// The server's claims about effects: for display, never for permission.
     pub annotations: ToolAnnotations,
-    /// The whole object, as it came.
+    /// The whole object, byte for byte.
     pub raw: RawJson,
-    /// What grants are bound to.
+    /// The hash that grants are bound to.
     pub hash: DefinitionHash,
-    /// Whether a call that was approved by this definition may still be sent.
+    /// Whether a call approved with this definition may still be sent.
     pub(crate) offer: Offer,
-    /// What a person should look at twice: a name that imitates another, hidden characters. Lines
-    /// safe to show.
+    /// Warnings for people: a name that imitates another, hidden characters. Lines safe to show.
     pub warnings: Vec<String>,
 }
 
-/// Whether a definition is still offered. A definition shares it with the same one in later lists.
-/// Compared right before each call is sent.
+/// Whether a definition is still offered. Shared with equal definitions in later lists. Checked
+/// right before each call is sent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Offer(Arc<OfferState>);
 
 #[derive(Debug, Default)]
 struct OfferState {
-    /// Set for good by the server's task, when a list no longer has it.
+    /// Set permanently by the server's task, when a list no longer contains the definition.
     is_withdrawn: AtomicBool,
-    /// Set and cleared by the host: the configuration does not expose it.
+    /// Set and cleared by the host: whether the configuration hides the tool.
     is_hidden: AtomicBool,
 }
 
@@ -75,7 +74,7 @@ impl Offer {
     }
 }
 
-/// The fields that a person approves, in the order that they are hashed and shown.
+/// The fields that a person approves, in the order in which they are hashed and shown.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Approved<'a> {
@@ -94,7 +93,7 @@ struct Approved<'a> {
 }
 
 impl ToolDefinition {
-    /// Whether its server still lists it like this, and the configuration exposes it.
+    /// Whether the server still lists this definition and the configuration exposes the tool.
     pub(crate) fn is_offered(&self) -> bool {
         let OfferState {
             is_withdrawn,
@@ -103,8 +102,8 @@ impl ToolDefinition {
         !is_withdrawn.load(Ordering::Acquire) && !is_hidden.load(Ordering::Acquire)
     }
 
-    /// What the HTTP headers of a call with these arguments must repeat (`x-mcp-header`). Nothing
-    /// where the annotations of the schema are invalid. The error is why no header can say it.
+    /// The arguments that the HTTP headers of a call must repeat (`x-mcp-header`). Empty if the
+    /// schema's annotations are invalid. The error says why no header can carry a value.
     pub fn mirrored_arguments(&self, arguments: &str) -> Result<Vec<MirroredArgument<'_>>, String> {
         match &self.mirrored {
             Ok(mirrored) => mirror::values(mirrored, arguments),
@@ -112,10 +111,10 @@ impl ToolDefinition {
         }
     }
 
-    /// Reads one element of a `tools/list` answer. The error is one line, safe to show, with the
-    /// name as far as there is one.
+    /// Parses one element of a `tools/list` result. The error is one line, safe to show, with the
+    /// name if there is one.
     pub fn parse(raw: &RawJson) -> Result<Self, (ToolName, String)> {
-        // A list would do for a struct.
+        // serde accepts an array for a struct.
         if !raw.as_str().starts_with('{') {
             return Err((
                 ToolName::new(""),
@@ -175,13 +174,13 @@ impl ToolDefinition {
         })
     }
 
-    /// Pictures of it that may be shown. None is fetched here.
+    /// The icons that may be shown. Nothing is fetched here.
     pub fn icons(&self) -> Vec<Icon> {
         icon::usable(&self.raw)
     }
 
-    /// All that is approved, in lines that a diff can compare. As the server wrote it: escape each
-    /// line before it is shown.
+    /// The approved fields as lines for a diff. As the server wrote them: escape each line before
+    /// it is shown.
     pub fn text(&self) -> String {
         use std::fmt::Write;
         let mut lines = String::new();
@@ -220,8 +219,7 @@ impl ToolDefinition {
     }
 }
 
-/// Whether a definition says that the tool must be called as a task. What it says in another way
-/// than it should says nothing.
+/// Whether a definition requires that the tool is called as a task. Malformed values are ignored.
 fn is_task(raw: &RawJson) -> bool {
     #[derive(Deserialize)]
     struct Wire<'a> {
@@ -238,8 +236,8 @@ fn is_task(raw: &RawJson) -> bool {
         .is_ok_and(|wire| wire.execution.task_support == "required")
 }
 
-/// Whether a definition names who may see the tool, and models are not among them (MCP Apps). What
-/// it says in another way says nothing.
+/// Whether a definition restricts the tool's visibility and models are excluded (MCP Apps).
+/// Malformed values are ignored.
 fn is_for_app_only(raw: &RawJson) -> bool {
     #[derive(Deserialize)]
     struct Definition<'a> {
@@ -262,8 +260,7 @@ fn is_for_app_only(raw: &RawJson) -> bool {
     })
 }
 
-/// Collects fields as JSON, each behind its name, so that no two sets of fields run into one
-/// another.
+/// Collects fields as JSON, each after its name, so that no two sets of fields have the same bytes.
 struct Digest(Vec<u8>);
 
 impl Digest {
@@ -289,7 +286,8 @@ fn name_warnings(name: &str) -> Vec<String> {
     }
     let mut lookalike = String::new();
     for (at, character) in name.char_indices() {
-        // A skeleton also rewrites ASCII ("m" as "rn"): only what is not ASCII is taken from it.
+        // A skeleton also rewrites ASCII ("m" as "rn"), so it is used for non-ASCII characters
+        // only.
         let letter = &name[at..at + character.len_utf8()];
         if character.is_ascii() {
             lookalike.push(character)
@@ -307,10 +305,10 @@ fn text(field: &str, raw: Option<&RawValue>) -> Result<Option<Untrusted>, String
     let Some(raw) = raw else { return Ok(None) };
     serde_json::from_str::<String>(raw.get())
         .map(|text| Some(Untrusted::new(text)))
-        .map_err(|_| format!("its {field} is not a text"))
+        .map_err(|_| format!("its {field} is not a string"))
 }
 
-/// Since 2026-07-28 a result may be of any kind, so its schema may be any.
+/// Since 2026-07-28 a structured result may be of any type, and so may its schema.
 fn schema_of_result(raw: Option<&RawValue>) -> Result<Option<JsonTree<'_>>, String> {
     match raw.map(RawValue::get) {
         Some("true") => Ok(Some(JsonTree::Bool(true))),

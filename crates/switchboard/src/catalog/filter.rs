@@ -1,4 +1,4 @@
-//! Which of a server's tools its entry lets through: `include_tools`, `exclude_tools`,
+//! Which of a server's tools its entry includes: `include_tools`, `exclude_tools`,
 //! `idempotent_tools`.
 
 use crate::config::ServerConfig;
@@ -9,8 +9,8 @@ pub(super) struct Filter {
     include: Option<Vec<Glob>>,
     exclude: Vec<Glob>,
     idempotent: Vec<Glob>,
-    /// The first pattern that cannot be read: then nothing passes, since what it was to keep out
-    /// is not known.
+    /// The first invalid pattern: then every tool is excluded, since it is not known which ones the
+    /// pattern excludes.
     broken: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Filter {
         }
     }
 
-    /// Why a tool is not let through.
+    /// Why a tool is excluded.
     pub(super) fn refuses(&self, tool: &str) -> Option<String> {
         let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(tool));
         if self.broken.is_some() {

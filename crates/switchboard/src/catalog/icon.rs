@@ -1,26 +1,26 @@
-//! Pictures that servers give themselves, their tools, prompts and resources: which of them may be
-//! shown. None is ever fetched here.
+//! The icons of servers, tools, prompts and resources: which of them may be shown. Nothing is
+//! fetched here.
 
 use serde::Deserialize;
 
 use crate::wire::RawJson;
 
-/// More than any screen needs.
-const MOST: usize = 16;
+/// The most icons of one definition.
+const MAX_ICONS: usize = 16;
 
-/// A picture that may be shown.
+/// An icon that may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Icon {
-    /// An `https:` or `data:` address, as it came.
+    /// An `https:` or `data:` address, byte for byte.
     pub src: String,
-    /// Its type, as the server says.
+    /// The media type that the server states.
     pub mime_type: Option<String>,
     /// `48x48`, or `any`.
     pub sizes: Vec<String>,
 }
 
-/// The icons of a definition. Addresses that could run code or be requested (`javascript:`,
-/// `file:`, `http:`) are left out.
+/// The icons of a definition that may be shown. Addresses that could run code or be requested
+/// (`javascript:`, `file:`, `http:`) are left out.
 pub(super) fn usable(definition: &RawJson) -> Vec<Icon> {
     #[derive(Deserialize)]
     struct Fields {
@@ -54,13 +54,13 @@ pub(super) fn usable(definition: &RawJson) -> Vec<Icon> {
         .into_iter()
         .filter_map(read)
         .map(icon)
-        .take(MOST)
+        .take(MAX_ICONS)
         .collect()
 }
 
 fn may_be_shown(src: &str) -> bool {
-    // A browser skips white space and control characters before and inside a scheme; an address
-    // that has any is none.
+    // Browsers skip white space and control characters before and inside a scheme, so an address
+    // that contains any is refused.
     let plain = !src
         .chars()
         .any(|character| character.is_control() || character.is_whitespace());
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t15_only_icons_that_can_do_nothing_are_offered() {
+    fn t15_only_inert_icons_are_offered() {
         let check = |src: &str, expected: bool| {
             let definition = serde_json::json!({"name": "x", "icons": [{"src": src, "sizes": ["48x48"]}, 7, {}]});
             let icons = usable(&definition.into());

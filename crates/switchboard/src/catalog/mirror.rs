@@ -1,5 +1,5 @@
-//! Arguments that a tool wants mirrored in HTTP headers (`x-mcp-header`): which they are, and what
-//! is said of a call's.
+//! Arguments that a tool requires in HTTP headers (`x-mcp-header`): finds them in the schema, and
+//! reads their values from a call's arguments.
 
 use crate::schema::{JsonTree, subschemas};
 use crate::untrusted::quoted;
@@ -7,25 +7,25 @@ use crate::wire::RawJson;
 
 const KEYWORD: &str = "x-mcp-header";
 
-/// An argument that is mirrored.
+/// An argument that a header repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mirrored {
-    /// What follows `Mcp-Param-` in the header's name.
+    /// The part of the header's name after `Mcp-Param-`.
     pub header: String,
-    /// The keys that lead to it from the root of the arguments.
+    /// The keys that lead to the argument from the root.
     pub path: Vec<String>,
 }
 
-/// Finds the annotations of an input schema. The error is why a wire that says headers cannot carry
-/// this tool.
+/// Finds the annotations of an input schema. The error says why a transport with headers cannot
+/// call this tool.
 pub(super) fn find(schema: &JsonTree<'_>, text: &RawJson) -> Result<Vec<Mirrored>, String> {
-    // Hardly any tool has one, and ten thousand tools are listed at once: look for the word before
-    // taking the schema apart.
+    // Few tools have an annotation, and ten thousand tools may be listed at once: the text is
+    // searched before the schema is walked.
     if memchr::memmem::find(text.as_bytes(), KEYWORD.as_bytes()).is_none() {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    // The root is no argument of anything.
+    // The root itself is not an argument.
     let mut waiting = vec![(Some(Vec::new()), schema)];
     while let Some((path, schema)) = waiting.pop() {
         if let Some(annotation) = schema.get(KEYWORD) {
@@ -50,14 +50,14 @@ pub(super) fn find(schema: &JsonTree<'_>, text: &RawJson) -> Result<Vec<Mirrored
     names.sort();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(format!(
-            "{KEYWORD} {} stands at two of its arguments",
+            "{KEYWORD} {} annotates two of its arguments",
             quoted(&pair[0])
         )),
         None => Ok(found),
     }
 }
 
-/// The key under which this very schema stands in `properties`.
+/// The key of this very schema in `properties`.
 fn key_of<'t>(properties: &'t JsonTree<'_>, subschema: &JsonTree<'_>) -> Option<&'t str> {
     let JsonTree::Object(entries) = properties else {
         return None;
@@ -74,7 +74,7 @@ fn read(
     kind: Option<&JsonTree<'_>>,
 ) -> Result<Mirrored, String> {
     let Some(header) = annotation.as_str() else {
-        return Err(format!("its {KEYWORD} is not a text"));
+        return Err(format!("its {KEYWORD} is not a string"));
     };
     if header.is_empty() || !header.bytes().all(is_token) {
         return Err(format!(
@@ -84,7 +84,7 @@ fn read(
     }
     let Some(path) = path.filter(|path| !path.is_empty()) else {
         return Err(format!(
-            "its {KEYWORD} {} stands where no single argument is meant",
+            "its {KEYWORD} {} does not annotate a single argument",
             quoted(header)
         ));
     };
@@ -94,7 +94,7 @@ fn read(
             path: path.to_vec(),
         }),
         _ => Err(format!(
-            "its {KEYWORD} {} stands at an argument that is no string, integer or boolean",
+            "its {KEYWORD} {} annotates an argument that is not a string, integer or boolean",
             quoted(header)
         )),
     }
@@ -105,9 +105,9 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// What the headers of a call with these arguments say: the part of the name, and the value as
-/// text. What is absent or null is left out. The error is why no header can say it: integers are
-/// only allowed as far as every language counts exactly.
+/// The headers of a call with these arguments: the part of the name, and the value as text. Absent
+/// and null arguments are left out. The error says why no header can carry a value: integers are
+/// limited to the range that every language represents exactly.
 pub(crate) fn parameters(
     mirrored: &[Mirrored],
     arguments: &RawJson,
@@ -120,15 +120,15 @@ pub(crate) fn parameters(
 /// An argument that a header of its call must repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirroredArgument<'a> {
-    /// What follows `Mcp-Param-` in the header's name.
+    /// The part of the header's name after `Mcp-Param-`.
     pub header: &'a str,
-    /// What the header must say; `None` where the argument is absent or null, and so is the header.
+    /// The value of the header; `None` if the argument is absent or null, as the header must be.
     pub value: Option<String>,
     is_number: bool,
 }
 
 impl MirroredArgument<'_> {
-    /// Whether a header that says this repeats the argument. Numbers are compared as numbers.
+    /// Whether a header with this value repeats the argument. Numbers are compared as numbers.
     pub fn is_repeated_by(&self, header: &str) -> bool {
         let Some(value) = &self.value else {
             return false;
@@ -141,7 +141,7 @@ impl MirroredArgument<'_> {
     }
 }
 
-/// Every mirrored argument in its order.
+/// Every mirrored argument, in order.
 pub(super) fn values<'a>(
     mirrored: &'a [Mirrored],
     arguments: &str,
@@ -159,7 +159,7 @@ pub(super) fn values<'a>(
         let value = found.map(text).transpose().map_err(|number| {
             let argument = quoted(&path.join("/"));
             format!(
-                "the argument {argument} goes into a header, which takes integers of at most {LARGEST} either way, not {number}"
+                "the argument {argument} is sent in a header, which allows integers from -{MAX_INTEGER} to {MAX_INTEGER}, not {number}"
             )
         })?;
         Ok(MirroredArgument {
@@ -172,7 +172,7 @@ pub(super) fn values<'a>(
 }
 
 /// The largest integer that a header may carry, 2^53 - 1.
-const LARGEST: i64 = 9_007_199_254_740_991;
+const MAX_INTEGER: i64 = 9_007_199_254_740_991;
 
 /// The error is an integer that is too large.
 fn text<'t>(value: &'t JsonTree<'_>) -> Result<Option<String>, &'t serde_json::Number> {
@@ -184,14 +184,14 @@ fn text<'t>(value: &'t JsonTree<'_>) -> Result<Option<String>, &'t serde_json::N
     };
     let integer = match (number.as_i64(), number.as_f64()) {
         (Some(integer), _) => integer,
-        // `42.0` is an integer to the schema, and 42 to the header.
-        (None, Some(float)) if float.fract() == 0.0 && float.abs() <= LARGEST as f64 => {
+        // `42.0` is an integer to the schema, and 42 in the header.
+        (None, Some(float)) if float.fract() == 0.0 && float.abs() <= MAX_INTEGER as f64 => {
             float as i64
         }
         (None, Some(float)) if float.fract() == 0.0 => return Err(number),
         _ => return Ok(Some(number.to_string())),
     };
-    if integer.unsigned_abs() > LARGEST.unsigned_abs() {
+    if integer.unsigned_abs() > MAX_INTEGER.unsigned_abs() {
         return Err(number);
     }
     Ok(Some(integer.to_string()))
@@ -242,12 +242,12 @@ mod tests {
             r#""o":{"properties":{"b":{"type":"boolean","x-mcp-header":"B"},"i":{"type":"integer","x-mcp-header":"I"}}}"#,
             Ok(&[("B", "o/b"), ("I", "o/i")]),
         );
-        // A property of that name is an argument, and no annotation.
+        // A property of that name is an argument, not an annotation.
         check(r#""x-mcp-header":{"type":"string"}"#, Ok(&[]));
     }
 
     #[test]
-    fn t15_an_annotation_that_no_header_can_follow_is_told() {
+    fn t15_an_invalid_annotation_is_reported() {
         let value = |value: &str| format!(r#""a":{{"type":"string","x-mcp-header":{value}}}"#);
         for (given, shown) in [
             ("\"\"", "\"\""),
@@ -264,8 +264,8 @@ mod tests {
                 )),
             );
         }
-        check(&value("7"), Err("its x-mcp-header is not a text"));
-        check(&value("null"), Err("its x-mcp-header is not a text"));
+        check(&value("7"), Err("its x-mcp-header is not a string"));
+        check(&value("null"), Err("its x-mcp-header is not a string"));
         let typed = |kind: &str| format!(r#""a":{{{kind}"x-mcp-header":"A"}}"#);
         for kind in [
             r#""type":"number","#,
@@ -275,8 +275,8 @@ mod tests {
             r#""enum":["a"],"#,
             "",
         ] {
-            let told = "its x-mcp-header \"A\" stands at an argument that is no string, integer or boolean";
-            check(&typed(kind), Err(told));
+            let expected = "its x-mcp-header \"A\" annotates an argument that is not a string, integer or boolean";
+            check(&typed(kind), Err(expected));
         }
         let inner = r#"{"type":"string","x-mcp-header":"A"}"#;
         for place in [
@@ -288,7 +288,7 @@ mod tests {
         ] {
             check(
                 &place,
-                Err("its x-mcp-header \"A\" stands where no single argument is meant"),
+                Err("its x-mcp-header \"A\" does not annotate a single argument"),
             );
         }
         for place in [
@@ -297,18 +297,18 @@ mod tests {
         ] {
             assert_eq!(
                 found(&place),
-                Err("its x-mcp-header \"A\" stands where no single argument is meant".to_owned())
+                Err("its x-mcp-header \"A\" does not annotate a single argument".to_owned())
             );
         }
         let twice = r#""a":{"type":"string","x-mcp-header":"My"},"b":{"type":"string","x-mcp-header":"mY"}"#;
         check(
             twice,
-            Err("x-mcp-header \"my\" stands at two of its arguments"),
+            Err("x-mcp-header \"my\" annotates two of its arguments"),
         );
     }
 
     #[test]
-    fn what_a_header_says_is_the_argument_as_text() {
+    fn a_header_carries_the_argument_as_text() {
         let path = |path: &[&str]| path.iter().map(|key| (*key).to_owned()).collect();
         let mirrored = |name: &str, keys: &[&str]| Mirrored {
             header: name.to_owned(),
@@ -354,7 +354,7 @@ mod tests {
             "1e+30",
         ] {
             let fact = format!(
-                "the argument \"o/b\" goes into a header, which takes integers of at most 9007199254740991 either way, not {number}"
+                "the argument \"o/b\" is sent in a header, which allows integers from -9007199254740991 to 9007199254740991, not {number}"
             );
             assert_eq!(
                 tried(&format!(r#"{{"a":"x","o":{{"b":{number}}}}}"#)),

@@ -19,13 +19,13 @@ pub struct Offerings {
     pub resources: Vec<Arc<ResourceDefinition>>,
     /// Resource templates.
     pub templates: Vec<Arc<TemplateDefinition>>,
-    /// Lists that ended in an error: (method, what happened).
+    /// Lists that failed: (method, error).
     pub faults: Vec<(&'static str, String)>,
 }
 
 impl Offerings {
-    /// Replaces `before`: definitions that did not change stay offered, the others are withdrawn, so
-    /// that no call that was approved by an old definition is sent.
+    /// Replaces `before`: unchanged definitions stay offered, the others are withdrawn, so that no
+    /// call approved with an old definition is sent.
     pub(crate) fn replace(mut self, before: &Self) -> Self {
         let key = |tool: &ToolDefinition| (tool.name.clone(), tool.hash);
         let known: HashMap<_, _> = (before.tools.iter().rev())

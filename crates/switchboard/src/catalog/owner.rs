@@ -1,5 +1,5 @@
-//! Which server can own a tool name: the servers that must run before the name can be looked up.
-//! It resolves nothing; [`Catalog::resolve`] does.
+//! Which servers can own a tool name, and so must run before it can be resolved by
+//! [`Catalog::resolve`].
 
 use std::sync::Arc;
 

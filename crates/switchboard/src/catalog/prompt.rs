@@ -1,4 +1,4 @@
-//! A prompt as its server defines it: the raw object kept whole, the fields we use beside it.
+//! A prompt as its server defines it: the raw object and the parsed fields.
 
 use serde::Deserialize;
 
@@ -9,20 +9,20 @@ use crate::wire::RawJson;
 /// A prompt as its server defines it.
 #[derive(Debug, Clone)]
 pub struct PromptDefinition {
-    /// The server's name for it.
+    /// The prompt's name on its server.
     pub name: String,
-    /// For people.
+    /// The title for people.
     pub title: Option<Untrusted>,
-    /// What it is for.
+    /// The description.
     pub description: Option<Untrusted>,
     /// (name, description, required).
     pub arguments: Vec<(String, Option<Untrusted>, bool)>,
-    /// The whole object, as it came.
+    /// The whole object, byte for byte.
     pub raw: RawJson,
 }
 
 impl PromptDefinition {
-    /// Reads one element of a `prompts/list` answer.
+    /// Parses one element of a `prompts/list` result.
     pub fn parse(raw: &RawJson) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Fields {
@@ -61,7 +61,7 @@ impl PromptDefinition {
         })
     }
 
-    /// Pictures of it that may be shown. None is fetched here.
+    /// The icons that may be shown. Nothing is fetched here.
     pub fn icons(&self) -> Vec<Icon> {
         icon::usable(&self.raw)
     }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_is_read_leniently() {
+    fn unknown_and_missing_fields_of_a_prompt_are_accepted() {
         let raw = RawJson::parse(
             r#"{"name":"p","arguments":[{"name":"a","required":true},{"name":"b","x":1}],"x":1}"#,
         )

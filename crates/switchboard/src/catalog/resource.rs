@@ -1,5 +1,4 @@
-//! Resources and families of them as servers define them: the raw object kept whole, the fields we
-//! use beside it.
+//! Resources and resource templates as servers define them: the raw objects and the parsed fields.
 
 use serde::Deserialize;
 
@@ -10,37 +9,37 @@ use crate::wire::RawJson;
 /// A resource as its server defines it.
 #[derive(Debug, Clone)]
 pub struct ResourceDefinition {
-    /// Its address.
+    /// The resource's URI.
     pub uri: String,
-    /// The server's name for it.
+    /// The resource's name on its server.
     pub name: Untrusted,
-    /// For people.
+    /// The title for people.
     pub title: Option<Untrusted>,
-    /// What it is.
+    /// The description.
     pub description: Option<Untrusted>,
-    /// Its type.
+    /// The media type.
     pub mime_type: Option<Untrusted>,
-    /// The whole object, as it came.
+    /// The whole object, byte for byte.
     pub raw: RawJson,
 }
 
-/// A family of resources.
+/// A resource template.
 #[derive(Debug, Clone)]
 pub struct TemplateDefinition {
-    /// RFC 6570.
+    /// The URI template (RFC 6570).
     pub uri_template: String,
-    /// The server's name for it.
+    /// The template's name on its server.
     pub name: Untrusted,
-    /// For people.
+    /// The title for people.
     pub title: Option<Untrusted>,
-    /// What it is.
+    /// The description.
     pub description: Option<Untrusted>,
-    /// The whole object, as it came.
+    /// The whole object, byte for byte.
     pub raw: RawJson,
 }
 
 impl ResourceDefinition {
-    /// Reads one element of a `resources/list` answer.
+    /// Parses one element of a `resources/list` result.
     pub fn parse(raw: &RawJson) -> Result<Self, String> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -64,14 +63,14 @@ impl ResourceDefinition {
         })
     }
 
-    /// Pictures of it that may be shown. None is fetched here.
+    /// The icons that may be shown. Nothing is fetched here.
     pub fn icons(&self) -> Vec<Icon> {
         icon::usable(&self.raw)
     }
 }
 
 impl TemplateDefinition {
-    /// Reads one element of a `resources/templates/list` answer.
+    /// Parses one element of a `resources/templates/list` result.
     pub fn parse(raw: &RawJson) -> Result<Self, String> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -96,7 +95,7 @@ impl TemplateDefinition {
         })
     }
 
-    /// Pictures of it that may be shown. None is fetched here.
+    /// The icons that may be shown. Nothing is fetched here.
     pub fn icons(&self) -> Vec<Icon> {
         icon::usable(&self.raw)
     }
@@ -109,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_and_templates_are_read_leniently() {
+    fn unknown_and_missing_fields_of_resources_are_accepted() {
         let raw = |json: &str| RawJson::parse(json.to_owned()).unwrap();
         let resource =
             ResourceDefinition::parse(&raw(r#"{"uri":"file:///a","mimeType":"text/plain","x":1}"#))

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-/// Which rules of a gate hold for a tool, whoever calls it. That never changes: each tool is matched
-/// once. Rules that name a client are matched for each call.
+/// Caches which rules of a gate match a tool, whoever calls it: each tool is matched once. Rules
+/// that name a client are matched for each call.
 #[derive(Debug, Default)]
 pub(crate) struct RuleMatchCache(OnceLock<(u64, MatchedRules)>);
 
@@ -16,11 +16,11 @@ pub(crate) struct MatchedRules {
 }
 
 impl RuleMatchCache {
-    /// The rules of the gate of this number, found by `find` if no gate was asked before.
+    /// The rules of the gate with this number, computed by `find` if they are not cached.
     pub(crate) fn get_or_find(&self, gate: u64, find: impl Fn() -> MatchedRules) -> MatchedRules {
         match self.0.get_or_init(|| (gate, find())) {
             (number, matched) if *number == gate => *matched,
-            // Another gate was asked first: its answer is not ours.
+            // The cache belongs to another gate.
             _ => find(),
         }
     }

@@ -1,39 +1,39 @@
 //! Search in a list of tools: exact names first, then parts of names, then words.
 //!
 //! Words are ranked by BM25 over the name, the description and the parameters. Identifiers are
-//! taken apart (`read_file`, `readFile`), plural endings are dropped; texts without spaces between
-//! words (Chinese, Japanese) are compared by pairs of characters. Equal ranks keep the order of the
-//! list, so the same search has the same answer.
+//! split (`read_file`, `readFile`), plural endings are dropped; texts without spaces between words
+//! (Chinese, Japanese) are compared by pairs of characters. Equal ranks keep the order of the list,
+//! so that results are stable.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// How many tools a search finds at most.
+/// The most tools that a search returns.
 pub const MAX_FOUND: usize = 10;
 
-/// How much more a word counts in a name than in a description; parameters count half.
+/// The weight of a word in a name relative to the description; parameters count half.
 const NAME_WEIGHT: f64 = 2.0;
 const PARAMETER_WEIGHT: f64 = 0.5;
 
-/// BM25's usual constants: how fast repeated words stop to count, and how much length matters.
+/// BM25's usual constants: saturation of repeated words, and the influence of length.
 const SATURATION: f64 = 1.2;
 const LENGTH_WEIGHT: f64 = 0.75;
 
-/// A tool, as far as a search looks at it.
+/// The texts of a tool that a search considers.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolText<'a> {
-    /// The name that is called.
+    /// The exposed name.
     pub name: &'a str,
-    /// The server that has it.
+    /// The tool's server.
     pub server: &'a str,
-    /// What it does.
+    /// The description.
     pub description: &'a str,
-    /// The JSON schema of its arguments.
+    /// The JSON schema of the arguments.
     pub schema: &'a str,
 }
 
-/// The tools of a list with the words of each.
+/// The tools of a list with their words.
 #[derive(Debug)]
 pub struct ToolSearch {
     tools: Vec<SearchableTool>,
@@ -61,8 +61,8 @@ impl ToolSearch {
         }
     }
 
-    /// Finds tools, best first, by their place in the list. `names` are looked up exactly; `query`
-    /// is a name, a part of one, or words.
+    /// Finds tools, best first, as indices into the list. `names` are looked up exactly; `query` is
+    /// a name, a part of one, or words.
     pub fn search(&self, names: &[String], query: &str) -> Vec<usize> {
         let mut found: Vec<usize> = Vec::new();
         let mut add = |place: usize| {
@@ -138,11 +138,11 @@ impl SearchableTool {
     }
 }
 
-/// How a query stands in a name.
+/// How a query matches a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NameMatch {
     Whole,
-    /// As the last part: names often have the server in front.
+    /// As the last part: names often start with the server.
     End,
     Part,
 }
@@ -178,7 +178,7 @@ fn weigh_words(tool: ToolText<'_>) -> HashMap<String, f64> {
     weights
 }
 
-/// The words of a text in lower case, with identifiers taken apart.
+/// The words of a text in lower case, with identifiers split.
 fn words(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut word = String::new();
@@ -198,7 +198,7 @@ fn words(text: &str) -> Vec<String> {
     found
 }
 
-/// Adds a word without the ending that plural and tense give it.
+/// Adds a word without its plural or tense ending.
 fn push_word(found: &mut Vec<String>, word: &mut String) {
     let mut word = std::mem::take(word);
     if word.is_empty() {
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_are_taken_apart_and_endings_dropped() {
+    fn identifiers_are_split_and_endings_dropped() {
         for (text, expected) in [
             ("read_file", "read fil"),
             ("readFiles2", "read fil 2"),

@@ -1,4 +1,4 @@
-//! What the catalog promises, and the entries and tools that other tests build theirs from.
+//! Tests of the catalog, and the entries and tools that other tests build theirs from.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use crate::config::{Dialect, Endpoint, Scope, Source, StdioEndpoint};
 use crate::name::Style;
 use crate::wire::RawJson;
 
-/// An entry that nothing is special about.
+/// An entry with every default.
 pub(crate) fn server(name: &str) -> ServerConfig {
     let source = Source::new(Arc::new("test.toml".into()), 1, Scope::User);
     ServerConfig::new(
@@ -19,7 +19,7 @@ pub(crate) fn server(name: &str) -> ServerConfig {
     )
 }
 
-/// A definition with nothing but a name and a description.
+/// A definition with only a name and a description.
 pub(crate) fn definition(name: &str, description: &str) -> Arc<ToolDefinition> {
     let json = json!({"name": name, "description": description, "inputSchema": {"type": "object"}});
     Arc::new(ToolDefinition::parse(&RawJson::from_value(&json)).unwrap())
@@ -106,7 +106,7 @@ fn withheld(catalog: &Catalog) -> Vec<String> {
 }
 
 #[test]
-fn tools_stand_in_config_order_and_then_in_the_servers() {
+fn tools_are_in_config_order_and_then_in_the_servers_order() {
     let catalog = build(
         Style::Mcp,
         &[
@@ -119,7 +119,7 @@ fn tools_stand_in_config_order_and_then_in_the_servers() {
 }
 
 #[test]
-fn f16_bad_tools_are_withheld_one_by_one() {
+fn f16_invalid_tools_are_withheld_one_by_one() {
     let (config, offered) = offers(server("s"), &["a", "b", "a"]);
     let offered = Offerings {
         withheld: vec![(ToolName::new("c"), "it has no inputSchema".into())],
@@ -152,7 +152,7 @@ fn f16_bad_tools_are_withheld_one_by_one() {
 }
 
 #[test]
-fn s1_21_a_tool_whose_raw_name_is_a_built_in_is_withheld_where_the_document_says_so() {
+fn s1_21_a_tool_with_a_built_in_name_is_withheld_in_dialects_that_forbid_it() {
     let check = |dialect: Dialect, expected: &[&str], reasons: &[&str]| {
         let catalog = build(
             Style::Mcp,
@@ -179,7 +179,7 @@ fn s1_21_a_tool_whose_raw_name_is_a_built_in_is_withheld_where_the_document_says
         &["mcp__s__Bash", "mcp__s__bash", "mcp__s__Reader"],
         &refused[2..],
     );
-    // A prefix keeps it from being taken for the built-in one.
+    // A prefix distinguishes it from the built-in tool.
     check(
         Dialect::Gemini,
         &["s__Bash", "s__bash", "Reader"],
@@ -187,7 +187,7 @@ fn s1_21_a_tool_whose_raw_name_is_a_built_in_is_withheld_where_the_document_says
     );
 }
 
-/// A tool for its server's own app is not offered to a model; a person is told why.
+/// A tool for its server's own app is not offered to a model; the reason is shown to people.
 #[test]
 fn a_tool_that_is_for_an_app_only_is_withheld_with_the_reason() {
     let seen_by = |name: &str, meta: serde_json::Value| {
@@ -217,10 +217,10 @@ fn a_tool_that_is_for_an_app_only_is_withheld_with_the_reason() {
     );
 }
 
-/// S1-16: what a vendor does not take can be called under the name that it takes, and that name is
-/// no other tool's.
+/// S1-16: a tool whose exposed name a vendor does not accept can be called by the projected name,
+/// which no other tool has.
 #[test]
-fn s1_16_a_projected_name_leads_to_the_tool_that_has_another_name() {
+fn s1_16_a_projected_name_resolves_to_its_tool() {
     let catalog = build(
         Style::Mcp,
         &[offers(of(Dialect::A3s, "srv"), &["a.b", "a_b", "a:b"])],
@@ -243,7 +243,7 @@ fn s1_16_a_projected_name_leads_to_the_tool_that_has_another_name() {
     }
 }
 
-/// S1-21: every one of them, not only the best known.
+/// S1-21: every built-in name, not only the best known.
 #[test]
 fn s1_21_no_name_of_a_built_in_tool_is_on_offer() {
     let built_in = [
@@ -271,10 +271,10 @@ fn s1_21_no_name_of_a_built_in_tool_is_on_offer() {
     );
 }
 
-/// S0-18: core-agent; S1-16: a3s; S3-10: agent-apps. Each server's tools are named as its own
-/// document says.
+/// S0-18: core-agent; S1-16: a3s; S3-10: agent-apps. Each server's tools are named in its dialect's
+/// style.
 #[test]
-fn s0_18_s1_16_s3_10_tools_are_named_in_the_style_of_their_servers_file() {
+fn s0_18_s1_16_s3_10_tools_are_named_in_the_style_of_their_servers_dialect() {
     let tools = ["read_file"];
     let catalog = build(
         Style::Identity,
@@ -302,8 +302,8 @@ fn s0_18_s1_16_s3_10_tools_are_named_in_the_style_of_their_servers_file() {
     );
 }
 
-/// S0-20, S0-21, S0-44 through a catalog: what is exposed of a core-agent server is
-/// `[A-Za-z0-9_]{1,64}`, whatever the names were.
+/// S0-20, S0-21, S0-44 through a catalog: exposed names of a core-agent server match
+/// `[A-Za-z0-9_]{1,64}`, whatever the original names.
 #[test]
 fn s0_20_s0_21_s0_44_core_agent_names_are_sanitised_and_short() {
     let long = "t".repeat(80);
@@ -328,9 +328,9 @@ fn s0_20_s0_21_s0_44_core_agent_names_are_sanitised_and_short() {
     assert_eq!(names(&catalog)[3].len(), 64);
 }
 
-/// S2-24: the neighbours of an invalid declaration register. S2-25, S2-26: characters and length.
+/// S2-24: an invalid definition does not affect other tools. S2-25, S2-26: characters and length.
 #[test]
-fn s2_24_s2_25_s2_26_gemini_names_and_neighbours() {
+fn s2_24_s2_25_s2_26_gemini_names_are_valid_and_an_invalid_tool_affects_no_other() {
     let long = format!("{}{}", "a".repeat(40), "z".repeat(40));
     let (config, offered) = offers(of(Dialect::Gemini, "g"), &["do it!", "ok.1-x_y", &long]);
     let broken = vec![(
@@ -356,10 +356,10 @@ fn s2_24_s2_25_s2_26_gemini_names_and_neighbours() {
     );
 }
 
-/// S2-27, S2-28: the first in config order has the bare name. S2-29: from the name to the server
+/// S2-27, S2-28: the first in config order gets the bare name. S2-29: from the name to the server
 /// and back.
 #[test]
-fn s2_27_s2_28_s2_29_first_wins_and_the_registry_knows_both_ways() {
+fn s2_27_s2_28_s2_29_the_first_server_gets_the_bare_name() {
     let servers = [
         offers(of(Dialect::Gemini, "b"), &["search", "only_b"]),
         offers(of(Dialect::Gemini, "a"), &["search"]),
@@ -382,10 +382,10 @@ fn s2_27_s2_28_s2_29_first_wins_and_the_registry_knows_both_ways() {
     );
 }
 
-/// S2-27, S2-28 over time: a bare name is published when no earlier server can want it, and stays
-/// its tool's.
+/// S2-27, S2-28 over time: a bare name is published when no earlier server can claim it, and stays
+/// with its tool.
 #[test]
-fn s2_27_s2_28_a_bare_name_waits_for_earlier_servers_and_is_never_pointed_elsewhere() {
+fn s2_27_s2_28_a_bare_name_waits_for_earlier_servers_and_never_moves_to_another_tool() {
     let (a, b) = (
         offers(of(Dialect::Gemini, "a"), &["search"]),
         offers(of(Dialect::Gemini, "b"), &["search"]),
@@ -410,9 +410,9 @@ fn s2_27_s2_28_a_bare_name_waits_for_earlier_servers_and_is_never_pointed_elsewh
     assert_eq!(names(&waiting), [""; 0]);
     assert_eq!(
         withheld(&waiting),
-        ["b/search: its name is not known before server \"a\" is there or has failed"]
+        ["b/search: its name is not known until server \"a\" is ready or has failed"]
     );
-    // The pair works all the same, and the name is not known to be wrong.
+    // The pair works all the same, and the name is not reported as unknown.
     assert_eq!(waiting.resolve("b/search").unwrap().id.server.as_str(), "b");
     assert_eq!(
         waiting.resolve("search").map(|_| ()).unwrap_err(),
@@ -464,9 +464,9 @@ fn s3_12_a_tool_has_a_source_uri_of_its_server_and_its_sanitised_name() {
     );
 }
 
-/// S3-11: sanitising; S3-24: what is empty after it is left out, with its reason.
+/// S3-11: sanitising; S3-24: a name that is empty afterwards is withheld with its reason.
 #[test]
-fn s3_11_s3_24_agent_apps_names_are_kebab_and_an_empty_one_is_left_out() {
+fn s3_11_s3_24_agent_apps_names_are_kebab_case_and_an_empty_one_is_withheld() {
     let catalog = build(
         Style::Mcp,
         &[offers(
@@ -482,7 +482,7 @@ fn s3_11_s3_24_agent_apps_names_are_kebab_and_an_empty_one_is_left_out() {
 }
 
 #[test]
-fn include_and_exclude_choose_what_is_offered() {
+fn include_and_exclude_filter_the_offered_tools() {
     let filtered = |include: Option<&[&str]>, exclude: &[&str]| {
         let owned = |patterns: &[&str]| {
             patterns
@@ -510,7 +510,7 @@ fn include_and_exclude_choose_what_is_offered() {
         ]
     );
     assert_eq!(names(&filtered(Some(&[]), &[])), [""; 0]);
-    // What cannot be read keeps everything out.
+    // An invalid pattern excludes everything.
     assert_eq!(names(&filtered(None, &["[a"])), [""; 0]);
 }
 
@@ -532,7 +532,7 @@ fn p5_only_tools_that_the_entry_names_are_idempotent() {
 }
 
 #[test]
-fn t10_tools_whose_names_meet_are_withheld_with_the_other_named() {
+fn t10_tools_with_colliding_names_are_withheld_naming_each_other() {
     let catalog = build(
         Style::Identity,
         &[
@@ -551,7 +551,7 @@ fn t10_tools_whose_names_meet_are_withheld_with_the_other_named() {
 }
 
 #[test]
-fn s4_25_a_name_is_found_as_exposed_then_as_a_pair_or_told_what_is_near() {
+fn s4_25_a_name_resolves_as_exposed_then_as_a_pair_or_suggests_near_ones() {
     let servers = [
         offers(server("github"), &["create_issue", "a/b", "close_issue"]),
         offers(server("fs"), &["read_file"]),
@@ -585,7 +585,7 @@ fn s4_25_a_name_is_found_as_exposed_then_as_a_pair_or_told_what_is_near() {
 }
 
 #[test]
-fn p8_a_pair_leads_to_its_tool() {
+fn p8_a_pair_resolves_to_its_tool() {
     let entry = ServerConfig {
         exclude_tools: vec!["y".into()],
         ..server("s")
@@ -601,7 +601,7 @@ fn p8_a_pair_leads_to_its_tool() {
 }
 
 #[test]
-fn f16_ten_thousand_tools_share_what_they_were_read_from() {
+fn f16_ten_thousand_tools_share_the_bytes_of_their_list() {
     let names: Vec<String> = (0..10_000).map(|index| format!("tool_{index}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let servers = [offers(server("s"), &names)];

@@ -12,42 +12,42 @@ use crate::name::{ExposedName, ToolId};
 /// A tool that can be called.
 #[derive(Debug)]
 pub struct Tool {
-    /// The identity.
+    /// The server and the tool's name there.
     pub id: ToolId,
-    /// The name a model sees.
+    /// The name that a model sees.
     pub exposed: ExposedName,
-    /// As the server defined it.
+    /// The server's definition.
     pub definition: Arc<ToolDefinition>,
-    /// The configuration entry of its server.
+    /// The configuration entry of the server.
     pub server: Arc<ServerConfig>,
     /// The launch that its grants are bound to.
     pub launch: Fingerprint,
-    /// The call may be sent again after a lost response.
+    /// Whether the call may be sent again after a lost response.
     pub idempotent: bool,
-    /// Its index in the catalog.
+    /// The tool's index in the catalog.
     pub(crate) place: usize,
     /// The index of its server among the catalog's sources.
     pub(crate) server_place: usize,
     /// The rules that match it, cached by the gate.
     pub(crate) rule_matches: RuleMatchCache,
-    /// What it does, where it is a tool of this program that says so.
+    /// The declared effect of a host tool.
     pub(crate) effect: Option<ToolEffect>,
 }
 
 impl Tool {
-    /// What it does, where it is a tool of this program that says so.
+    /// The declared effect of a host tool; `None` for a server's tool.
     pub fn effect(&self) -> Option<ToolEffect> {
         self.effect
     }
 
-    /// Whether it is a tool of this program, and not a server's.
+    /// Whether this is a host tool, not a server's.
     pub fn is_host_tool(&self) -> bool {
         self.id.server.is_host()
     }
 }
 
-/// What a tool of this program does, for a caller that approves some effects without asking. A
-/// server's tool has none: what its server says of it (`readOnlyHint`) decides nothing.
+/// The effect of a host tool, for a caller that approves some effects without asking. A server's
+/// tool has none: the server's own claim (`readOnlyHint`) decides nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolEffect {
@@ -62,7 +62,7 @@ pub enum ToolEffect {
 }
 
 impl ToolEffect {
-    /// The annotations of the protocol that say the same.
+    /// The equivalent annotations of the protocol.
     pub(crate) fn annotations(self) -> Value {
         json!({
             "readOnlyHint": matches!(self, Self::Read | Self::Network),

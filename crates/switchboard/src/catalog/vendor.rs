@@ -1,12 +1,12 @@
-//! The vendors of models, and the names that their APIs take for tools.
+//! The vendors of models, and the tool names that their APIs accept.
 
 use super::Tool;
 use crate::name::Style;
 
-/// The longest name that every vendor takes.
-const MAX_NAME: usize = 64;
+/// The longest name that every vendor accepts.
+const MAX_NAME_LENGTH: usize = 64;
 
-/// Whose API a definition is for.
+/// The vendor API that a definition is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
     /// `functionDeclarations` with `parametersJsonSchema`.
@@ -15,14 +15,15 @@ pub enum Vendor {
     OpenAi,
     /// Functions of the Chat Completions API.
     OpenAiChat,
-    /// The same for a server that turns schemas into a grammar: llama.cpp, LM Studio, Ollama.
+    /// The Chat Completions API of a server that turns schemas into a grammar: llama.cpp, LM
+    /// Studio, Ollama.
     Local,
     /// Tools of the Messages API.
     Anthropic,
 }
 
 impl Vendor {
-    /// Every one of them.
+    /// All vendors.
     pub const ALL: [Self; 5] = [
         Self::Gemini,
         Self::OpenAi,
@@ -31,7 +32,7 @@ impl Vendor {
         Self::Anthropic,
     ];
 
-    /// The most tools that it takes in one request, where it has a limit.
+    /// The most tools in one request, if the API has a limit.
     pub fn max_tools(self) -> Option<usize> {
         match self {
             Self::OpenAi | Self::OpenAiChat => Some(128),
@@ -40,21 +41,21 @@ impl Vendor {
         }
     }
 
-    pub(crate) fn takes_name(self, name: &str) -> bool {
+    pub(crate) fn accepts_name(self, name: &str) -> bool {
         let dotted = |byte: u8| self == Self::Gemini && matches!(byte, b'.' | b':');
         let fits =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || dotted(byte);
         let starts_well = self != Self::Gemini
             || name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-        (1..=MAX_NAME).contains(&name.len()) && starts_well && name.bytes().all(fits)
+        (1..=MAX_NAME_LENGTH).contains(&name.len()) && starts_well && name.bytes().all(fits)
     }
 
-    /// The name of a tool where its exposed one is not taken.
+    /// The name of a tool if the API does not accept its exposed one.
     pub(crate) fn projected_name(self, tool: &Tool) -> Option<String> {
-        (!self.takes_name(tool.exposed.as_str())).then(|| self.name_for(tool))
+        (!self.accepts_name(tool.exposed.as_str())).then(|| self.name_for(tool))
     }
 
-    /// A name that it takes, and that is no other tool's: the exposed one with the hash of its
+    /// A name that the API accepts and no other tool has: the exposed one with the hash of its
     /// pair.
     fn name_for(self, tool: &Tool) -> String {
         let safe = |character: char| {
@@ -70,10 +71,10 @@ impl Vendor {
             .as_str()
             .chars()
             .map(safe)
-            .take(MAX_NAME - 2 - hash.len())
+            .take(MAX_NAME_LENGTH - 2 - hash.len())
             .collect();
         let name = format!("{base}_{hash}");
-        if self.takes_name(&name) {
+        if self.accepts_name(&name) {
             name
         } else {
             format!("_{name}")

@@ -1,6 +1,6 @@
 //! What a new configuration changes: a pure function of two configurations.
 //!
-//! Without a person's approval, what restricts takes effect at once, and what would start or allow
+//! Without a person's approval, restrictions take effect at once, and what would start or allow
 //! more is pending.
 
 use std::sync::Arc;
@@ -19,17 +19,17 @@ mod rules;
 pub(crate) enum ReloadApproval<'a> {
     /// A person: all of it takes effect.
     Person,
-    /// Nobody: a file changed. Only entries for which this returns true were accepted.
+    /// Nobody: a file changed. Only entries for which this returns true were accepted before.
     FileChange(&'a dyn Fn(&ServerConfig) -> bool),
 }
 
-/// What happens to the servers, and what is in force from now on.
+/// What happens to each server, and the configuration in force.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Difference {
-    /// The new configuration without what is pending. Contains the entries of servers that wait for
+    /// The new configuration without pending changes. Contains the entries of servers that wait for
     /// their first start.
     pub(crate) config: Config,
-    /// The change of each of its servers, in its order.
+    /// The change of each of its servers, in order.
     pub(crate) changes: IndexMap<ServerName, ServerChange>,
     /// Servers that were removed.
     pub(crate) removed: Vec<ServerName>,
@@ -40,15 +40,15 @@ pub(crate) struct Difference {
 /// What happens to one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerChange {
-    /// It keeps running.
+    /// Keeps running.
     Keep,
-    /// It keeps running, with a new entry for the same launch.
+    /// Keeps running, with a new entry for the same launch.
     UpdateConfig,
-    /// It is stopped after its calls have ended, if it runs, and started with its new entry.
+    /// Stopped after its calls have ended, if it runs, and started with its new entry.
     Start,
-    /// The same, but the servers of its dialect start only when all of them have ended.
+    /// Like `Start`, but the servers of its dialect start only when all of them have ended.
     StartTogether,
-    /// It is listed, but not started; why.
+    /// Listed, but not started, with the reason.
     Wait(String),
 }
 
@@ -154,7 +154,7 @@ fn change_on_request(
     (new, change)
 }
 
-/// The change when only a file changed.
+/// The change after a file was edited.
 fn change_on_file_edit(
     before: EntryState<'_>,
     now: EntryState<'_>,
@@ -220,7 +220,7 @@ fn change_on_file_edit(
             };
             (Arc::new(entry), change)
         }
-        // It stops, or stays stopped, or starts because a person has accepted it.
+        // The server stops, stays stopped, or starts because a person has accepted it.
         (runs, _) => {
             let entry = without_widening(old, (*new).clone(), found);
             let stays = !runs && keep_or_update(old, &entry) == ServerChange::Keep && !now.runs;
@@ -271,7 +271,7 @@ fn keep_or_update(old: &ServerConfig, new: &ServerConfig) -> ServerChange {
     }
 }
 
-/// The new entry, with everything that affects the running launch taken from the old one.
+/// The new entry, with everything that affects the running launch from the old one.
 fn as_launched(old: &ServerConfig, new: &ServerConfig) -> ServerConfig {
     ServerConfig {
         dialect: old.dialect,

@@ -1,4 +1,4 @@
-//! Notices changes of configuration files. Watches their folders, because editors write a new file
+//! Detects changes of configuration files. Watches their folders, because editors write a new file
 //! and rename it.
 
 use std::collections::HashSet;
@@ -19,14 +19,14 @@ use crate::name::ServerName;
 use crate::panics::{CaughtPanic, catch_panic};
 use crate::sync::lock;
 
-/// Files are loaded once nothing was written for this long.
+/// Files are loaded after this long without a write.
 const QUIET_TIME: Duration = Duration::from_millis(200);
 
-/// Files that are written all the time are loaded after this long.
+/// Files that are written continuously are loaded after this long.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Files that have lost servers may be half written: they are loaded again once nothing was written
-/// for this long.
+/// Files that have lost servers may be partially written: they are loaded again after this long
+/// without a write.
 const LONG_QUIET_TIME: Duration = Duration::from_secs(1);
 
 type LoadConfig = Arc<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync>;
@@ -102,7 +102,7 @@ impl WatchedFolders {
                 self.watched.insert(folder.to_owned());
             }
         }
-        // A folder that was removed must be watched again when it comes back.
+        // A removed folder must be watched again when it reappears.
         self.watched.retain(|folder| folder.is_dir());
         Ok(())
     }
@@ -116,7 +116,7 @@ fn may_change(event: &notify::Event, files: &[PathBuf]) -> bool {
 }
 
 struct FileWatcher {
-    /// The watcher ends with the host.
+    /// Weak, so that the watcher ends with the host.
     host: Weak<HostState>,
     files: Vec<PathBuf>,
     load: LoadConfig,
@@ -137,14 +137,14 @@ impl FileWatcher {
             let Some(host) = self.host.upgrade() else {
                 return;
             };
-            // After a panic the next change is still noticed.
+            // After a panic, later changes are still handled.
             if let Err(panicked) = catch_panic(self.load_and_apply(&host)).await {
                 host.set_load_errors(vec![format!("the files could not be applied: {panicked}")]);
             }
         }
     }
 
-    /// Waits until nothing was written for this long. False if nothing was written meanwhile.
+    /// Waits until nothing was written for this long. False if nothing was written at all.
     async fn wait_quiet(&self, quiet: Duration) -> bool {
         let began = Instant::now();
         let mut disturbed = false;
@@ -197,7 +197,7 @@ impl FileWatcher {
     }
 }
 
-/// Whether a file with servers is now empty: then it is about to be written.
+/// Whether a file with servers is now empty, which means that it is about to be written.
 fn is_emptied(host: &HostState, file: &Path) -> bool {
     let had_servers = || {
         host.roster()

@@ -1,4 +1,4 @@
-//! Which definitions are usable, and what their hash depends on.
+//! Tests of which definitions are valid, and what their hash depends on.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,7 +46,7 @@ fn s2_24_s2_66_f16_a_wrong_definition_names_its_field() {
     check(
         r#"{"name":7,"inputSchema":{}}"#,
         "",
-        "its name is not a text",
+        "its name is not a string",
     );
     check(r#"{"name":"x"}"#, "x", "it has no inputSchema");
     check(
@@ -62,7 +62,7 @@ fn s2_24_s2_66_f16_a_wrong_definition_names_its_field() {
     check(
         r#"{"name":"x","inputSchema":{},"description":[]}"#,
         "x",
-        "its description is not a text",
+        "its description is not a string",
     );
     check(
         r#"{"name":"x","inputSchema":{},"outputSchema":1}"#,
@@ -156,7 +156,7 @@ fn t11_names_that_imitate_are_flagged() {
 }
 
 #[test]
-fn the_text_for_a_diff_has_one_line_for_each_line() {
+fn the_text_for_a_diff_keeps_the_servers_lines() {
     let json = r#"{"name":"x","description":"one\ntwo","inputSchema":{"type":"object","a":1}}"#;
     assert_eq!(
         tool(json).unwrap().text(),

@@ -4,7 +4,7 @@ use crate::config::{Config, Mode, ProjectPermissions, RuleText, ServerConfig};
 use crate::event::PendingChange;
 use crate::name::ServerName;
 
-/// Finds the global settings that take effect without approval.
+/// Computes the global settings that take effect without approval.
 pub(super) struct RulesInForce<'a> {
     pub(super) old: &'a Config,
     pub(super) new: &'a Config,
@@ -12,7 +12,8 @@ pub(super) struct RulesInForce<'a> {
 }
 
 impl RulesInForce<'_> {
-    /// The new configuration with the stricter of both rules; what it would allow is pending.
+    /// The new configuration with the stricter of both rules; what it would additionally allow is
+    /// pending.
     pub(super) fn in_force(&mut self) -> Config {
         let mut config = self.new.clone();
         // Entries of files that are not watched stay as they were loaded.
@@ -110,7 +111,7 @@ pub(super) fn is_same_rule(one: &RuleText, other: &RuleText) -> bool {
     (&one.text, &one.client, one.dialect) == (&other.text, &other.client, other.dialect)
 }
 
-/// The new rules that were there before, and the texts of the added ones.
+/// The new rules that existed before, and the texts of the added ones.
 fn rules_in_both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
     let (kept, more): (Vec<_>, Vec<_>) = new
         .iter()
@@ -119,7 +120,7 @@ fn rules_in_both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<Stri
     (kept, more.iter().map(RuleText::quoted).collect())
 }
 
-/// The new rules and the removed ones, and the texts of the latter.
+/// The new rules and the removed ones, and the texts of the removed ones.
 fn rules_in_either(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
     let gone: Vec<RuleText> = old
         .iter()

@@ -1,4 +1,5 @@
-//! What becomes of servers and rules when a configuration changes, as tables and as laws.
+//! Tests of what happens to servers and rules when a configuration changes, as tables and as
+//! properties.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,7 +47,7 @@ fn started(_: &ServerName) -> Option<String> {
     None
 }
 
-/// Nobody has said anything.
+/// The difference without a person's approval.
 fn changed(old: &Config, new: &Config) -> Difference {
     difference(old, &started, new, ReloadApproval::FileChange(&|_| false))
 }
@@ -61,9 +62,9 @@ fn words(change: &ServerChange) -> &str {
     }
 }
 
-/// What becomes of server `a` when its file changes, then when a person says so; and how much
-/// waits.
-fn check(old: ServerConfig, new: ServerConfig, watched: &str, pending: usize, told: &str) {
+/// Checks what happens to server `a` when its file changes and when a person reloads; and the
+/// number of pending changes.
+fn check(old: ServerConfig, new: ServerConfig, watched: &str, pending: usize, on_request: &str) {
     let (old, new) = (config([old]), config([new]));
     let found = changed(&old, &new);
     assert_eq!(
@@ -79,12 +80,12 @@ fn check(old: ServerConfig, new: ServerConfig, watched: &str, pending: usize, to
             found.pending.len(),
             found.config
         ),
-        (told, 0, new)
+        (on_request, 0, new)
     );
 }
 
 #[test]
-fn c20_what_becomes_of_a_server_whose_entry_changed() {
+fn c20_a_changed_entry_keeps_updates_or_restarts_its_server() {
     let a = || server("a", "x");
     let line = Source {
         line: 90,
@@ -185,7 +186,7 @@ fn c20_what_becomes_of_a_server_whose_entry_changed() {
         0,
         "adopt",
     );
-    // Its tools run without a question, so the filter is what keeps them from running.
+    // Its tools run without approval, so the filter is what restricts them.
     let trusted = |exclude: &[&str]| ServerConfig {
         trust: true,
         exclude_tools: exclude.iter().map(|&tool| tool.to_owned()).collect(),
@@ -196,7 +197,7 @@ fn c20_what_becomes_of_a_server_whose_entry_changed() {
 }
 
 #[test]
-fn t3_a_new_server_waits_in_every_scope_and_a_yes_for_exactly_it_starts_it() {
+fn t3_a_new_server_waits_in_every_scope_until_exactly_it_is_accepted() {
     for scope in [Scope::User, Scope::Project, Scope::Given] {
         let source = Source::new(Arc::new(PathBuf::from("/etc/switchboard.toml")), 7, scope);
         let (old, new) = (
@@ -217,7 +218,7 @@ fn t3_a_new_server_waits_in_every_scope_and_a_yes_for_exactly_it_starts_it() {
             (&ServerChange::Keep, &ServerChange::Wait(reason.clone()))
         );
 
-        // Another edit does not start it either, and the words stay those of the first.
+        // Another edit does not start it either, and the reason stays that of the first.
         let waits = |server: &ServerName| (server.as_str() == "b").then(|| reason.clone());
         let again = difference(
             &found.config,
@@ -240,7 +241,7 @@ fn t3_a_new_server_waits_in_every_scope_and_a_yes_for_exactly_it_starts_it() {
 }
 
 #[test]
-fn a_server_that_was_blocked_waits_and_one_that_is_blocked_now_ends() {
+fn an_unblocked_server_waits_and_a_blocked_one_stops() {
     let free = config([server("a", "x"), server("b", "y")]);
     let mut blocked = free.clone();
     blocked.security.deny_servers = vec!["a".to_owned()];
@@ -281,7 +282,7 @@ fn a_server_that_was_blocked_waits_and_one_that_is_blocked_now_ends() {
 }
 
 #[test]
-fn rules_that_tighten_hold_at_once_and_rules_that_widen_wait() {
+fn tightened_rules_apply_at_once_and_widened_ones_are_pending() {
     let mut old = config([server("a", "x")]);
     (old.permissions.allow, old.permissions.ask) = (vec![rule("a/one")], vec![rule("a/two")]);
     (old.permissions.deny, old.permissions.mode) = (vec![rule("a/three")], Mode::Ask);
@@ -333,10 +334,9 @@ fn rules_that_tighten_hold_at_once_and_rules_that_widen_wait() {
     );
 }
 
-/// S0-39: what stands in a file that is not watched stays as it was read, whatever another file's
-/// change brings along.
+/// S0-39: entries of a file that is not watched stay as loaded, whatever changes in other files.
 #[test]
-fn s0_39_an_edit_of_a_core_agent_file_takes_effect_only_when_a_person_says_so() {
+fn s0_39_an_edit_of_a_core_agent_file_takes_effect_only_on_a_persons_reload() {
     let core = |text: &str, command: &str| ServerConfig {
         dialect: Dialect::CoreAgent,
         ..server(text, command)
@@ -360,12 +360,15 @@ fn s0_39_an_edit_of_a_core_agent_file_takes_effect_only_when_a_person_says_so() 
             && found.pending.is_empty()
     );
 
-    let told = difference(&old, &started, &new, ReloadApproval::Person);
+    let on_request = difference(&old, &started, &new, ReloadApproval::Person);
     assert_eq!(
-        told.changes.values().map(words).collect::<Vec<_>>(),
+        on_request.changes.values().map(words).collect::<Vec<_>>(),
         ["begin together", "begin together", "keep"]
     );
-    assert_eq!((told.removed, told.config), (vec![name("b")], new));
+    assert_eq!(
+        (on_request.removed, on_request.config),
+        (vec![name("b")], new)
+    );
 }
 
 fn any_server(text: &'static str) -> impl Strategy<Value = ServerConfig> {
@@ -461,9 +464,9 @@ fn any_config() -> impl Strategy<Value = Config> {
 }
 
 proptest! {
-    /// T3, F33: nothing runs, is trusted or is allowed after a file changed that did not before.
+    /// T3, F33: after a file changed, nothing runs, is trusted or is allowed that was not before.
     #[test]
-    fn t3_a_change_that_nobody_stands_behind_starts_and_allows_nothing_new(old in any_config(), new in any_config()) {
+    fn t3_an_unapproved_change_starts_and_allows_nothing_new(old in any_config(), new in any_config()) {
         let found = changed(&old, &new);
         for (name, change) in &found.changes {
             let (before, now) = (old.servers.get(name), &found.config.servers[name]);
@@ -486,14 +489,14 @@ proptest! {
         prop_assert!(before.deny.iter().all(|rule| has(&now.deny, rule)));
         prop_assert!(before.ask.iter().all(|rule| has(&now.ask, rule)));
         prop_assert!(found.config.security.locked || !old.security.locked);
-        // What tightens holds.
+        // Restrictions take effect.
         prop_assert!(new.permissions.deny.iter().all(|rule| has(&now.deny, rule)));
         prop_assert_eq!(stricter(new.permissions.mode, now.mode), now.mode);
     }
 
-    /// The same again changes nothing more, and what a person says holds whole.
+    /// Applying the same change again has no effect, and a person's reload applies all of it.
     #[test]
-    fn f33_what_did_not_change_is_not_touched(old in any_config(), new in any_config()) {
+    fn f33_unchanged_servers_are_not_touched(old in any_config(), new in any_config()) {
         let same = changed(&old, &old);
         prop_assert!(same.changes.values().all(|change| *change == ServerChange::Keep), "{:?}", same.changes);
         prop_assert!(same.removed.is_empty() && same.pending.is_empty());
@@ -509,7 +512,7 @@ proptest! {
         prop_assert_eq!(&again.pending, &first.pending);
         prop_assert!(again.changes.values().all(|change| matches!(change, ServerChange::Keep | ServerChange::Wait(_))), "{:?}", again.changes);
 
-        let told = difference(&old, &started, &new, ReloadApproval::Person);
-        prop_assert_eq!((&told.config, told.pending.len()), (&new, 0));
+        let on_request = difference(&old, &started, &new, ReloadApproval::Person);
+        prop_assert_eq!((&on_request.config, on_request.pending.len()), (&new, 0));
     }
 }
