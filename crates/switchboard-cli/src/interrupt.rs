@@ -47,7 +47,7 @@ pub(crate) async fn run_with_host(
     let outcome = tokio::select! {
         () = host.stop() => outcome,
         code = signals.next() => {
-            host.finish_renewals(REFRESH_GRACE).await;
+            host.finish_token_refreshes(REFRESH_GRACE).await;
             exit_now(code)
         }
     };
@@ -82,7 +82,7 @@ pub(crate) async fn run_service(
     tokio::select! {
         () = host.stop() => {}
         code = signals.next() => {
-            host.finish_renewals(REFRESH_GRACE).await;
+            host.finish_token_refreshes(REFRESH_GRACE).await;
             exit_now(code)
         }
     }
@@ -105,7 +105,7 @@ pub(crate) async fn run_conversation(
     tokio::select! {
         () = host.stop() => outcome,
         code = signals.next() => {
-            host.finish_renewals(REFRESH_GRACE).await;
+            host.finish_token_refreshes(REFRESH_GRACE).await;
             exit_now(code)
         }
     }

@@ -33,7 +33,7 @@ pub(crate) async fn with_notices<T>(host: &Host, work: impl Future<Output = T>) 
 }
 
 fn print_remaining(host: &Host, events: &mut Events) {
-    while let Some(next) = events.happened() {
+    while let Some(next) = events.try_next() {
         print_event(host, next);
     }
 }
@@ -65,7 +65,7 @@ pub(crate) async fn with_server_log<T>(
         tokio::select! {
             biased;
             done = &mut work => {
-                while let Some(next) = events.happened() {
+                while let Some(next) = events.try_next() {
                     print_event(next);
                 }
                 return done;

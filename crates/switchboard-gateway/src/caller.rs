@@ -278,14 +278,14 @@ impl Caller for RequestCaller {
 
     /// After an approval the call is suspended here, so that the client's next request is not approved
     /// again.
-    fn takes_input_required(&self) -> bool {
+    fn handles_input_required(&self) -> bool {
         self.era == Era::Modern
             && !self.was_asked.load(Ordering::Relaxed)
             && self.task.get().is_none()
     }
 
     /// As directly: a legacy client does not ask which call a log belongs to.
-    fn takes_unattributed_logs(&self) -> bool {
+    fn accepts_unattributed_logs(&self) -> bool {
         self.era == Era::Legacy
     }
 

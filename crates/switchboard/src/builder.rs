@@ -1,4 +1,4 @@
-//! What a host is made of, and its start.
+//! Configures and starts a host.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -30,14 +30,14 @@ mod open;
 pub(crate) mod resource_tools;
 mod server;
 
-/// How long the start may wait for cached catalogs.
+/// How long the start waits for cached catalogs.
 const CACHE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Events that a slow reader may fall behind by.
-const EVENTS: usize = 1024;
+/// How many events a slow reader may fall behind.
+const EVENT_CAPACITY: usize = 1024;
 
-/// What a host is made of. [`Host::builder`] and [`HostBuilder::open`] begin with this process's
-/// environment, [`HostBuilder::new`] with nothing.
+/// Configures a host. [`Host::builder`] and [`HostBuilder::open`] start with this process's
+/// environment, [`HostBuilder::new`] with an empty one.
 #[derive(Debug)]
 pub struct HostBuilder {
     config: Config,
@@ -47,22 +47,22 @@ pub struct HostBuilder {
     launcher: Launcher,
     log_folder: Option<PathBuf>,
     private_folder: Option<PathBuf>,
-    /// Who makes calls that name no caller, where it is a type of the program's own.
+    /// The default caller, if the program has its own type.
     caller: Option<SharedCaller>,
-    /// The same as closures, where it is not.
+    /// The default caller as closures, otherwise.
     callbacks: Callbacks,
-    /// What legacy sessions advertise; `None`: what the caller offers.
+    /// The capabilities that legacy sessions advertise; `None`: those of the default caller.
     offers: Option<Offers>,
     roots: Option<Vec<Root>>,
     only: Option<Vec<ServerName>>,
     tools: HostTools,
     connectors: Connectors,
     offers_cached: bool,
-    /// What is wrong with the servers and rules that were given in code.
+    /// Errors in the servers and rules that were configured in code.
     errors: Vec<Diagnostic>,
 }
 
-/// A caller, as a host keeps it.
+/// Wraps a caller, for `Debug`.
 struct SharedCaller(Arc<dyn Caller>);
 
 impl std::fmt::Debug for SharedCaller {
@@ -72,8 +72,8 @@ impl std::fmt::Debug for SharedCaller {
 }
 
 impl HostBuilder {
-    /// A host of these servers that reads nothing by itself: no variables, nothing remembered, no
-    /// logs, no questions, process groups.
+    /// Starts from a configuration and nothing else: no environment variables, no store, no logs,
+    /// no approvals, and process groups instead of a launcher process.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -95,7 +95,7 @@ impl HostBuilder {
         }
     }
 
-    /// With this server. It replaces one of the same name.
+    /// Adds a server; replaces one of the same name.
     pub fn server(mut self, server: Server) -> Self {
         match server.into_config() {
             Ok(server) => {
@@ -114,20 +114,20 @@ impl HostBuilder {
         self
     }
 
-    /// With a rule that lets tools run without asking: `server/tool`, a glob for each part, or
-    /// `server`. A deny or ask rule comes first.
+    /// Adds a rule that lets tools run without asking: `server/tool` with a glob for each part, or
+    /// `server`. Deny and ask rules take precedence.
     pub fn allow(mut self, rule: impl Into<String>) -> Self {
         self.config.permissions.allow.push(rule_in_code(rule));
         self.has_rules()
     }
 
-    /// With a rule by which the caller is asked about each call, whatever was answered before.
+    /// Adds a rule that asks the caller about each call, whatever was answered before.
     pub fn ask(mut self, rule: impl Into<String>) -> Self {
         self.config.permissions.ask.push(rule_in_code(rule));
         self.has_rules()
     }
 
-    /// With a rule that no call passes.
+    /// Adds a rule that denies calls.
     pub fn deny(mut self, rule: impl Into<String>) -> Self {
         self.config.permissions.deny.push(rule_in_code(rule));
         self.has_rules()
@@ -138,15 +138,15 @@ impl HostBuilder {
         self
     }
 
-    /// With whoever makes the calls that name no caller of their own. Servers are told that what
-    /// this caller [offers](Caller::offers) may be asked.
+    /// Sets the default caller, for calls that name none. Servers are told the capabilities that
+    /// this caller [offers](Caller::offers).
     pub fn caller(mut self, caller: impl Caller + 'static) -> Self {
         self.caller = Some(SharedCaller(Arc::new(caller)));
         self
     }
 
-    /// With an answer to the gate's questions, for calls that name no caller of their own.
-    /// [`caller`](Self::caller) comes first.
+    /// Sets the closure that answers the gate's questions, for calls that name no caller.
+    /// [`caller`](Self::caller) takes precedence.
     pub fn on_approval<F, R>(mut self, approve: F) -> Self
     where
         F: Fn(ApprovalRequest) -> R + Send + Sync + 'static,
@@ -156,8 +156,8 @@ impl HostBuilder {
         self
     }
 
-    /// With an answer to what servers ask during calls that name no caller of their own.
-    /// [`caller`](Self::caller) comes first.
+    /// Sets the closure that answers servers' questions, during calls that name no caller.
+    /// [`caller`](Self::caller) takes precedence.
     pub fn on_elicitation<F, R>(mut self, elicit: F) -> Self
     where
         F: Fn(Elicitation) -> R + Send + Sync + 'static,
@@ -167,119 +167,119 @@ impl HostBuilder {
         self
     }
 
-    /// The servers, rules and names so far, to be changed.
+    /// The configuration so far, for changes.
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.config
     }
 
-    /// With a tool of this program's own: on offer beside the servers' tools, behind the same gate,
-    /// under its own name. A server's tool of that name gets another, or is withheld.
+    /// Adds a host tool: offered along with the servers' tools, behind the same gate, under its own
+    /// name. A server's tool of that name gets another, or is withheld.
     pub fn tool(mut self, tool: impl HostTool + 'static) -> Self {
         self.tools.tools.push(Arc::new(tool));
         self
     }
 
-    /// With several.
+    /// Adds several host tools.
     pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn HostTool>>) -> Self {
         self.tools.tools.extend(tools);
         self
     }
 
-    /// With `ListMcpResources` and `ReadMcpResource`, by which a model reaches the servers'
-    /// resources. Where a server of an agent-code file is configured, they are on offer anyway.
+    /// Adds the host tools `ListMcpResources` and `ReadMcpResource`, which give a model the
+    /// servers' resources. If a server of an agent-code file is configured, they are offered
+    /// anyway.
     pub fn resource_tools(mut self) -> Self {
         self.tools.resource_tools = true;
         self
     }
 
-    /// With this program's own transport to a server, instead of the endpoint of its entry. All
-    /// else of the entry applies, and so does the gate. A name that no entry has is an error of
-    /// [`start`](Self::start).
+    /// Sets this program's own transport to a server, instead of the endpoint of its entry.
+    /// Everything else in the entry applies, and so does the gate. A name without an entry is an
+    /// error of [`start`](Self::start).
     pub fn connector(mut self, server: &str, connector: Arc<dyn Connector>) -> Self {
         self.connectors.insert(server, connector);
         self
     }
 
-    /// With these variables: what references expand to, and what servers inherit.
+    /// Sets the environment variables that references expand to and servers inherit.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self
     }
 
-    /// With this store for what is remembered between runs.
+    /// Sets the store for what is remembered between runs.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
         self
     }
 
-    /// With this vault for tokens.
+    /// Sets the vault for tokens.
     pub fn vault(mut self, vault: Arc<dyn Vault>) -> Self {
         self.auth.vault = vault;
         self
     }
 
-    /// Shows a login page through `opener` whenever a server asks for a login. The request that was
-    /// rejected waits for the login, within its own deadline, and is then sent again. A server
-    /// causes at most three logins in ten minutes. Without this, such a server is in state
-    /// `NeedsLogin` until [`Host::login`].
+    /// Shows a login page through `opener` whenever a server requires a login. The rejected request
+    /// waits for the login, within its own deadline, and is then sent again. A server can trigger
+    /// at most three logins in ten minutes. Without this, such a server is in state `NeedsLogin`
+    /// until [`Host::login`].
     pub fn logins(mut self, opener: Arc<dyn Opener>) -> Self {
         self.auth.logins = Some(opener);
         self
     }
 
-    /// With this launcher.
+    /// Sets the launcher of child processes.
     pub fn launcher(mut self, launcher: Launcher) -> Self {
         self.launcher = launcher;
         self
     }
 
-    /// With what the callers of single calls can answer: servers of the legacy era are told of it
-    /// when they are connected. Where this is not set, it is what [`caller`](Self::caller) offers.
+    /// Sets the capabilities that legacy servers are told when they are connected, for programs
+    /// whose calls name their own callers. The default is what [`caller`](Self::caller) offers.
     pub fn offers(mut self, offers: Offers) -> Self {
         self.offers = Some(offers);
         self
     }
 
-    /// With this way to log in to servers that have a URL: where tokens are kept, and who is sent
-    /// to login pages.
+    /// Sets how to log in to servers with a URL: where tokens are stored, and who shows login
+    /// pages.
     pub fn auth(mut self, auth: AuthContext) -> Self {
         self.auth = auth;
         self
     }
 
-    /// With a log file for each server in this folder.
+    /// Writes a log file for each server to this folder.
     pub fn log_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.log_folder = Some(folder.into());
         self
     }
 
-    /// Servers of the user's own files that name no working folder run below this one, each in a
-    /// folder of its own; else in this process's folder.
+    /// Sets the parent of the working folders of user-scope servers without `cwd`. Without it they
+    /// run in this process's working folder.
     pub fn private_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.private_folder = Some(folder.into());
         self
     }
 
-    /// Only these servers start with the host; the others when they are used.
+    /// Starts only these servers with the host; the others start when they are used.
     pub fn start_only(mut self, servers: impl IntoIterator<Item = ServerName>) -> Self {
         self.only = Some(servers.into_iter().collect());
         self
     }
 
-    /// With these folders for servers to ask for; [`Host::set_roots`] changes them.
+    /// Sets the roots that servers may ask for; [`Host::set_roots`] changes them.
     pub fn roots(mut self, roots: Vec<Root>) -> Self {
         self.roots = Some(roots);
         self
     }
 
-    /// Servers offer what they offered last time until they are connected: a call of it waits for
-    /// its server.
+    /// Offers the cached catalog of each server until it is connected: a call waits for its server.
     pub fn offer_cached(mut self) -> Self {
         self.offers_cached = true;
         self
     }
 
-    /// Starts the host. Servers connect in parallel afterwards; nothing here waits for them.
+    /// Starts the host. Servers connect in parallel afterwards; this does not wait for them.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
         if !self.errors.is_empty() {
             return Err(ConfigErrors(self.errors));
@@ -289,7 +289,7 @@ impl HostBuilder {
         let own = RegisteredTools::read(self.tools, resource_tools::tools(&reference))?;
         let gate = Roster::gate_of(&self.config, &own, &*self.store)?;
         // Subscribed before any event is sent; `Host::notices` returns the notices among them.
-        let (events, early) = broadcast::channel(EVENTS);
+        let (events, early) = broadcast::channel(EVENT_CAPACITY);
         let changed = Arc::new(Notify::new());
         let caller = match self.caller {
             Some(SharedCaller(caller)) => caller,
@@ -338,7 +338,7 @@ impl HostBuilder {
     }
 }
 
-/// A rule as an embedder's code spells it: as the native file does.
+/// A rule in the syntax of the native file.
 fn rule_in_code(rule: impl Into<String>) -> RuleText {
     RuleText {
         text: rule.into(),
@@ -349,7 +349,7 @@ fn rule_in_code(rule: impl Into<String>) -> RuleText {
     }
 }
 
-/// What diagnostics name where no file is meant.
+/// The file name in diagnostics of servers and rules in code.
 fn code_file() -> Arc<PathBuf> {
     Source::code().file
 }

@@ -1,4 +1,4 @@
-//! Tools without a server: a library user's own tools, and the resource tools.
+//! Host tools: a library user's own tools, and the resource tools.
 //!
 //! They are in the same catalog as the servers' tools and pass the same gate. A server's tool can
 //! neither take one of their names nor be mistaken for one.
@@ -23,18 +23,18 @@ use crate::wire::RawJson;
 /// A tool of the program that embeds the host. It is called like a server's tool: by name, with
 /// validated arguments, through the gate.
 pub trait HostTool: Send + Sync {
-    /// Its definition. Called once, when the host starts.
+    /// The tool's definition. Called once, when the host starts.
     fn definition(&self) -> HostToolDefinition;
 
-    /// Why a call with these arguments is denied, whatever rules, modes and people say. Asked
+    /// Why a call with these arguments is denied, regardless of rules, modes and approvals. Called
     /// before the gate.
     fn denies(&self, arguments: &RawJson) -> Option<String> {
         let _ = arguments;
         None
     }
 
-    /// What the call would change, for whoever is asked about it
-    /// ([`ApprovalRequest::preview`](crate::ApprovalRequest::preview)). Changes nothing.
+    /// What the call would change, for display with the approval
+    /// ([`ApprovalRequest::preview`](crate::ApprovalRequest::preview)). Must change nothing.
     fn preview<'a>(
         &'a self,
         arguments: &'a RawJson,
@@ -44,8 +44,8 @@ pub trait HostTool: Send + Sync {
         Box::pin(async { Vec::new() })
     }
 
-    /// Runs it for this caller. An error becomes a result with `isError`, for the model. Dropping
-    /// the future cancels it.
+    /// Runs the tool for this caller. An error becomes a result with `isError`, for the model.
+    /// Dropping the future cancels the call.
     fn call<'a>(
         &'a self,
         arguments: &'a RawJson,
@@ -61,16 +61,16 @@ pub type HostToolFuture<'a> = BoxFuture<'a, Result<CallResult, String>>;
 pub struct HostToolDefinition {
     /// 1 to 64 of `[A-Za-z0-9_-]`.
     pub name: String,
-    /// What it does, for the model.
+    /// The description for the model.
     pub description: String,
-    /// The JSON schema of its arguments, an object.
+    /// The JSON schema of the arguments, an object.
     pub input_schema: Value,
-    /// What it does, where the program says so.
+    /// The declared effect.
     pub effect: Option<ToolEffect>,
 }
 
 impl HostToolDefinition {
-    /// A tool's definition.
+    /// A definition without a declared effect.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -84,7 +84,7 @@ impl HostToolDefinition {
         }
     }
 
-    /// With what it does.
+    /// Declares the tool's effect.
     pub fn effect(mut self, effect: ToolEffect) -> Self {
         self.effect = Some(effect);
         self
@@ -94,9 +94,10 @@ impl HostToolDefinition {
 /// The tools that a host offers besides those of its servers.
 #[derive(Clone, Default)]
 pub(crate) struct HostTools {
-    /// The library user's tools, in the order in which they are listed.
+    /// The library user's tools, in order.
     pub tools: Vec<Arc<dyn HostTool>>,
-    /// Offer `ListMcpResources` and `ReadMcpResource` regardless of the configured servers.
+    /// Whether to offer `ListMcpResources` and `ReadMcpResource` regardless of the configured
+    /// servers.
     pub resource_tools: bool,
 }
 
@@ -128,12 +129,12 @@ pub(crate) struct RegisteredTools {
     /// The resource tools, offered on request. Listed last.
     resources: Vec<Arc<Tool>>,
     always_resources: bool,
-    /// What runs each of them.
+    /// The implementation of each tool.
     implementations: HashMap<ToolName, Arc<dyn HostTool>>,
 }
 
 impl RegisteredTools {
-    /// Parses every definition. An invalid one is an error of the program.
+    /// Parses every definition. An invalid one is an error of the embedding program.
     pub(crate) fn read(
         own: HostTools,
         resource_tools: Vec<Arc<dyn HostTool>>,
@@ -160,7 +161,7 @@ impl RegisteredTools {
     }
 
     /// The tools that are offered with these servers.
-    pub(crate) fn beside<'a>(
+    pub(crate) fn offered_with<'a>(
         &self,
         servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>,
     ) -> impl Iterator<Item = &Arc<Tool>> {
@@ -173,7 +174,7 @@ impl RegisteredTools {
         self.tools.iter().chain(resources)
     }
 
-    /// What runs a tool; `None` if it is a server's.
+    /// The implementation of a host tool; `None` for a server's tool.
     pub(crate) fn implementation(&self, tool: &Tool) -> Option<&Arc<dyn HostTool>> {
         tool.is_host_tool()
             .then(|| self.implementations.get(&tool.id.tool))?
@@ -184,7 +185,7 @@ impl RegisteredTools {
         &self,
         servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>,
     ) -> Vec<&str> {
-        self.beside(servers)
+        self.offered_with(servers)
             .map(|tool| tool.exposed.as_str())
             .collect()
     }
@@ -255,7 +256,7 @@ impl HostToolReader {
             exposed: ExposedName::unlisted(name),
             definition: Arc::new(definition),
             server: self.entry.clone(),
-            // No launch: a grant is bound to the definition alone.
+            // Not bound to a launch: a grant is bound to the definition alone.
             launch: Fingerprint([0; 32]),
             idempotent: false,
             place,

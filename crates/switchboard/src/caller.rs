@@ -1,5 +1,5 @@
-//! The questions we may ask whoever made a call. Approval, elicitation and progress of a call reach
-//! its caller and no other.
+//! The caller of a call: answers approval, elicitation and sampling, and receives progress and
+//! logs. Those of a call reach its caller and no other.
 
 use std::sync::Arc;
 
@@ -22,21 +22,21 @@ mod id;
 mod question;
 mod report;
 
-/// What a caller can answer.
+/// The capabilities of a caller: which questions it can answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offers {
-    /// Forms.
+    /// Elicitation with a form.
     pub elicit_form: bool,
-    /// URLs to open.
+    /// Elicitation with a URL to open.
     pub elicit_url: bool,
-    /// Answers of a model.
+    /// Sampling.
     pub sampling: bool,
-    /// Answers of a model that is given tools.
+    /// Sampling with tools.
     pub sampling_tools: bool,
 }
 
 impl Offers {
-    /// Whether these are at least those.
+    /// Whether these capabilities include all of `other`.
     pub(crate) fn include(self, other: Self) -> bool {
         let covers = |ours: bool, theirs: bool| ours || !theirs;
         covers(self.elicit_form, other.elicit_form)
@@ -45,7 +45,7 @@ impl Offers {
             && covers(self.sampling_tools, other.sampling_tools)
     }
 
-    /// Whether such a question can be answered.
+    /// Whether an elicitation of this kind can be answered.
     pub(crate) fn answers(self, kind: &ElicitationKind) -> bool {
         match kind {
             ElicitationKind::Form { .. } => self.elicit_form,
@@ -54,105 +54,106 @@ impl Offers {
     }
 }
 
-/// Whoever makes calls: a terminal, an agent's loop, a gateway's edge.
+/// Whoever makes calls: a terminal, an agent's loop, an edge of the gateway.
 pub trait Caller: Send + Sync {
-    /// Who this is.
+    /// The caller's identity.
     fn id(&self) -> CallerId;
 
-    /// What it can answer; a server is told no more than this.
+    /// The caller's capabilities; servers are told no more than these.
     fn offers(&self) -> Offers {
         Offers::default()
     }
 
-    /// Why this caller makes no call of this tool, whatever the gate decides; `None` leaves it to
-    /// the gate. Asked before each call: it must not block.
+    /// Why this caller may not call this tool, whatever the gate decides; `None` leaves it to the
+    /// gate. Called before each call: must not block.
     fn refuses(&self, tool: &Tool) -> Option<String> {
         let _ = tool;
         None
     }
 
-    /// May this call run? Dropping the future withdraws the question.
+    /// Decides whether a call may run. Dropping the future withdraws the question.
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval>;
 
-    /// A server's question during a call of this caller. Of a kind that it does not
-    /// [offer](Self::offers), it is declined unasked.
+    /// Answers a server's question during a call of this caller. Kinds that it does not
+    /// [offer](Self::offers) are declined without asking.
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         let _ = question;
         Box::pin(async { ElicitAnswer::Decline })
     }
 
-    /// A server wants an answer of the caller's model during a call of this caller. It has passed
-    /// the gate as `server/@sampling`.
+    /// Answers a server's sampling request during a call of this caller. It has passed the gate as
+    /// `server/@sampling`.
     fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
         let _ = request;
         Box::pin(async { SampleAnswer::Refuse("nobody here answers for a model".to_owned()) })
     }
 
-    /// The folders that a modern server may ask for during a call of this caller; `None` does not
-    /// offer any.
+    /// The roots for modern servers during a call of this caller; `None` offers none.
     fn roots(&self) -> Option<Vec<Root>> {
         None
     }
 
-    /// The same when a server wants them: a caller that speaks for a client may ask it first.
+    /// The roots at the moment when a server asks: a caller that represents a client may ask it
+    /// first.
     fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<Vec<Root>>> {
         let roots = self.roots();
         Box::pin(std::future::ready(roots))
     }
 
-    /// The call of this caller has become a task at its server: its result may take long.
+    /// The call has become a task on its server: its result may take long.
     fn became_task(&self) {}
 
-    /// From which level on a modern server may log during a call of this caller; `None` wants no
-    /// log.
+    /// The minimum level of a modern server's logs during a call of this caller; `None` requests no
+    /// logs.
     fn log_level(&self) -> Option<LogLevel> {
         None
     }
 
-    /// What of a client's request the server gets too, where this caller passes one on.
+    /// Members of the client's request that are forwarded to the server, if this caller represents
+    /// a client.
     fn forwarded(&self) -> Option<&ForwardedParams> {
         None
     }
 
     /// Whether a modern server's `input_required` is returned as the result, for this caller to
-    /// answer with another request. Otherwise its questions are put to the methods above.
-    fn takes_input_required(&self) -> bool {
+    /// answer with another request. Otherwise the server's questions go to the methods above.
+    fn handles_input_required(&self) -> bool {
         false
     }
 
-    /// Whether this caller gets what a legacy server logs while it alone has calls in flight, though
-    /// the wire does not say which call a log belongs to.
-    fn takes_unattributed_logs(&self) -> bool {
+    /// Whether this caller receives a legacy server's logs while it alone has calls in flight,
+    /// although the transport does not show which call a log belongs to.
+    fn accepts_unattributed_logs(&self) -> bool {
         false
     }
 
-    /// A server logs during a call of this caller.
+    /// A server's log message during a call of this caller.
     fn log(&self, line: &LogLine) {
         let _ = line;
     }
 
-    /// A call of this caller reports progress.
+    /// Progress of a call of this caller.
     fn progress(&self, progress: &Progress) {
         let _ = progress;
     }
 
-    /// Something the caller should know about its call: one line, already safe to show.
+    /// A notice about a call of this caller: one line, safe to show.
     fn notice(&self, line: &str) {
         let _ = line;
     }
 
-    /// Whether it wants [`call_ended`](Self::call_ended): each of its calls is measured then.
+    /// Whether the caller wants [`call_ended`](Self::call_ended); each of its calls is then
+    /// measured.
     fn wants_reports(&self) -> bool {
         false
     }
 
-    /// A call of this caller has ended, however it did. It must not block.
+    /// A call of this caller has ended, successfully or not. Must not block.
     fn call_ended(&self, report: &CallReport) {
         let _ = report;
     }
 }
 
-/// A caller that is shared is a caller.
 impl<C: Caller + ?Sized> Caller for Arc<C> {
     fn id(&self) -> CallerId {
         (**self).id()
@@ -198,12 +199,12 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
         (**self).forwarded()
     }
 
-    fn takes_input_required(&self) -> bool {
-        (**self).takes_input_required()
+    fn handles_input_required(&self) -> bool {
+        (**self).handles_input_required()
     }
 
-    fn takes_unattributed_logs(&self) -> bool {
-        (**self).takes_unattributed_logs()
+    fn accepts_unattributed_logs(&self) -> bool {
+        (**self).accepts_unattributed_logs()
     }
 
     fn log(&self, line: &LogLine) {
@@ -227,12 +228,12 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
     }
 }
 
-/// Members of a client's request that the server gets as they came.
+/// Members of a client's request that are forwarded to the server byte for byte.
 #[derive(Debug, Clone, Default)]
 pub struct ForwardedParams {
-    /// Members of `params`, each under its key; those that the host writes itself come first.
+    /// Members of `params`, by key; those that the host writes itself take precedence.
     pub params: Vec<(String, RawJson)>,
-    /// Members of `_meta`, each under its key; none that says something about one connection.
+    /// Members of `_meta`, by key, without those that describe one connection.
     pub meta: Vec<(String, RawJson)>,
 }
 
@@ -240,34 +241,34 @@ pub struct ForwardedParams {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct LogLine {
-    /// Who logs.
+    /// The server.
     pub server: ServerName,
-    /// The call's tool, where it is a call.
+    /// The called tool, if the message belongs to a call.
     pub tool: Option<ToolId>,
-    /// How grave; `None` where the server gave a word that is no level.
+    /// The level; `None` if the server's word for it is unknown.
     pub level: Option<LogLevel>,
-    /// Which part of the server.
+    /// The `logger` field: the part of the server.
     pub logger: Option<Redacted>,
-    /// Its words, or the JSON it sent instead.
+    /// The message text, or the JSON that the server sent instead.
     pub text: Redacted,
-    /// The params of `notifications/message`, as they came but for secrets of the entry.
+    /// The params of `notifications/message`, with the entry's secrets redacted.
     pub params: RawJson,
 }
 
-/// How far a call has come.
+/// Progress of a call.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The call's tool.
+    /// The called tool.
     pub id: ToolId,
-    /// Grows.
+    /// The progress so far; it increases.
     pub progress: f64,
-    /// Where it ends, if known.
+    /// The total, if known.
     pub total: Option<f64>,
-    /// The server's words.
+    /// The server's message.
     pub message: Option<Redacted>,
-    /// The params of `notifications/progress`, as they came but for secrets of the entry; `None`
-    /// where a task reports progress.
+    /// The params of `notifications/progress`, with the entry's secrets redacted; `None` if a task
+    /// reports progress.
     pub params: Option<RawJson>,
 }
 
@@ -276,7 +277,7 @@ pub struct Progress {
 pub struct Headless(pub CallerId);
 
 impl Headless {
-    /// A caller of this name.
+    /// A caller with this id.
     pub fn new(id: &str) -> Self {
         Self(CallerId::new(id))
     }

@@ -1,5 +1,5 @@
-//! What happened that belongs to no call. Bounded; a slow reader loses the oldest and is told how
-//! many.
+//! Events that belong to no call. The queue is bounded: a slow reader loses the oldest events and
+//! is told how many.
 
 use crate::name::ServerName;
 use crate::secret::Redacted;
@@ -10,29 +10,29 @@ pub use reload_report::{PendingChange, ReloadReport};
 
 mod reload_report;
 
-/// How grave a log message is, as syslog has it, the least grave first.
+/// The severity of a log message, as in syslog, least severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
-    /// For whoever looks for a fault.
+    /// Details for debugging.
     Debug,
-    /// Ordinary.
+    /// Normal operation.
     Info,
-    /// Ordinary, but of note.
+    /// Normal but significant.
     Notice,
-    /// Something is odd.
+    /// A warning.
     Warning,
-    /// Something failed.
+    /// An error.
     Error,
-    /// A part failed.
+    /// A component failed.
     Critical,
-    /// Somebody must act at once.
+    /// Immediate action is required.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
 impl LogLevel {
-    /// Every level, the least grave first.
+    /// Every level, least severe first.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -44,7 +44,7 @@ impl LogLevel {
         Self::Emergency,
     ];
 
-    /// The protocol's word for it.
+    /// The protocol's word for the level.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -58,58 +58,58 @@ impl LogLevel {
         }
     }
 
-    /// The level of this word.
+    /// Parses the protocol's word.
     pub fn read(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == word)
     }
 }
 
-/// One happening.
+/// An event.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// A server moved from one state to another.
+    /// A server changed its state.
     State {
-        /// Which.
+        /// The server.
         server: ServerName,
         /// The new state.
         state: State,
     },
     /// The catalog was replaced.
     Catalog {
-        /// Its generation.
+        /// The generation of the new catalog.
         generation: u64,
-        /// Tools that came, went or changed, as `server/tool`.
+        /// Tools that were added, removed or changed, as `server/tool`.
         changed: Vec<String>,
     },
     /// A server's log message that belongs to no call.
     Log {
-        /// Which.
+        /// The server.
         server: ServerName,
-        /// The level it gave, safe to show.
+        /// The level that the server stated, safe to show.
         level: String,
-        /// Its words.
+        /// The message text.
         text: Redacted,
-        /// The params of `notifications/message`, as they came but for secrets of the entry.
+        /// The params of `notifications/message`, with the entry's secrets redacted.
         params: crate::wire::RawJson,
     },
-    /// A resource that was subscribed to changed.
+    /// A subscribed resource changed.
     ResourceUpdated {
-        /// Whose.
+        /// The server.
         server: ServerName,
-        /// Which, as the server names it; it may hold a secret where the entry does.
+        /// The resource's URI, as the server names it; it may contain a secret of the entry.
         uri: Untrusted,
     },
-    /// Another configuration holds, as far as a person has said so.
+    /// A new configuration is in force, as far as it was approved.
     Reloaded(std::sync::Arc<ReloadReport>),
-    /// A file that is watched cannot be used; the configuration from before stays.
+    /// A watched file is invalid; the previous configuration stays in force.
     ConfigBroken {
-        /// What is wrong with it, one line each, safe to show.
+        /// The errors, one line each, safe to show.
         errors: Vec<String>,
     },
-    /// Something a person should know; one line, safe to show.
+    /// A notice for people; one line, safe to show.
     Notice {
-        /// About which server.
+        /// The server that it is about.
         server: Option<ServerName>,
         /// The line.
         line: String,
@@ -124,9 +124,9 @@ pub struct Events(pub(crate) tokio::sync::broadcast::Receiver<Event>);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum NextEvent {
-    /// It happened.
+    /// An event.
     Event(Event),
-    /// The reader was too slow: this many are gone.
+    /// The reader was too slow and lost this many events.
     Gap(u64),
 }
 
@@ -141,8 +141,8 @@ impl Events {
         }
     }
 
-    /// The next event that has happened already; `None` where that was all.
-    pub fn happened(&mut self) -> Option<NextEvent> {
+    /// The next event, without waiting; `None` if there is none yet.
+    pub fn try_next(&mut self) -> Option<NextEvent> {
         use tokio::sync::broadcast::error::TryRecvError;
         match self.0.try_recv() {
             Ok(event) => Some(NextEvent::Event(event)),

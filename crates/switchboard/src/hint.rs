@@ -1,5 +1,5 @@
-//! What a person could do about a failure, as a value: whoever shows it words it, in commands and
-//! fields that the person has.
+//! What a person could do about a failure, as a value: the front end words it in its own commands
+//! and field names.
 
 use crate::config::Dialect;
 pub use crate::config::TimeField;
@@ -8,9 +8,9 @@ pub use crate::config::TimeField;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
-    /// Look closer at the server.
+    /// Diagnose the server.
     Examine,
-    /// Log in to it.
+    /// Log in to the server.
     LogIn,
     /// Check the token of its entry.
     CheckToken,
@@ -24,21 +24,21 @@ pub enum Hint {
     SetIssuer,
     /// Forget its login and set the client of its new authorization server, if that is right.
     ReplaceClient,
-    /// Look at its entry, and accept it.
+    /// Review the entry and accept it.
     Accept,
-    /// Enable it in its entry, in a file of this kind.
+    /// Enable it in its entry, in a file of this dialect.
     Enable(Dialect),
-    /// Change the list that keeps it from running.
+    /// Change the list that blocks it.
     ChangeServerList,
-    /// Start it again.
+    /// Restart it.
     StartAgain,
     /// Call again when another call has ended.
     CallLater,
-    /// Give its calls more time by this field of its entry.
+    /// Increase this time limit in its entry.
     AllowTime(TimeField),
-    /// Allow the tool by a rule; `beforehand`: or say yes with the call.
+    /// Allow the tool with a rule; `beforehand`: or approve it along with the call.
     AllowTool {
-        /// A yes that is said with the call counts for it.
+        /// Whether an approval given along with the call counts.
         beforehand: bool,
     },
 }

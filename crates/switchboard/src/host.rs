@@ -1,5 +1,5 @@
 //! The state of a host: all its servers, their catalog, leases of servers, logins, stop. The
-//! modules that this one uses know one server at a time.
+//! modules below it know one server at a time.
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -40,68 +40,68 @@ mod reload_state;
 mod remember;
 mod roster;
 
-/// How long token refreshes that are under way may keep a stop from ending.
-const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
+/// How long token refreshes in flight may delay a stop.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many reloads in a row may replace a server before a request that wants it gives up.
+/// How many consecutive reloads may replace a server before a request for it fails.
 pub(crate) const MAX_RELOADS: usize = 16;
 
 /// All servers behind one gate. Clones share them; they stop when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Host(pub(crate) Arc<HostState>);
 
-/// What every clone of a host shares.
+/// The state that all clones of a host share.
 pub(crate) struct HostState {
-    /// Replaced as a whole by a reload. A request keeps the one that it has loaded.
+    /// Replaced as a whole by a reload. A request keeps the roster that it has loaded.
     pub(crate) roster: ArcSwap<Roster>,
-    /// What servers are started with.
+    /// The resources that servers are started with.
     pub(crate) resources: ServerResources,
     pub(crate) grants: RwLock<Grants>,
     pub(crate) validators: Arc<Validators>,
-    /// Tools that are no server's.
+    /// The host tools.
     pub(crate) own: RegisteredTools,
     pub(crate) store: Arc<dyn Store>,
-    /// Stores pins, on threads that may block.
+    /// Stores pins, on blocking threads.
     pins: Arc<PinWriter>,
-    /// Writes to the store that are under way.
+    /// Writes to the store in flight.
     writes: Writes,
     pub(crate) events: broadcast::Sender<Event>,
-    /// What was found wrong while starting, before anybody could listen.
+    /// Notices from before any listener could subscribe.
     notices: Vec<String>,
     /// Replaced as a whole, while `rebuilding` is locked.
     catalog: ArcSwap<Catalog>,
     rebuilding: Mutex<()>,
-    /// Rebuilds the catalog when a server changed; ends with the host.
+    /// The task that rebuilds the catalog when a server changed; ends with the host.
     rebuilder: Mutex<Option<AbortHandle>>,
     /// The servers that start with the host; `None` means every eager one.
     pub(crate) only: Option<Vec<ServerName>>,
-    /// Who makes the calls that name no caller.
+    /// The default caller, for calls that name none.
     pub(crate) caller: Arc<dyn Caller>,
-    /// The notice that a caller offers more than servers are told was given.
+    /// Whether the notice was given that a caller offers more than servers are told.
     pub(crate) warned_of_offers: AtomicBool,
     pub(crate) reload: ReloadState,
 }
 
 impl Host {
-    /// What is on offer now: never less than what a server that was seen Ready offers.
+    /// The current catalog. It includes at least the offerings of every server that was seen Ready.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.0.rebuild();
         self.0.catalog.load_full()
     }
 
-    /// What was found wrong while the host started, one line each, safe to show: rules that match
-    /// no server, remembered answers that cannot be read. Later ones are [`Event::Notice`]s.
+    /// Problems found while the host started, one line each, safe to show: rules that match no
+    /// server, unreadable grants. Later ones are [`Event::Notice`]s.
     pub fn notices(&self) -> &[String] {
         &self.0.notices
     }
 
-    /// Every configured server, in config order, as configured now: a reload replaces them, and not
-    /// what was returned here.
+    /// Every configured server, in config order. A reload replaces the servers, but not the list
+    /// returned here.
     pub fn servers(&self) -> Arc<[ServerHandle]> {
         self.0.roster.load().servers.clone()
     }
 
-    /// How tools are named, for servers whose dialect says nothing of names.
+    /// The naming style of tools, for servers whose dialect has none.
     pub fn naming(&self) -> Style {
         self.0.roster().config.naming
     }
@@ -117,7 +117,7 @@ impl Host {
             .collect()
     }
 
-    /// One server.
+    /// The server of this name.
     pub fn server(&self, name: &str) -> Option<ServerHandle> {
         self.0
             .roster
@@ -140,8 +140,8 @@ impl Host {
         settled
     }
 
-    /// Logs in to a server; `opener` shows the login page. The server is then connected again, if
-    /// it was not connected.
+    /// Logs in to a server; `opener` shows the login page. If the server is not connected, it is
+    /// then connected.
     #[cfg(feature = "oauth")]
     pub async fn login(
         &self,
@@ -164,7 +164,7 @@ impl Host {
         Ok(given)
     }
 
-    /// Revokes a login and deletes it. An open connection stays open until the server asks for a
+    /// Revokes a login and deletes it. An open connection stays open until the server requires a
     /// login again.
     #[cfg(feature = "oauth")]
     pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
@@ -179,30 +179,29 @@ impl Host {
         .await
     }
 
-    /// Where tokens are kept, for people. It may block: a keyring is asked whether it is there.
-    pub fn logins_kept_in(&self) -> String {
+    /// Where tokens are stored, for people. May block: it probes the keyring.
+    pub fn login_storage(&self) -> String {
         self.0.resources.auth.vault.place()
     }
 
-    /// What happens from now on.
+    /// Subscribes to events from now on.
     pub fn events(&self) -> Events {
         Events(self.0.events.subscribe())
     }
 
-    /// Replaces the folders that servers may ask for; legacy servers are told that they changed.
-    /// False where the host was built to offer none: what a session advertises is fixed when it
-    /// starts.
+    /// Replaces the roots that servers may ask for, and notifies legacy servers. False if the host
+    /// was built without roots: what a session advertises is fixed when it starts.
     pub fn set_roots(&self, roots: Vec<Root>) -> bool {
         self.0.resources.roots.set(roots)
     }
 
-    /// How children are kept from outliving us.
+    /// How child processes are kept from outliving this one.
     pub fn containment(&self) -> Containment {
         self.0.resources.launcher.containment()
     }
 
-    /// Stops every server, in parallel, within the stop timing, and lets token refreshes that are
-    /// under way end.
+    /// Stops every server, in parallel, within the stop timing, and lets token refreshes in flight
+    /// finish.
     pub async fn stop(&self) {
         let mut stopping: JoinSet<()> = JoinSet::new();
         self.0.reload.stop_watching();
@@ -217,18 +216,18 @@ impl Host {
         while stopping.join_next().await.is_some() {}
         self.0.finish_writes().await;
         // Last: nothing that could begin a refresh runs any more.
-        self.finish_renewals(RENEWAL_LIMIT).await;
+        self.finish_token_refreshes(REFRESH_TIMEOUT).await;
     }
 
-    /// Waits until each token refresh whose request was sent has been stored, at most this long: a
-    /// login whose refresh tokens rotate is lost with the answer. [`Host::stop`] does so too.
-    pub async fn finish_renewals(&self, limit: Duration) {
+    /// Waits until each token refresh that was sent has been stored, at most this long: if refresh
+    /// tokens rotate, a lost response is a lost login. [`Host::stop`] includes this.
+    pub async fn finish_token_refreshes(&self, limit: Duration) {
         self.0.resources.auth.refreshes.finish(limit).await;
     }
 }
 
 impl HostState {
-    /// A host of these servers, without a catalog yet.
+    /// The state with these servers, without a catalog yet.
     pub(crate) fn new(
         roster: Roster,
         resources: ServerResources,
@@ -261,10 +260,10 @@ impl HostState {
         }
     }
 
-    /// Builds the first catalog, and keeps the notices among what has happened already.
+    /// Builds the first catalog, and collects the notices among the early events.
     pub(crate) fn begin(mut self, mut early: Events) -> Arc<Self> {
         self.rebuild();
-        while let Some(next) = early.happened() {
+        while let Some(next) = early.try_next() {
             if let NextEvent::Event(Event::Notice { server, line }) = next {
                 self.notices.push(match server {
                     Some(server) => format!("server \"{server}\": {line}"),
@@ -275,7 +274,7 @@ impl HostState {
         Arc::new(self)
     }
 
-    /// The servers and the gate as they are.
+    /// The current servers and gate.
     pub(crate) fn roster(&self) -> arc_swap::Guard<Arc<Roster>> {
         self.roster.load()
     }
@@ -293,12 +292,12 @@ impl HostState {
         Err(LeaseError::Replaced(name.clone()))
     }
 
-    /// The catalog as it is.
+    /// The current catalog.
     pub(crate) fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
         self.catalog.load()
     }
 
-    /// The catalog with the present offerings of this tool's server in it.
+    /// A catalog that includes the current offerings of this tool's server.
     pub(crate) fn catalog_for(&self, tool: &Tool) -> arc_swap::Guard<Arc<Catalog>> {
         let catalog = self.catalog.load();
         if self.shows(&catalog, tool.server_place) {
@@ -308,14 +307,14 @@ impl HostState {
         self.catalog.load()
     }
 
-    /// Whether the catalog shows what this server offers now. Its parts stand in the order of
-    /// `servers`.
+    /// Whether the catalog has the current offerings of this server. Its sources are in the order
+    /// of `servers`.
     fn shows(&self, catalog: &Catalog, index: usize) -> bool {
         shows(&self.roster.load(), catalog, index)
     }
 
-    /// Replaces the catalog if any server offers something else than it shows, or if the servers
-    /// are others.
+    /// Replaces the catalog if the offerings of any server, or the servers themselves, have
+    /// changed.
     pub(crate) fn rebuild(&self) {
         let is_new = |roster: &Roster, old: &Catalog| {
             let shows_all = (0..roster.servers.len()).all(|index| shows(roster, old, index));
@@ -337,7 +336,7 @@ impl HostState {
         }
         let parts: Vec<_> = roster.servers.iter().map(part).collect();
         let host_tools: Vec<_> = (self.own)
-            .beside(roster.config.servers.values())
+            .offered_with(roster.config.servers.values())
             .cloned()
             .collect();
         let mut new = Catalog::build(&old, roster.config.naming, &host_tools, &parts);
@@ -349,11 +348,11 @@ impl HostState {
             changed: new.changed_since(&old),
         };
         self.catalog.store(Arc::new(new));
-        // Nobody listening is fine.
+        // There may be no listener.
         let _ = self.events.send(event);
     }
 
-    /// Remembers each definition when it is first seen, so that a later change of it is noticed.
+    /// Pins each definition when it is first seen, so that a later change of it is detected.
     fn pin(&self, catalog: &Catalog, gate: &Gate) {
         let mut wanted = catalog
             .tools()
@@ -390,7 +389,7 @@ impl HostState {
     }
 }
 
-/// What the catalog is built from. One snapshot is read, so that the offerings belong to the state.
+/// The catalog source of a server. Reads one snapshot, so that offerings and state are consistent.
 fn part(server: &ServerHandle) -> CatalogSource {
     let now = server.snapshot();
     let (offerings, settled) = (now.offerings.clone(), server.is_settled_at(&now));
@@ -429,7 +428,7 @@ impl Drop for HostState {
         {
             task.abort();
         }
-        // What is being stored goes on.
+        // Writes in flight continue.
         self.writes
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner)

@@ -1,8 +1,8 @@
 //! Every MCP server you use, behind one gate.
 //!
-//! A [`Host`] reads a configuration, keeps its servers alive, offers what they offer as one
-//! [`Catalog`], asks before each call, and returns every result as the server
-//! sent it.
+//! A [`Host`] reads a configuration, keeps its servers alive, merges their tools, prompts and
+//! resources into one [`Catalog`], passes each call through its gate, and returns every result as
+//! the server sent it.
 //!
 //! ```no_run
 //! use serde_json::json;
@@ -20,11 +20,11 @@
 //! }
 //! ```
 //!
-//! The types that most programs need stand at the root. Servers and rules can be given in code
-//! ([`Host::builder`], [`Server`]); a program answers the gate's and the servers' questions with
-//! closures ([`Callbacks`]) or as a [`Caller`]; [`HostBuilder::tool`] adds tools of its own.
+//! The types that most programs need are at the root. Servers and rules can be configured in code
+//! ([`Host::builder`], [`Server`]); a program answers the questions of the gate and the servers
+//! with closures ([`Callbacks`]) or as a [`Caller`]; [`HostBuilder::tool`] adds tools of its own.
 //!
-//! The modules below stand from the bottom up: each uses only those above it.
+//! The modules below are ordered from the bottom up: each uses only those above it.
 //!
 //! # Systems
 //!
@@ -60,13 +60,13 @@ mod panics;
 /// Locks that a panic does not break.
 pub mod sync;
 
-/// The difference of two texts, for people.
+/// Line diffs for display.
 pub mod line_diff;
 
 /// What a person could do about a failure.
 pub mod hint;
 
-/// What is remembered between runs.
+/// The store: what is remembered between runs.
 pub mod store;
 
 /// Which project files a person has accepted, per server, by fingerprint.
@@ -75,34 +75,34 @@ pub mod trust;
 /// The revisions of the protocol, and its two eras.
 pub mod revision;
 
-/// JSON-RPC envelopes over raw JSON; lines and streams of events, cut with bounds.
+/// JSON-RPC messages over raw JSON; bounded parsers of lines and event streams.
 pub mod wire;
 
-/// What a call returned: every content kind kept, projected for a model and for a person.
+/// The result of a call: all content kinds, and projections for models and people.
 pub mod result;
 
-/// Argument validation, bounded and without network.
+/// Validation of arguments, bounded and without network access.
 pub mod schema;
 
-/// The immutable snapshot of all that is on offer.
+/// The immutable snapshot of all tools, prompts and resources.
 pub mod catalog;
 
-/// Definitions adapted to what a model's vendor takes, and the model's calls mapped back.
+/// Tool definitions adapted to a model vendor's API, and the model's calls mapped back.
 pub mod vendor;
 
 /// The states of a server.
 mod state;
 
-/// What happened that belongs to no call.
+/// Events that belong to no call.
 pub mod event;
 
-/// The questions we may ask whoever made a call.
+/// The caller of a call, and the questions it answers.
 pub mod caller;
 
-/// Tools that are not a server's.
+/// Host tools: tools without a server.
 pub mod builtin;
 
-/// Allow, ask or deny; and the permit without which nothing is called.
+/// Decides on each call: allow, ask or deny; and the permit that every call needs.
 pub mod gate;
 
 /// A channel of messages to one server.
@@ -114,7 +114,7 @@ pub mod auth;
 /// One live connection to a server, in either protocol era.
 pub mod session;
 
-/// Keeps one configured server alive.
+/// Supervises one configured server.
 pub mod server;
 
 /// All servers together: their catalog, leases, logins, stop.
@@ -126,10 +126,10 @@ pub mod call;
 /// Requests other than calls: read, prompt, complete, subscribe, log level.
 mod requests;
 
-/// Another configuration while servers run.
+/// Applies a new configuration while servers run.
 pub mod reload;
 
-/// What a host is made of, and its start.
+/// Configures and starts a host.
 pub mod builder;
 
 /// Private parsers, for the fuzz targets.

@@ -1,18 +1,18 @@
-//! What changed between two texts, line by line: `- ` before, `+ ` after.
+//! Line diffs: `- ` before, `+ ` after.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use crate::untrusted::escaped_line;
 
-/// How many pairs of lines are compared at most; beyond it every line counts as replaced.
+/// The most pairs of lines that are compared; beyond it every line counts as replaced.
 const MAX_COMPARED: usize = 1_000_000;
 
-/// What a file's change looks like to a person: the lines that differ with up to `context` lines
-/// around them, escaped, and `…` where equal lines are left out.
+/// The changed lines of a file, with up to `context` lines around them, escaped, and `…` for
+/// omitted equal lines.
 pub fn file_changes(before: &str, after: &str, context: usize) -> Vec<String> {
     let (before, after): (Vec<&str>, Vec<&str>) =
         (before.lines().collect(), after.lines().collect());
-    // What both end with is left out of the comparison, whose cost is limited.
+    // A common end is left out of the comparison, whose cost is limited.
     let same = |(one, other): &(&&str, &&str)| one == other;
     let shorter = before.len().min(after.len());
     let start = before.iter().zip(&after).take_while(same).count();
@@ -55,7 +55,7 @@ pub fn file_changes(before: &str, after: &str, context: usize) -> Vec<String> {
     shown
 }
 
-/// The lines that differ, escaped: the texts may be a server's.
+/// The changed lines, escaped: the texts may be a server's.
 pub fn changed_lines(before: &str, after: &str) -> Vec<String> {
     let (before, after): (Vec<&str>, Vec<&str>) =
         (before.lines().collect(), after.lines().collect());
@@ -69,7 +69,7 @@ pub fn changed_lines(before: &str, after: &str) -> Vec<String> {
         .collect()
 }
 
-/// All lines, those in both texts after two spaces. Nothing is escaped.
+/// All lines, unchanged ones after two spaces. Not escaped.
 pub(crate) fn all_lines(before: &[String], after: &[String]) -> Vec<String> {
     let before: Vec<&str> = before.iter().map(String::as_str).collect();
     let after: Vec<&str> = after.iter().map(String::as_str).collect();
@@ -96,7 +96,7 @@ enum DiffLine<'a> {
 
 /// Every line of both texts once, in order.
 fn line_diff<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<DiffLine<'a>> {
-    // A beginning in common stays in place where several ways to align the rest are equally short.
+    // A common start stays in place even if other alignments are equally short.
     let mut lines: Vec<_> = before
         .iter()
         .zip(after)
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_both_is_shown_once_and_in_order() {
+    fn every_line_of_both_texts_is_shown_once_and_in_order() {
         let check = |before: &str, after: &str, expected: &str| {
             assert_eq!(
                 all_lines(&words(before), &words(after)).join("|"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_shown() {
+    fn only_changed_lines_are_shown() {
         let check = |before: &str, after: &str, expected: &[&str]| {
             assert_eq!(changed_lines(before, after), expected);
         };
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_files_change_is_shown_with_the_lines_around_it() {
+    fn a_files_change_is_shown_with_context() {
         let file = |lines: &str| lines.replace(' ', "\n");
         let check = |before: &str, after: &str, expected: &str| {
             let shown = file_changes(&file(before), &file(after), 1).join("|");
@@ -199,7 +199,7 @@ mod tests {
 
     /// A change at the end of a long file is not lost in the limit on comparisons.
     #[test]
-    fn a_small_change_of_a_long_file_is_small() {
+    fn a_small_change_of_a_long_file_has_a_small_diff() {
         let mut lines: Vec<String> = (0..50_000).map(|line| line.to_string()).collect();
         let before = lines.join("\n");
         lines[10] = "x".to_owned();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_change_costs_little_and_hides_nothing() {
+    fn a_huge_change_is_cheap_and_shows_every_line() {
         let lines = |letter: char| -> Vec<String> {
             (0..20_000)
                 .map(|number| format!("{letter}{number}"))

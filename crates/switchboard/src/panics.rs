@@ -23,8 +23,8 @@ impl CaughtPanic {
     }
 }
 
-/// Runs a future and catches its panic. The caller must drop what the future worked on, or tolerate
-/// its being half done.
+/// Runs a future and catches its panic. The caller must drop the state that the future changed, or
+/// tolerate partial changes.
 pub(crate) async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, CaughtPanic> {
     let mut work = pin!(work);
     std::future::poll_fn(|task| match catch(|| work.as_mut().poll(task)) {
@@ -51,11 +51,11 @@ mod tests {
             tokio::task::yield_now().await;
             std::panic::resume_unwind(Box::new("line\n2".to_owned()))
         });
-        let told = panicked
+        let line = panicked
             .await
             .map(|(): ()| ())
             .expect_err("it panics")
             .to_string();
-        assert_eq!(told, "internal error (\"line\\u{a}2\"); please report it");
+        assert_eq!(line, "internal error (\"line\\u{a}2\"); please report it");
     }
 }

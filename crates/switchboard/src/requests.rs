@@ -15,8 +15,8 @@ use crate::session::{CompletionTarget, RequestFault, Session};
 use crate::wire::RawJson;
 
 impl Host {
-    /// Reads a resource of a server: its result, byte for byte. A response that a modern server
-    /// allowed us to cache is used while it is valid.
+    /// Reads a resource of a server. Returns the result byte for byte, from the cache if a modern
+    /// server allowed that and it is still valid.
     pub async fn read(
         &self,
         server: &ServerName,
@@ -31,7 +31,7 @@ impl Host {
         self.finished(&handle, &session, answer, caller).await
     }
 
-    /// Gets a prompt of a server: its result, byte for byte.
+    /// Gets a prompt of a server. Returns the result byte for byte.
     pub async fn prompt(
         &self,
         server: &ServerName,
@@ -47,9 +47,9 @@ impl Host {
         self.finished(&handle, &session, answer, caller).await
     }
 
-    /// Sends a client's `prompts/get` or `completion/complete` to a server: its params are what the
-    /// caller [forwards](Caller::forwarded), and `name` is the one in them. The result, byte for
-    /// byte.
+    /// Forwards a client's `prompts/get` or `completion/complete` to a server. The params are those
+    /// that the caller [forwards](Caller::forwarded), and `name` is the name in them. Returns the
+    /// result byte for byte.
     pub async fn forward(
         &self,
         server: &ServerName,
@@ -65,8 +65,8 @@ impl Host {
         self.finished(&handle, &session, answer, caller).await
     }
 
-    /// Asks a server for completions of the value of an argument: its result, byte for byte.
-    /// `given` are the other arguments of the same prompt or template, as far as they have values.
+    /// Requests completions of an argument's value. `given` are the other arguments of the same
+    /// prompt or template that have values. Returns the result byte for byte.
     pub async fn complete(
         &self,
         server: &ServerName,
@@ -91,16 +91,16 @@ impl Host {
         self.agreed(&handle, outcome).await
     }
 
-    /// Ends a subscription. Without one, nothing happens.
+    /// Ends a subscription. Succeeds if there is none.
     pub async fn unsubscribe(&self, server: &ServerName, uri: &str) -> Result<(), CallError> {
         let (handle, session) = self.session_of(server).await?;
         let outcome = session.unsubscribe(uri, handle.config.timeouts.call).await;
         self.agreed(&handle, outcome).await
     }
 
-    /// Sets the lowest level that a server logs, also after a reconnect. A message during a call
-    /// goes to the call's [`Caller`], if the transport says which call it belongs to; any other is
-    /// an [`Event::Log`](crate::event::Event). A modern server logs during requests only, and a
+    /// Sets a server's minimum log level, also after a reconnect. A message during a call goes to
+    /// the call's [`Caller`], if the transport shows which call it belongs to; any other is an
+    /// [`Event::Log`](crate::event::Event). A modern server logs during requests only, and a
     /// caller's own [`log_level`](Caller::log_level) takes precedence.
     pub async fn set_log_level(
         &self,
@@ -114,7 +114,7 @@ impl Host {
         self.agreed(&handle, outcome).await
     }
 
-    /// As [`finish`](crate::host::HostState::finish), and handles a response that says that its
+    /// Like [`finish`](crate::host::HostState::finish), and handles a response that shows that its
     /// handler needs the other era: prompts and resources may ask questions too.
     async fn finished(
         &self,
@@ -129,7 +129,7 @@ impl Host {
         self.0.finish(session.handle(handle), answer).await
     }
 
-    /// The session that requests of this caller go to.
+    /// The session for requests of this caller.
     async fn session_for(
         &self,
         server: &ServerName,

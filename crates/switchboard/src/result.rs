@@ -1,5 +1,5 @@
-//! What a call returned: the server's bytes, its parts by kind, and what a model and a person are
-//! given of them.
+//! The result of a call: the server's bytes, the content parts by kind, and projections for a model
+//! and for a person.
 
 use std::borrow::Cow;
 
@@ -17,14 +17,14 @@ mod content;
 mod fit;
 mod layout;
 
-/// The final result of a `tools/call`, byte for byte. A tool that answers `isError` has answered.
+/// The final result of a `tools/call`, byte for byte. A result with `isError` is a result, too.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CallResult {
-    /// The result object, as it came.
+    /// The result object, byte for byte.
     pub raw: RawJson,
-    /// Why its structured content is not what the tool's output schema promises: one line, safe to
-    /// show. The caller has been told.
+    /// Why the structured content violates the tool's output schema: one line, safe to show. The
+    /// caller got a notice.
     pub misfit: Option<String>,
 }
 
@@ -39,7 +39,7 @@ struct ResultFields<'a> {
 }
 
 impl CallResult {
-    /// What a tool of this program says.
+    /// A result with a text, for a host tool.
     pub fn success(text: impl AsRef<str>) -> Self {
         let raw = RawJson::from_value(
             &serde_json::json!({"content": [{"type": "text", "text": text.as_ref()}]}),
@@ -47,14 +47,14 @@ impl CallResult {
         Self { raw, misfit: None }
     }
 
-    /// An image that a tool of this program has found, in base64.
+    /// A result with an image in base64, for a host tool.
     pub fn image(mime_type: &str, base64: &str) -> Self {
         let image = serde_json::json!({"type": "image", "mimeType": mime_type, "data": base64});
         let raw = RawJson::from_value(&serde_json::json!({"content": [image]}));
         Self { raw, misfit: None }
     }
 
-    /// That a tool failed, and why: for the model, which may try again.
+    /// An error result for the model, which may try again.
     pub fn failure(text: impl AsRef<str>) -> Self {
         let content = serde_json::json!([{"type": "text", "text": text.as_ref()}]);
         Self {
@@ -63,7 +63,7 @@ impl CallResult {
         }
     }
 
-    /// Whether the tool says that it failed.
+    /// Whether the tool reported an error (`isError`).
     pub fn is_error(&self) -> bool {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -72,19 +72,19 @@ impl CallResult {
             is_error: Option<&'a RawValue>,
         }
         let text = self.raw.as_str();
-        // Most results do not have it, and need not be parsed; a key may be written with escapes.
+        // Most results do not contain the key and need not be parsed; a key may be written with
+        // escapes.
         if !text.contains("isError") && !text.contains('\\') {
             return false;
         }
-        // Raw, so that a result of any depth or with a flag of another type is still read.
+        // Raw, so that a result of any depth or with a flag of another type is still parsed.
         self.raw
             .decode::<Flag<'_>>()
             .is_ok_and(|flag| flag.is_error.is_some_and(|value| value.get() == "true"))
     }
 
-    /// The result as one text that may be given to a model or printed: text as text, structured
-    /// content as JSON, other kinds named by type and size. Characters that a person would not see
-    /// are dropped.
+    /// The result as one text, for a model or for printing: text as text, structured content as
+    /// JSON, other kinds named by type and size. Hidden characters are dropped.
     pub fn text(&self) -> String {
         match self.untrusted_text() {
             Ok(text) => text.for_model().0.into_owned(),
@@ -92,30 +92,30 @@ impl CallResult {
         }
     }
 
-    /// The result as one text, as the server wrote it: text as text, structured content as JSON, other kinds named by type and
-    /// size.
+    /// The result as one text, as the server wrote it: text as text, structured content as JSON,
+    /// other kinds named by type and size.
     pub fn untrusted_text(&self) -> Result<Untrusted, NotJson> {
         self.project(false)
     }
 
-    /// Text for a person: text as text, JSON pretty-printed in a block, other kinds by type and
-    /// size.
+    /// The result as text for a person: text as text, JSON pretty-printed in a block, other kinds
+    /// by type and size.
     pub fn for_person(&self) -> Result<Untrusted, NotJson> {
         self.project(true)
     }
 
-    /// The parts of the content, by kind.
+    /// The content parts, by kind.
     pub fn content(&self) -> Vec<Content> {
         self.parts().map(|(content, _)| content).unwrap_or_default()
     }
 
-    /// The structured content, as it came.
+    /// The structured content, byte for byte.
     pub fn structured_content(&self) -> Option<RawJson> {
         self.parts().ok()?.1
     }
 
-    /// What a model is given: images and sound as themselves, all else as text, without characters
-    /// that a person would not see.
+    /// The content for a model: images and audio as themselves, everything else as text, without
+    /// hidden characters.
     pub fn for_model(&self) -> Vec<ModelContent> {
         let Ok((content, structured)) = self.parts() else {
             return vec![ModelContent::Text(self.text())];
@@ -145,7 +145,7 @@ impl CallResult {
         for part in &content {
             texts.push(show(part, for_person)?);
         }
-        // A server that sends both sends the same thing twice; the text is made for reading.
+        // A server that sends both sends the same content twice; the text is made for reading.
         if let Some(structured) = structured.filter(|_| !has_text(&content)) {
             texts.push(json(structured.as_str(), for_person)?);
         }
@@ -193,7 +193,7 @@ fn model_text(text: Result<String, NotJson>) -> String {
     }
 }
 
-/// One part as text; one of a kind that is not known is shown as its JSON.
+/// One part as text; an unknown kind is shown as its JSON.
 fn show(content: &Content, for_person: bool) -> Result<String, NotJson> {
     let raw = |mime_type: &Option<Untrusted>| mime_type.as_ref().map(|text| text.raw().to_owned());
     Ok(match content {
@@ -221,7 +221,7 @@ fn show(content: &Content, for_person: bool) -> Result<String, NotJson> {
     })
 }
 
-/// Text is text; for a person, text that is a JSON object or list is laid out.
+/// Text as it is; for a person, text that is a JSON object or array is pretty-printed.
 fn readable(text: &str, for_person: bool) -> String {
     let inner = text.trim();
     let is_json =

@@ -1,8 +1,8 @@
-//! The revisions of the protocol that we speak, and the two eras they fall into.
+//! The supported revisions of the protocol, and their two eras.
 
 use std::fmt;
 
-/// How a revision's connections work.
+/// How connections of a revision work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Era {
@@ -38,7 +38,7 @@ pub enum Revision {
 }
 
 impl Revision {
-    /// The legacy ones, newest first. `initialize` offers the first.
+    /// The legacy revisions, newest first. `initialize` offers the first.
     pub const LEGACY: [Self; 4] = [
         Self::V2025_11_25,
         Self::V2025_06_18,
@@ -46,10 +46,10 @@ impl Revision {
         Self::V2024_11_05,
     ];
 
-    /// The modern ones, newest first. `server/discover` begins with the first.
+    /// The modern revisions, newest first. `server/discover` begins with the first.
     pub const MODERN: [Self; 1] = [Self::V2026_07_28];
 
-    /// The newest of an era.
+    /// The newest revision of an era.
     pub fn newest(era: Era) -> Self {
         match era {
             Era::Legacy => Self::LEGACY[0],
@@ -57,7 +57,7 @@ impl Revision {
         }
     }
 
-    /// The revision of this name, if we speak it.
+    /// The revision with this name, if it is supported.
     pub fn parse(name: &str) -> Option<Self> {
         Self::MODERN
             .into_iter()
@@ -65,12 +65,12 @@ impl Revision {
             .find(|revision| revision.as_str() == name)
     }
 
-    /// The revision of this name, if it is of this era and we speak it.
+    /// The supported revision of this era with this name.
     pub fn parse_in(era: Era, name: &str) -> Option<Self> {
         Self::parse(name).filter(|revision| revision.era() == era)
     }
 
-    /// Its name on the wire.
+    /// The name in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -81,7 +81,7 @@ impl Revision {
         }
     }
 
-    /// Its era.
+    /// The era.
     pub fn era(self) -> Era {
         if self < Self::V2026_07_28 {
             Era::Legacy
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_revision_is_found_by_its_name_and_stands_in_its_eras_list() {
+    fn every_revision_is_parsed_from_its_name_and_listed_in_its_era() {
         for (era, revisions) in [
             (Era::Legacy, Revision::LEGACY.as_slice()),
             (Era::Modern, Revision::MODERN.as_slice()),

@@ -14,7 +14,7 @@ pub enum State {
     Disabled,
     /// A list in `[security]` blocks it.
     Blocked {
-        /// Which list.
+        /// The list.
         rule: String,
     },
     /// A project's entry that nobody has accepted, or that has changed since.
@@ -31,42 +31,42 @@ pub enum State {
         /// The current step.
         step: ConnectStep,
     },
-    /// It can be used.
+    /// The server can be used.
     Ready {
-        /// Its protocol era.
+        /// The protocol era.
         era: Era,
         /// The revision of the protocol.
         version: String,
     },
     /// A person must log in.
     NeedsLogin {
-        /// Its URL.
+        /// The server's URL.
         url: String,
         /// What the server said, or what is missing; safe to show.
         reason: String,
-        /// What helps: a login, or a change of its entry.
+        /// What helps: a login, or a change of the entry.
         hint: Hint,
     },
-    /// Failed, and will be tried again.
+    /// Failed; will be retried.
     Backoff {
-        /// Why.
+        /// The error.
         error: String,
-        /// How many attempts in a row have failed.
+        /// The number of consecutive failures.
         attempt: u32,
         /// When the next attempt begins.
         retry_at: SystemTime,
     },
-    /// Failed, and will be tried again only when it is used or restarted.
+    /// Failed; will be retried only when it is used or restarted.
     Failed {
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// We stopped it.
+    /// Stopped by the host.
     Stopped,
 }
 
 impl State {
-    /// One word for it, without its reason.
+    /// The state as one word, without its reason.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -89,17 +89,17 @@ impl State {
 pub enum ConnectStep {
     /// Nothing has been done yet.
     Starting,
-    /// The connection before this one is being ended.
+    /// The previous connection is being closed.
     Stop,
     /// The server that this one replaces is finishing its calls.
     Drain,
-    /// Its process is being started.
+    /// The process is being started.
     Spawn,
-    /// Its URL is being resolved.
+    /// The URL is being resolved.
     Resolve,
     /// The protocol handshake.
     Handshake,
-    /// Its tools, prompts and resources are being listed.
+    /// Tools, prompts and resources are being listed.
     List,
 }
 

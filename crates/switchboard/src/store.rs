@@ -21,19 +21,19 @@ pub(crate) fn make_private_folder(folder: &std::path::Path) -> std::io::Result<(
     private::make_folder(folder)
 }
 
-/// The tables of a store. Each is stored on its own, so that a damaged one does not affect the
+/// The tables of a store. Each is stored separately, so that a damaged one does not affect the
 /// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreTable {
-    /// Remembered answers.
+    /// Grants: remembered approvals.
     Grants,
-    /// Definitions seen when a grant was given.
+    /// Pins: definitions as they were when first seen.
     Pins,
     /// Accepted project entries.
     Trust,
     /// Folders in which user-scope servers may run, or may not.
     Folders,
-    /// What accepted project files allow without asking.
+    /// Accepted permissions of project files.
     Permissions,
     /// Era and behaviour of a server, by launch fingerprint.
     Eras,
@@ -73,18 +73,18 @@ pub enum StoreError {
     /// An error of the file system.
     #[error("{path}: {source}")]
     Io {
-        /// Which file.
+        /// The file.
         path: std::path::PathBuf,
         /// The error.
         #[source]
         source: std::io::Error,
     },
-    /// The file is not what we wrote. It was renamed, and is never overwritten.
+    /// The file is corrupt. It was renamed, and is never overwritten.
     #[error("{path} is damaged and was kept as {kept_as}; what it remembered must be given again")]
     Damaged {
-        /// Which file.
+        /// The file.
         path: std::path::PathBuf,
-        /// Its new name.
+        /// The new name.
         kept_as: std::path::PathBuf,
     },
 }

@@ -1,7 +1,7 @@
 //! Which servers of project files a person has accepted, by canonical path, name and fingerprint.
 //!
-//! Calls are the gate's to decide. Trust never depends on `.git`, workspace settings or the target
-//! of a link.
+//! Decisions about calls are left to the gate. Trust never depends on `.git`, workspace settings or
+//! the target of a link.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -87,12 +87,11 @@ fn stored_state(server: &ServerConfig, environment: &Environment, store: &dyn St
     if !now.refused.is_empty() {
         return TrustState::New;
     }
-    let accepted = match store.get(StoreTable::Trust, &shelf_key(&now)) {
+    let accepted = match store.get(StoreTable::Trust, &store_key(&now)) {
         Ok(accepted) => {
             accepted.and_then(|accepted| serde_json::from_str::<StoredAcceptance>(&accepted).ok())
         }
-        // What cannot be read counts as not accepted; the warning says why the person is asked
-        // again.
+        // An unreadable acceptance counts as none; the warning says why the person is asked again.
         Err(fault) => {
             tracing::warn!(server = %server.name, %fault, "what was trusted cannot be read");
             None
@@ -128,12 +127,12 @@ pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptEr
         values: disclosure.variable_hashes.clone(),
     };
     let text = serde_json::to_string(&accepted).expect("texts and lists of texts are JSON");
-    Ok(store.put(StoreTable::Trust, &shelf_key(disclosure), &text)?)
+    Ok(store.put(StoreTable::Trust, &store_key(disclosure), &text)?)
 }
 
 /// Removes an acceptance.
 pub fn revoke(disclosure: &Disclosure, store: &dyn Store) -> Result<(), StoreError> {
-    store.remove(StoreTable::Trust, &shelf_key(disclosure))
+    store.remove(StoreTable::Trust, &store_key(disclosure))
 }
 
 /// The entries that are not trusted.
@@ -167,7 +166,7 @@ struct StoredAcceptance {
 
 /// The key of an acceptance in the store. Its path may be lossy; the fingerprint covers the exact
 /// one.
-fn shelf_key(disclosure: &Disclosure) -> String {
+fn store_key(disclosure: &Disclosure) -> String {
     format!(
         "{} in {}",
         disclosure.name,

@@ -41,16 +41,16 @@ pub struct Toolset {
     withheld: Vec<Withheld>,
 }
 
-/// One tool as a vendor's API takes it.
+/// One tool as a vendor's API accepts it.
 #[derive(Debug)]
 pub struct AdaptedTool {
-    /// The name that the model sees; the exposed one where the vendor takes it.
+    /// The name that the model sees: the exposed one if the vendor accepts it.
     pub name: String,
-    /// The tool, with its own definition, which its calls are checked against.
+    /// The tool, whose own definition its calls are validated against.
     pub tool: Arc<Tool>,
-    /// What the vendor takes.
+    /// The definition that the vendor accepts.
     definition: Json,
-    /// Arguments that have another name here: (here, there).
+    /// Renamed arguments: (name for the model, the server's name).
     renamed: Vec<(String, String)>,
 }
 
@@ -73,7 +73,7 @@ impl Toolset {
         let tools: Vec<_> = tools.into_iter().collect();
         let exposed = tools.iter().map(|tool| tool.exposed.as_str());
         let mut taken: HashSet<String> = exposed
-            .filter(|name| vendor.takes_name(name))
+            .filter(|name| vendor.accepts_name(name))
             .map(str::to_owned)
             .collect();
         for tool in tools {
@@ -101,7 +101,7 @@ impl Toolset {
         set
     }
 
-    /// Every tool that could be adapted.
+    /// The tools that could be adapted.
     pub fn tools(&self) -> &[AdaptedTool] {
         &self.tools
     }
@@ -112,12 +112,12 @@ impl Toolset {
         Some(&self.tools[*index])
     }
 
-    /// Those that could not, with reasons.
+    /// The tools that could not be adapted, with reasons.
     pub fn withheld(&self) -> &[Withheld] {
         &self.withheld
     }
 
-    /// The array that goes into a request's `tools`, as JSON. Empty where there is no tool.
+    /// The `tools` array of a request, as JSON; empty if there is no tool.
     pub fn to_json(&self) -> String {
         let tools: Vec<&Json> = self.tools.iter().map(|tool| &tool.definition).collect();
         let text = |value: &Vec<&Json>| serde_json::to_string(value).expect("JSON serialises");
@@ -129,7 +129,7 @@ impl Toolset {
         }
     }
 
-    /// What a model's call means: the name to call, and the arguments as the server names them.
+    /// Maps a model's call back: the name to call, and the arguments with the server's names.
     /// `None` if there is no such tool.
     pub fn to_server_call(
         &self,
@@ -146,14 +146,14 @@ impl Toolset {
 }
 
 impl AdaptedTool {
-    /// What it does, as the vendor takes it, without characters that a person would not see.
+    /// The description as the vendor accepts it, without hidden characters.
     pub fn description(&self) -> String {
         let text = self.member("description").and_then(Json::as_str);
         let text = Untrusted::new(text.unwrap_or_default());
         text.for_model().0.into_owned()
     }
 
-    /// The schema of its arguments, as the vendor takes it.
+    /// The schema of the arguments, as the vendor accepts it.
     pub fn schema(&self) -> RawJson {
         let fields = ["input_schema", "parameters", "parametersJsonSchema"];
         match fields.into_iter().find_map(|field| self.member(field)) {
@@ -185,9 +185,9 @@ impl AdaptedTool {
     }
 }
 
-/// A schema of arguments in the few keywords that every vendor and local server takes, for a tool
-/// whose own one was refused. Only limits are lost: the server's own schema still checks the
-/// arguments. What cannot be read becomes an object without stated properties.
+/// A schema in the few keywords that every vendor and local server accepts, for a tool whose own
+/// schema was refused. Only limits are lost: arguments are still validated against the server's own
+/// schema. An unreadable schema becomes an object without properties.
 pub fn loosened_schema(schema: &RawJson) -> RawJson {
     let safe = schema.decode::<Json>().ok();
     let safe = safe.and_then(|schema| local::grammar_safe(&schema).ok());
@@ -206,8 +206,7 @@ pub fn loosened_schema(schema: &RawJson) -> RawJson {
 }
 
 impl Tool {
-    /// The schema of its arguments as a model is shown it: the server's own, or what the dialect of
-    /// its file makes of that.
+    /// The schema that a model is shown: the server's own, or as the dialect of its file cleans it.
     pub fn shown_schema(&self) -> RawJson {
         let schema = &self.definition.input_schema;
         if !self.server.dialect.profile().gemini_schemas {
@@ -221,8 +220,7 @@ impl Tool {
 }
 
 impl Tool {
-    /// Its definition as its server sent it, but for the schema, which is the
-    /// [shown](Self::shown_schema) one.
+    /// The definition as the server sent it, with the [shown](Self::shown_schema) schema.
     pub fn shown_definition(&self) -> RawJson {
         let raw = &self.definition.raw;
         if !self.server.dialect.profile().gemini_schemas {

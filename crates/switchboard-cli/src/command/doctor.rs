@@ -86,7 +86,7 @@ async fn login_storage(host: &Host) -> Option<String> {
         .any(|handle| matches!(handle.config.endpoint, Endpoint::Http(_)));
     let asked = host.clone();
     // Checking for a keyring may block for a moment.
-    let location = tokio::task::spawn_blocking(move || by_url.then(|| asked.logins_kept_in()));
+    let location = tokio::task::spawn_blocking(move || by_url.then(|| asked.login_storage()));
     location.await.ok().flatten()
 }
 

@@ -1,4 +1,4 @@
-//! A host from one file or a few lines of code, with this process's environment and launcher.
+//! Opens a host from one file or a few lines of code, with this process's environment and launcher.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,16 +8,16 @@ use crate::config::{self, Config, ConfigErrors, ConfigFile, Environment, Scope};
 use crate::host::Host;
 use crate::launch::{self, Launcher};
 
-/// Whether this program can be started again as its own launcher.
+/// Whether this program can be started again as its own launcher process.
 static IS_LAUNCHER_READY: AtomicBool = AtomicBool::new(false);
 
-/// If this process was started as a launcher of servers, serves as one and never returns. Call it
+/// If this process was started as a launcher process, serves as one and never returns. Call it
 /// first in `main`, before any thread starts: the servers of a [`Host`] that is opened later then
-/// end with this process, whatever ends it.
+/// end with this process, however it ends.
 ///
-/// Linux only; elsewhere, and without this call, servers are kept in process groups: what they
-/// started may outlive a `kill -9` of this process ([`Host::containment`] says which of the two
-/// holds).
+/// Linux only. On other systems, and without this call, servers run in process groups: their
+/// children may outlive a `kill -9` of this process. [`Host::containment`] says which of the two
+/// applies.
 pub fn launcher_main() {
     launch::launcher_main();
     IS_LAUNCHER_READY.store(true, Ordering::Relaxed);
@@ -25,17 +25,16 @@ pub fn launcher_main() {
 
 impl Host {
     /// Starts the servers of a file, with this process's environment and launcher
-    /// ([`launcher_main`]). The file may be of any kind that is known by its name or shape. It is
-    /// trusted: whoever names it here has looked at it.
+    /// ([`launcher_main`]). The file may be of any kind that is recognised by its name or shape. It
+    /// is trusted, since the program names it.
     ///
     /// Nobody can be asked for approval: calls that no rule allows are denied.
-    /// [`HostBuilder::open`] is the same with more to set.
+    /// [`HostBuilder::open`] has more options.
     pub async fn open(file: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
         HostBuilder::open(file)?.start().await
     }
 
-    /// A host whose servers and rules are given in code, with this process's environment and
-    /// launcher ([`launcher_main`]).
+    /// Configures a host in code, with this process's environment and launcher ([`launcher_main`]).
     ///
     /// ```no_run
     /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

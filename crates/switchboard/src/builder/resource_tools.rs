@@ -1,4 +1,4 @@
-//! The two tools that give a model the servers' resources: one lists them, one reads one.
+//! The two host tools that give a model the servers' resources: one lists them, one reads one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::wire::RawJson;
 /// How long to wait for servers that are still connecting.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Both, for this host.
+/// Both tools, for this host.
 pub(crate) fn tools(host: &HostReference) -> Vec<Arc<dyn HostTool>> {
     vec![
         Arc::new(ListResourcesTool(host.clone())),

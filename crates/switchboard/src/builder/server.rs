@@ -8,8 +8,8 @@ use crate::config::{
 use crate::name::ServerName;
 use crate::secret::Secret;
 
-/// A server, described in code. Every text stands for itself: no variable in it is expanded. What
-/// is wrong with it is an error of [`HostBuilder::start`](crate::HostBuilder::start).
+/// A server, described in code. Texts are literal: no variable in them is expanded. Errors in it
+/// are reported by [`HostBuilder::start`](crate::HostBuilder::start).
 ///
 /// ```
 /// use switchboard::Server;
@@ -25,7 +25,7 @@ pub struct Server {
     timeouts: Timeouts,
     connect_timeout: Option<Duration>,
     exclude_tools: Vec<String>,
-    /// The first setting that does not go with its kind of endpoint.
+    /// The first setting that does not apply to its kind of endpoint.
     error: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Server {
         Self::new(name, Endpoint::Stdio(endpoint))
     }
 
-    /// A server that is reached by a URL.
+    /// A server with a URL.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> Self {
         let endpoint = HttpEndpoint {
             syntax: ReferenceSyntax::Literal,
@@ -60,59 +60,59 @@ impl Server {
         }
     }
 
-    /// More arguments of the command.
+    /// Adds arguments of the command.
     pub fn args(self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.process("args", |endpoint| {
             endpoint.args.extend(args.into_iter().map(Into::into));
         })
     }
 
-    /// A variable of the process.
+    /// Sets an environment variable of the process.
     pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.process("env", |endpoint| {
             endpoint.env.insert(name.into(), Secret::new(value));
         })
     }
 
-    /// The folder that the process runs in.
+    /// Sets the working folder of the process.
     pub fn cwd(self, folder: impl Into<String>) -> Self {
         self.process("cwd", |endpoint| endpoint.cwd = Some(folder.into()))
     }
 
-    /// A token that is sent with each request to the URL.
+    /// Sets a token that is sent with each request.
     pub fn bearer(self, token: impl Into<String>) -> Self {
         self.url("bearer", |endpoint| {
             endpoint.auth.bearer_token = Some(Secret::new(token));
         })
     }
 
-    /// A header that is sent with each request to the URL.
+    /// Sets a header that is sent with each request.
     pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.url("header", |endpoint| {
             endpoint.headers.insert(name.into(), Secret::new(value));
         })
     }
 
-    /// Starts on first use, instead of with the host.
+    /// Starts the server on first use, instead of with the host.
     pub fn lazy(mut self) -> Self {
         self.start = Start::Lazy;
         self
     }
 
-    /// The longest that connecting may take.
+    /// Sets the time limit of connecting.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = Some(limit);
         self
     }
 
-    /// The longest that a call may go without a sign of progress.
+    /// Sets how long a call may go without progress.
     pub fn call_timeout(mut self, limit: Duration) -> Self {
         self.timeouts.call = limit;
         self.timeouts.call_max = self.timeouts.call_max.max(limit);
         self
     }
 
-    /// Tools that are not offered, as globs.
+    /// Excludes tools, as globs.
     pub fn exclude_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.exclude_tools.extend(tools.into_iter().map(Into::into));
         self
@@ -138,7 +138,7 @@ impl Server {
         self.error.get_or_insert(error);
     }
 
-    /// The same as an entry of a file would be; else the field that is wrong, and why.
+    /// Converts it to an entry; the error is the invalid field and the reason.
     pub(super) fn into_config(self) -> Result<ServerConfig, (String, String)> {
         let field = format!("servers.{}", self.name);
         let name =
@@ -151,7 +151,7 @@ impl Server {
         config.timeouts = self.timeouts;
         config.exclude_tools = self.exclude_tools;
         if let Some(limit) = self.connect_timeout {
-            // A limit that is set holds for a first start too.
+            // The limit applies to a first start too.
             config.timeouts.connect = limit;
             config.first_connect = None;
         }

@@ -1,5 +1,5 @@
-//! What is wrong with a program's own tools is found when the host starts; what is right stands
-//! first in the catalog.
+//! Tests of host tools: invalid ones are reported when the host starts, valid ones come first in
+//! the catalog.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,9 +13,9 @@ use crate::config::Dialect;
 use crate::host::HostReference;
 use crate::name::Style;
 
-struct Named(&'static str, Value);
+struct NamedTool(&'static str, Value);
 
-impl HostTool for Named {
+impl HostTool for NamedTool {
     fn definition(&self) -> HostToolDefinition {
         HostToolDefinition::new(self.0, "what it does", self.1.clone())
     }
@@ -29,7 +29,10 @@ impl HostTool for Named {
     }
 }
 
-fn own(tools: Vec<Named>, resource_tools: bool) -> Result<RegisteredTools, ConfigErrors> {
+fn host_tools(
+    tools: Vec<NamedTool>,
+    resource_tools: bool,
+) -> Result<RegisteredTools, ConfigErrors> {
     let tools = tools
         .into_iter()
         .map(|tool| Arc::new(tool) as Arc<dyn HostTool>)
@@ -41,8 +44,8 @@ fn own(tools: Vec<Named>, resource_tools: bool) -> Result<RegisteredTools, Confi
     RegisteredTools::read(tools, resource_tools::tools(&HostReference::default()))
 }
 
-fn build(own: &RegisteredTools, part: CatalogSource) -> Catalog {
-    let tools: Vec<_> = own.beside([&part.config]).cloned().collect();
+fn build(host_tools: &RegisteredTools, part: CatalogSource) -> Catalog {
+    let tools: Vec<_> = host_tools.offered_with([&part.config]).cloned().collect();
     Catalog::build(&Catalog::default(), Style::Mcp, &tools, &[part])
 }
 
@@ -51,9 +54,9 @@ fn object() -> Value {
 }
 
 #[test]
-fn a_wrong_tool_of_the_program_is_an_error_that_names_it() {
-    let check = |tools: Vec<Named>, message: &str| {
-        let errors = own(tools, false).unwrap_err();
+fn an_invalid_host_tool_is_an_error_that_names_it() {
+    let check = |tools: Vec<NamedTool>, message: &str| {
+        let errors = host_tools(tools, false).unwrap_err();
         assert_eq!(
             errors
                 .0
@@ -64,32 +67,32 @@ fn a_wrong_tool_of_the_program_is_an_error_that_names_it() {
         );
     };
     check(
-        vec![Named("a b", object())],
+        vec![NamedTool("a b", object())],
         "\"a b\" cannot name a tool; expected 1 to 64 of A-Z a-z 0-9 _ -",
     );
     check(
-        vec![Named("", object())],
+        vec![NamedTool("", object())],
         "\"\" cannot name a tool; expected 1 to 64 of A-Z a-z 0-9 _ -",
     );
     check(
-        vec![Named("x", object()), Named("x", object())],
+        vec![NamedTool("x", object()), NamedTool("x", object())],
         "there are two tools named x; a name is one tool's",
     );
     check(
-        vec![Named("x", json!({"type": "string"}))],
+        vec![NamedTool("x", json!({"type": "string"}))],
         "tool x: its inputSchema describes no object at its root",
     );
     check(
-        vec![Named("ReadMcpResource", object())],
+        vec![NamedTool("ReadMcpResource", object())],
         "there are two tools named ReadMcpResource; a name is one tool's",
     );
 }
 
-/// S4-12, S4-13: the resource tools are there for servers of agent-code files, and where a library
-/// user wants them.
+/// S4-12, S4-13: the resource tools are offered for servers of agent-code files, and if a library
+/// user enables them.
 #[test]
-fn s4_12_s4_13_the_resource_tools_are_on_offer_where_something_asks_for_them() {
-    let names = |own: &RegisteredTools, dialect: Dialect| {
+fn s4_12_s4_13_the_resource_tools_are_offered_on_request_or_for_agent_code() {
+    let names = |host_tools: &RegisteredTools, dialect: Dialect| {
         let config = ServerConfig {
             dialect,
             ..server("s")
@@ -100,7 +103,7 @@ fn s4_12_s4_13_the_resource_tools_are_on_offer_where_something_asks_for_them() {
             offerings: Arc::new(Offerings::default()),
             settled: true,
         };
-        let catalog = build(own, part);
+        let catalog = build(host_tools, part);
         catalog
             .tools()
             .iter()
@@ -108,26 +111,28 @@ fn s4_12_s4_13_the_resource_tools_are_on_offer_where_something_asks_for_them() {
             .collect::<Vec<_>>()
     };
     let both = ["Bash", "ListMcpResources", "ReadMcpResource"];
-    let bash = || vec![Named("Bash", object())];
+    let bash = || vec![NamedTool("Bash", object())];
     assert_eq!(
-        names(&own(bash(), false).unwrap(), Dialect::AgentCode),
+        names(&host_tools(bash(), false).unwrap(), Dialect::AgentCode),
         both
     );
     assert_eq!(
-        names(&own(bash(), false).unwrap(), Dialect::Gemini),
+        names(&host_tools(bash(), false).unwrap(), Dialect::Gemini),
         both[..1]
     );
-    assert_eq!(names(&own(bash(), true).unwrap(), Dialect::Gemini), both);
+    assert_eq!(
+        names(&host_tools(bash(), true).unwrap(), Dialect::Gemini),
+        both
+    );
 }
 
-/// S0-19, S4-11: a tool of the program and a server's tool of the same base name stand side by
-/// side, but where the document says that no server's tool may have the name of a built-in one
-/// (S1-21).
+/// S0-19, S4-11: a host tool and a server's tool of the same base name are both offered, except in
+/// dialects where no server's tool may have the name of a built-in one (S1-21).
 #[test]
-fn s0_19_s4_11_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_name() {
-    let own = own(vec![Named("search", object())], false).unwrap();
+fn s0_19_s4_11_a_host_tool_keeps_its_name_when_a_servers_tool_has_the_same() {
+    let host_tools = host_tools(vec![NamedTool("search", object())], false).unwrap();
     let check = |dialect: Dialect, theirs: &str| {
-        let catalog = beside(&own, dialect, "search");
+        let catalog = offered_with(&host_tools, dialect, "search");
         let names: Vec<_> = catalog
             .tools()
             .iter()
@@ -152,8 +157,8 @@ fn s0_19_s4_11_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_nam
     check(Dialect::AgentCode, "mcp__s__search");
 }
 
-/// What is on offer where a server of this dialect has this tool.
-fn beside(own: &RegisteredTools, dialect: Dialect, tool: &str) -> Catalog {
+/// The catalog with a server of this dialect that has this tool.
+fn offered_with(host_tools: &RegisteredTools, dialect: Dialect, tool: &str) -> Catalog {
     let config = ServerConfig {
         dialect,
         ..server("s")
@@ -170,16 +175,16 @@ fn beside(own: &RegisteredTools, dialect: Dialect, tool: &str) -> Catalog {
         offerings,
         settled: true,
     };
-    build(own, part)
+    build(host_tools, part)
 }
 
-/// S1-21: a library user's own tools are built-in ones, in capitals or not.
+/// S1-21: a library user's own tools count as built-in ones, in any case.
 #[test]
-fn s1_21_a_servers_tool_named_like_the_programs_own_is_withheld_where_the_document_says_so() {
-    let own = own(vec![Named("search", object())], false).unwrap();
+fn s1_21_a_servers_tool_named_like_a_host_tool_is_withheld_in_dialects_that_forbid_it() {
+    let host_tools = host_tools(vec![NamedTool("search", object())], false).unwrap();
     for dialect in [Dialect::A3s, Dialect::Native] {
         for name in ["search", "Search", "SEARCH"] {
-            let catalog = beside(&own, dialect, name);
+            let catalog = offered_with(&host_tools, dialect, name);
             assert_eq!(catalog.tools().len(), 1, "{dialect:?}: {name}");
             assert_eq!(
                 catalog.withheld()[0].reason,
@@ -188,7 +193,7 @@ fn s1_21_a_servers_tool_named_like_the_programs_own_is_withheld_where_the_docume
             );
         }
         assert_eq!(
-            beside(&own, dialect, "searches").tools().len(),
+            offered_with(&host_tools, dialect, "searches").tools().len(),
             2,
             "{dialect:?}"
         );

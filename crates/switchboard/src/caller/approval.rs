@@ -7,29 +7,29 @@ use crate::config::Dialect;
 use crate::name::{ExposedName, ToolId};
 use crate::wire::RawJson;
 
-/// Everything a person needs to decide on one call.
+/// Everything that a person needs to decide on one call.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ApprovalRequest {
-    /// The pair.
+    /// The server and the tool.
     pub id: ToolId,
-    /// The name the model used.
+    /// The name that the model used.
     pub exposed: ExposedName,
-    /// The final arguments, whole.
+    /// The complete final arguments.
     pub arguments: RawJson,
-    /// The definition that the answer will be bound to.
+    /// The definition that the approval is bound to.
     pub definition: Arc<ToolDefinition>,
-    /// Why it is asked: which rule, or that none applies.
+    /// Why approval is needed: the rule, or that none applies.
     pub because: String,
-    /// The definition or the launch changed since the last yes: what was, what is, line by line.
+    /// The diff, line by line, if the definition or the launch changed since the last approval.
     pub changed: Option<Vec<String>>,
-    /// An `ask` rule wants a fresh answer each time: only once or no.
+    /// Whether an `ask` rule requires an answer each time: then only `Once` and `No` are valid.
     pub once_only: bool,
-    /// The kind of file its server stands in: which answers there are
+    /// The dialect of the server's file, which determines the choices
     /// (`DialectProfile::approval_choices`).
     pub dialect: Dialect,
-    /// What the tool does, where it is a tool of this program that says so; `None` for a server's
-    /// tool, whose annotations are its own claim.
+    /// The declared effect of a host tool; `None` for a server's tool, whose annotations are only
+    /// claims.
     pub effect: Option<ToolEffect>,
     /// What the call would change, line by line and safe to show: `- ` before, `+ ` after. Empty
     /// for a server's tool.
@@ -37,8 +37,8 @@ pub struct ApprovalRequest {
 }
 
 impl ApprovalRequest {
-    /// A request for this call of a tool, which may be remembered and whose definition did not
-    /// change.
+    /// A request for a call of this tool whose definition did not change, and whose approval may be
+    /// remembered.
     pub fn new(tool: &Tool, arguments: RawJson, because: impl Into<String>) -> Self {
         Self {
             id: tool.id.clone(),
@@ -59,22 +59,22 @@ impl ApprovalRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Approval {
-    /// This call.
+    /// Allows this call.
     Once,
-    /// This tool, as it is defined now.
+    /// Allows this tool, as it is defined now.
     AlwaysTool(Keep),
-    /// Every tool that this server offers today.
+    /// Allows every tool that this server offers now.
     AlwaysServer(Keep),
-    /// Not this call.
+    /// Denies this call.
     No {
-        /// Why, for the model: the error of the call says it.
+        /// The reason for the model, which the call's error states.
         reason: Option<String>,
     },
-    /// Not now: a person may still answer.
+    /// Not decided yet: a person may still answer.
     Pending {
-        /// The number by which that person finds the question.
+        /// The number of the question, for that person.
         number: u64,
-        /// What whoever called can do meanwhile, as a clause.
+        /// What the caller can do in the meantime, as a clause.
         next_step: String,
     },
     /// No person can be asked.
@@ -82,7 +82,7 @@ pub enum Approval {
 }
 
 impl Approval {
-    /// No, and why: the model is told, and may do something else.
+    /// Denies the call with a reason, which the model is told.
     pub fn no(reason: impl Into<String>) -> Self {
         Self::No {
             reason: Some(reason.into()),
@@ -95,6 +95,6 @@ impl Approval {
 pub enum Keep {
     /// Until this host stops.
     Run,
-    /// In the store.
+    /// Permanently, in the store.
     ForGood,
 }

@@ -1,4 +1,4 @@
-//! A caller made of closures, for a program that needs no type of its own.
+//! A caller made of closures, for a program without its own caller type.
 
 use std::fmt;
 use std::future::Future;
@@ -7,8 +7,8 @@ use super::{
     Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
 };
 
-/// A [`Caller`] made of closures. What has no closure is answered as [`Headless`](super::Headless)
-/// answers it.
+/// A [`Caller`] made of closures. Without a closure, questions are answered as by
+/// [`Headless`](super::Headless).
 ///
 /// ```
 /// use switchboard::{Approval, Callbacks};
@@ -29,7 +29,7 @@ pub struct Callbacks {
 type AnswerFn<Q, A> = Box<dyn Fn(Q) -> BoxFuture<'static, A> + Send + Sync>;
 
 impl Callbacks {
-    /// A caller of this name that answers nothing yet.
+    /// A caller with this id and no closures.
     pub fn new(id: &str) -> Self {
         Self {
             id: CallerId::new(id),
@@ -38,7 +38,8 @@ impl Callbacks {
         }
     }
 
-    /// Decides on each call that the gate asks about. Dropping the future withdraws the question.
+    /// Sets the closure that decides on calls that need approval. Dropping the future withdraws the
+    /// question.
     pub fn on_approval<F, R>(mut self, approve: F) -> Self
     where
         F: Fn(ApprovalRequest) -> R + Send + Sync + 'static,
@@ -48,8 +49,8 @@ impl Callbacks {
         self
     }
 
-    /// Answers what servers ask during calls: forms, and pages to open. Servers are told that both
-    /// kinds of question can be answered.
+    /// Sets the closure that answers servers' questions: forms, and pages to open. Servers are told
+    /// that both kinds are supported.
     pub fn on_elicitation<F, R>(mut self, elicit: F) -> Self
     where
         F: Fn(Elicitation) -> R + Send + Sync + 'static,

@@ -1,18 +1,18 @@
-//! Who makes a call.
+//! The identity of a caller.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Who asked. Two calls of one caller carry the same id.
+/// The identity of a caller. All calls of one caller have the same id.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallerId {
     text: Arc<str>,
-    /// The length of the client's name, with which the text begins.
+    /// The length of the client's name, which is the start of the text.
     client_length: usize,
 }
 
 impl CallerId {
-    /// Names a caller.
+    /// An id with this text.
     pub fn new(text: &str) -> Self {
         Self {
             text: text.into(),
@@ -20,7 +20,8 @@ impl CallerId {
         }
     }
 
-    /// One session of an authenticated client: sessions of one client are different callers.
+    /// The id of one session of an authenticated client: sessions of one client are different
+    /// callers.
     pub fn of_client(client: &str, session: impl fmt::Display) -> Self {
         Self {
             text: format!("{client}#{session}").into(),
@@ -28,12 +29,12 @@ impl CallerId {
         }
     }
 
-    /// As text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The authenticated name of the client, which rules may name.
+    /// The authenticated name of the client, which rules may refer to.
     pub fn client(&self) -> &str {
         &self.text[..self.client_length]
     }

@@ -1,4 +1,4 @@
-//! What a server may ask of a caller during a call, and the answers.
+//! The questions that a server may ask during a call, and their answers.
 
 use serde_json::{Map, Value};
 
@@ -6,39 +6,39 @@ use crate::name::{ServerName, ToolId};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
-/// A question of a server.
+/// An elicitation: a question of a server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Elicitation {
-    /// Who asks. Not the server's own word for itself.
+    /// The server's configured name, not its own name for itself.
     pub server: ServerName,
-    /// The tool whose call caused it, where a call did.
+    /// The called tool, if a call caused the question.
     pub tool: Option<ToolId>,
-    /// What it wants.
+    /// The question.
     pub kind: ElicitationKind,
-    /// The params of `elicitation/create`, as they came.
+    /// The params of `elicitation/create`, byte for byte.
     pub params: RawJson,
 }
 
-/// What a server wants to know.
+/// The kind of an elicitation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ElicitationKind {
     /// Fields to fill in, described by a flat JSON schema.
     Form {
-        /// The server's words.
+        /// The server's message.
         message: Untrusted,
-        /// `requestedSchema`, as it came.
+        /// `requestedSchema`, byte for byte.
         schema: RawJson,
     },
     /// A page to visit.
     Url {
-        /// The server's words.
+        /// The server's message.
         message: Untrusted,
-        /// The address, as it came.
+        /// The URL, byte for byte.
         url: Untrusted,
-        /// The server's name for the visit, where it has one (2025-11-25): it may say later that
-        /// it is done.
+        /// The server's id of the elicitation, if it has one (2025-11-25): the server may report
+        /// later that the visit is complete.
         id: Option<String>,
     },
 }
@@ -46,41 +46,41 @@ pub enum ElicitationKind {
 /// The answer to an [`Elicitation`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitAnswer {
-    /// The fields; empty for a URL.
+    /// The values of the fields; empty for a URL.
     Accept(Map<String, Value>),
-    /// The person said no.
+    /// The person declined.
     Decline,
-    /// The person turned away.
+    /// The person dismissed the question.
     Cancel,
 }
 
-/// What a server wants a model to answer.
+/// A sampling request of a server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// Who asks.
+    /// The server.
     pub server: ServerName,
-    /// The tool whose call caused it, where a call did.
+    /// The called tool, if a call caused the request.
     pub tool: Option<ToolId>,
-    /// The params of `sampling/createMessage`, as they came.
+    /// The params of `sampling/createMessage`, byte for byte.
     pub params: RawJson,
 }
 
 /// The answer to a [`Sampling`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SampleAnswer {
-    /// The result of `sampling/createMessage`, given to the server as it is.
+    /// The result of `sampling/createMessage`, sent to the server unchanged.
     Answer(RawJson),
-    /// None; the server is told this line.
+    /// A refusal, with the line that the server is told.
     Refuse(String),
 }
 
-/// A folder that a server may work in.
+/// A root: a folder that a server may work in.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Root {
     /// `file://…`.
     pub uri: String,
-    /// For people.
+    /// A name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

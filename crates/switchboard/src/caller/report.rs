@@ -1,4 +1,4 @@
-//! What a caller is told of each of its calls, once it has ended.
+//! The report of a call, for its caller, once the call has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use super::CallerId;
 use crate::catalog::Tool;
 use crate::wire::RawJson;
 
-/// What became of one call.
+/// The report of one call.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CallReport {
-    /// Who called.
+    /// The caller.
     pub caller: CallerId,
     /// The name that was called.
     pub name: String,
@@ -19,20 +19,20 @@ pub struct CallReport {
     pub tool: Option<Arc<Tool>>,
     /// The arguments.
     pub arguments: RawJson,
-    /// What the gate said: `allow`, `ask`, `deny`, or `none` if it was not asked.
+    /// The gate's decision: `allow`, `ask`, `deny`, or `none` if the call ended before it.
     pub decision: &'static str,
     /// The rule, mode or grant that decided.
     pub rule: Arc<str>,
-    /// How it ended: `answered`, `tool error`, `denied`, `cancelled`, or how else it failed.
+    /// How the call ended: `answered`, `tool error`, `denied`, `cancelled`, or the kind of failure.
     pub outcome: &'static str,
     /// Why it did not complete, safe to show.
     pub error: Option<String>,
-    /// How long the caller was asked.
+    /// The time spent on approval.
     pub approval: Duration,
-    /// How long it waited for its server.
+    /// The time spent waiting for the server.
     pub waiting: Duration,
-    /// From the request to its answer.
+    /// The time from the request to its response.
     pub wire: Duration,
-    /// All of it.
+    /// The total time.
     pub total: Duration,
 }

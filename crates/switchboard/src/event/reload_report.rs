@@ -1,4 +1,4 @@
-//! What a reload did, and what of it waits for a person.
+//! The report of a reload, and the changes that wait for approval.
 
 use crate::name::ServerName;
 

@@ -1,4 +1,4 @@
-//! The state that a server begins in, found before anything is spawned.
+//! The initial state of a server, determined before anything is spawned.
 
 use std::time::SystemTime;
 
@@ -8,8 +8,7 @@ use crate::server::ServerResources;
 use crate::state::{ConnectStep, State};
 use crate::trust::{self, TrustState};
 
-/// What keeps a server from starting, checked before anything is spawned; else whether it starts
-/// now or when used.
+/// The state of a server that may not start, and why; otherwise whether it starts now or when used.
 pub(crate) fn initial_state(
     server: &ServerConfig,
     config: &Config,

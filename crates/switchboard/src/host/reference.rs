@@ -1,4 +1,4 @@
-//! A reference to the host for what exists before it, and must not keep it alive.
+//! A weak reference to the host, for parts that are created before it.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -14,7 +14,7 @@ impl HostReference {
         let _ = self.0.set(Arc::downgrade(host));
     }
 
-    /// The host, or why there is none.
+    /// The host; the error says that there is none.
     pub(crate) fn get(&self) -> Result<Arc<HostState>, String> {
         let host = self.0.get().and_then(Weak::upgrade);
         host.ok_or_else(|| "the host has stopped".to_owned())

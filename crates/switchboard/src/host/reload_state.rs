@@ -1,4 +1,4 @@
-//! What a host keeps between reloads, and the servers that were replaced and finish their calls.
+//! The state of reloads, and the replaced servers that finish their calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,9 +14,9 @@ use crate::sync::lock;
 /// A host's state for reloads.
 #[derive(Debug, Default)]
 pub(crate) struct ReloadState {
-    /// One reload at a time.
-    pub(crate) turn: tokio::sync::Mutex<()>,
-    /// The latest configuration of the files, of which some may be pending.
+    /// Serializes reloads.
+    pub(crate) reload_lock: tokio::sync::Mutex<()>,
+    /// The latest configuration of the files, parts of which may be pending.
     pub(crate) latest: Mutex<Option<Arc<Config>>>,
     /// Pending changes, except servers that wait for their first start.
     pub(crate) pending: Mutex<Vec<PendingChange>>,
@@ -27,18 +27,18 @@ pub(crate) struct ReloadState {
     pub(crate) watcher: Mutex<Option<AbortHandle>>,
 }
 
-/// Servers that were replaced and still have calls.
+/// Replaced servers that still have calls in flight.
 #[derive(Debug, Default)]
 struct RetiringServers {
     handles: Vec<ServerHandle>,
-    /// Ends with the host.
+    /// Aborted with the host.
     tasks: JoinSet<()>,
 }
 
 /// A server that was replaced or removed.
 pub(crate) struct RetiringServer {
     handle: ServerHandle,
-    /// Dropped when it has ended.
+    /// Dropped when the server has ended.
     pub(crate) ended: watch::Sender<()>,
 }
 
@@ -51,11 +51,11 @@ impl RetiringServer {
     }
 }
 
-/// Waits until servers that are retired have ended.
+/// Waits until retired servers have ended.
 pub(crate) fn wait_ended(servers: Vec<watch::Receiver<()>>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         for mut retiring_server in servers {
-            // Nothing is sent: this ends when the sender is dropped.
+            // Nothing is sent: the wait ends when the sender is dropped.
             while retiring_server.changed().await.is_ok() {}
         }
     })
@@ -76,7 +76,7 @@ impl ReloadState {
         }
     }
 
-    /// Servers that still have calls.
+    /// Servers that still have calls in flight.
     pub(crate) fn retiring(&self) -> Vec<ServerHandle> {
         lock(&self.retiring).handles.clone()
     }

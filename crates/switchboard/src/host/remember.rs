@@ -1,5 +1,5 @@
-//! Loads remembered answers and pins, and writes them on threads that may block: no task of the
-//! runtime waits for the lock of a file.
+//! Loads grants and pins, and writes them on blocking threads: no task of the runtime waits for a
+//! file lock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,13 +17,13 @@ use crate::name::ServerName;
 use crate::store::{Store, StoreTable};
 use crate::sync::lock;
 
-/// How long a call waits for its answer to be stored. A store gives up earlier; a file system that
+/// How long a call waits for its grant to be stored. A store gives up earlier; a file system that
 /// hangs does not.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl HostState {
-    /// Stores answers, and waits for that. Answers that cannot be stored hold for this run, and a
-    /// notice says so.
+    /// Stores grants, and waits for that. Grants that cannot be stored apply to this run only, and
+    /// a notice says so.
     pub(crate) async fn store_grants(&self, server: &ServerName, grants: &[Grant]) {
         let items: Vec<_> = grants.iter().map(|grant| self.as_stored(grant)).collect();
         let store = self.store.clone();
@@ -44,7 +44,7 @@ impl HostState {
         });
     }
 
-    /// Stores pins. [`Host::stop`](super::Host::stop) waits for that.
+    /// Stores pins in the background. [`Host::stop`](super::Host::stop) waits for that.
     pub(crate) fn store_pins(&self, pins: Vec<Grant>) {
         let writer = self.pins.clone();
         writer
@@ -58,8 +58,8 @@ impl HostState {
         writes.spawn_blocking_on(move || writer.write(), &runtime);
     }
 
-    /// Key and value. A definition is the server's text, and may hold a secret that the server was
-    /// given.
+    /// Key and value. A definition is the server's text, which may contain a secret of the entry,
+    /// so it is redacted.
     fn as_stored(&self, grant: &Grant) -> (String, String) {
         let roster = self.roster.load();
         let server = roster
@@ -77,7 +77,7 @@ impl HostState {
     /// Waits until all pending writes have succeeded or failed.
     pub(crate) async fn finish_writes(&self) {
         let mut writes = std::mem::take(&mut *lock(&self.writes));
-        // Slower writes are not waited for; they continue while the program runs.
+        // Slower writes are not awaited; they continue while the program runs.
         let _ = timeout(STORE_TIMEOUT, async {
             while writes.join_next().await.is_some() {}
         })
@@ -86,17 +86,17 @@ impl HostState {
     }
 }
 
-/// The writes that are under way.
+/// Writes in flight.
 pub(crate) type Writes = Mutex<JoinSet<()>>;
 
-/// Stores pins, the newest of each tool.
+/// Stores the newest pin of each tool.
 #[derive(Debug)]
 pub(crate) struct PinWriter {
     pub(super) store: Arc<dyn Store>,
     pub(super) events: broadcast::Sender<Event>,
     /// Keys and values that are not stored yet.
     pending: Mutex<BTreeMap<String, String>>,
-    /// Held while storing, so that an older value never replaces a newer one.
+    /// Locked while storing, so that an older value never replaces a newer one.
     writing: Mutex<()>,
 }
 
@@ -122,13 +122,13 @@ impl PinWriter {
         }
         if let Err(fault) = self.store.put_all(StoreTable::Pins, &items) {
             let line = format!("definitions are pinned for this run only: {fault}");
-            // Nobody listening is fine.
+            // There may be no listener.
             let _ = self.events.send(Event::Notice { server: None, line });
         }
     }
 }
 
-/// Loads the answers that a person gave for good, and the definitions that were pinned.
+/// Loads the stored grants and pins.
 pub(super) fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Grants {
     let mut grants = Grants::default();
     let mut unreadable = Vec::new();
@@ -141,7 +141,7 @@ pub(super) fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Ev
         Err(fault) => unreadable.push(fault.to_string()),
     }
     for fault in unreadable {
-        // Nobody listening is fine: what is not remembered is asked again.
+        // There may be no listener; a grant that cannot be read is asked for again.
         let _ = events.send(Event::Notice {
             server: None,
             line: format!("a remembered answer cannot be read: {fault}"),

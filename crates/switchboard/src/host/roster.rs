@@ -17,9 +17,9 @@ use crate::trust::{self, TrustState};
 /// The servers of one configuration and their gate.
 #[derive(Debug)]
 pub(crate) struct Roster {
-    /// Grows by one with each replacement.
+    /// Incremented with each replacement.
     pub(crate) number: u64,
-    /// What is in force.
+    /// The configuration in force.
     pub(crate) config: Arc<Config>,
     /// In config order.
     pub(crate) servers: Arc<[ServerHandle]>,
@@ -28,23 +28,23 @@ pub(crate) struct Roster {
     pub(crate) gate: Gate,
 }
 
-/// Why there is no lease of a server.
+/// Why a server could not be leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LeaseError {
     /// No server of this name is configured.
     UnknownServer(ServerName),
-    /// One reload after another replaced it.
+    /// Consecutive reloads replaced it each time.
     Replaced(ServerName),
 }
 
-/// The right to use a server: a reload that replaces the server waits until no lease is left. It
-/// keeps the roster that the server was found in.
+/// The right to use a server: a reload that replaces the server waits until no lease is left. Keeps
+/// the roster that the server was found in.
 #[derive(Debug)]
 pub(crate) struct ServerLease {
     roster: Arc<Roster>,
-    /// Index into its servers.
+    /// Index into the roster's servers.
     index: usize,
-    /// It counts as in flight now.
+    /// Whether the lease counts as in flight now.
     is_counted: bool,
 }
 
@@ -69,8 +69,8 @@ impl Roster {
         }
     }
 
-    /// The rules of a configuration, or what is wrong with them. A rule may also name one of these
-    /// tools.
+    /// Compiles the rules of a configuration, or reports their errors. A rule may also name one of
+    /// these host tools.
     pub(crate) fn gate_of(
         config: &Config,
         own: &RegisteredTools,
@@ -95,8 +95,8 @@ impl Roster {
         Ok(&self.servers[self.index_of(name)?])
     }
 
-    /// The index of the server that offers a tool. A catalog of this roster knows it; a caller may
-    /// have listed from the catalog of another.
+    /// The index of the server that offers a tool. A catalog of this roster has it; the tool may be
+    /// from the catalog of another roster.
     pub(crate) fn index_for(&self, tool: &Tool) -> Result<usize, LeaseError> {
         match self.servers.get(tool.server_place) {
             Some(server) if server.config.name == tool.id.server => Ok(tool.server_place),
@@ -104,7 +104,7 @@ impl Roster {
         }
     }
 
-    /// A lease of a server; `None` if a reload has taken it out.
+    /// A lease of a server; `None` if a reload has removed it.
     pub(crate) fn lease(self: &Arc<Self>, index: usize) -> Option<ServerLease> {
         let server = self.servers.get(index)?;
         server.in_flight.begin().then(|| ServerLease {
@@ -116,20 +116,20 @@ impl Roster {
 }
 
 impl ServerLease {
-    /// While a person is asked, a reload need not wait for the answer.
+    /// Stops counting as in flight: a reload need not wait for a person's answer.
     pub(crate) fn suspend(&mut self) {
         if std::mem::take(&mut self.is_counted) {
             self.in_flight.end();
         }
     }
 
-    /// Counts as in flight again. False if a reload has taken the server out meanwhile.
+    /// Counts as in flight again. False if a reload has removed the server.
     pub(crate) fn resume(&mut self) -> bool {
         self.is_counted = self.is_counted || self.in_flight.begin();
         self.is_counted
     }
 
-    /// Whether its server is the one that this roster has.
+    /// Whether this roster has the same server.
     pub(crate) fn is_in(&self, roster: &Roster) -> bool {
         roster
             .server(&self.config.name)

@@ -1,4 +1,4 @@
-//! The parts of a result by kind: as a server sent them, and as a model is given them.
+//! The content parts of a result: as a server sent them, and as a model gets them.
 
 use std::borrow::Cow;
 
@@ -14,25 +14,25 @@ use crate::wire::RawJson;
 pub enum Content {
     /// Text.
     Text(Untrusted),
-    /// A picture.
+    /// An image.
     Image(Media),
-    /// Sound.
+    /// Audio.
     Audio(Media),
     /// A resource, with its contents.
     Resource(EmbeddedResource),
-    /// A resource, by its address.
+    /// A resource, by its URI.
     ResourceLink(ResourceLink),
-    /// A kind that is not known here, or a part without the fields of its kind: as it came.
+    /// An unknown kind, or a part without the fields of its kind: byte for byte.
     Unknown(RawJson),
 }
 
-/// A picture or sound.
+/// An image or audio.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Media {
-    /// Such as `image/png`, where the server says it.
+    /// The media type, such as `image/png`, if the server states it.
     pub mime_type: Option<Untrusted>,
-    /// In base64, as it came.
+    /// The data in base64, byte for byte.
     pub data: String,
 }
 
@@ -40,20 +40,20 @@ pub struct Media {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EmbeddedResource {
-    /// Its address.
+    /// The resource's URI.
     pub uri: Untrusted,
-    /// Where the server says it.
+    /// The media type, if the server states it.
     pub mime_type: Option<Untrusted>,
-    /// What is in it.
+    /// The contents.
     pub contents: ResourceContents,
 }
 
-/// What is in a resource.
+/// The contents of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceContents {
     /// Text.
     Text(Untrusted),
-    /// Bytes, in base64, as they came.
+    /// Bytes in base64, byte for byte.
     Blob(String),
 }
 
@@ -61,32 +61,32 @@ pub enum ResourceContents {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceLink {
-    /// Its address.
+    /// The resource's URI.
     pub uri: Untrusted,
-    /// For people.
+    /// A name for people.
     pub name: Option<Untrusted>,
-    /// Where the server says it.
+    /// The media type, if the server states it.
     pub mime_type: Option<Untrusted>,
 }
 
-/// One part of a result as a model is given it: characters that a person would not see are dropped.
+/// One content part for a model, without hidden characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelContent {
-    /// Text; also what stands for a part that no model takes.
+    /// Text; also a description of a part that no model accepts.
     Text(String),
-    /// A picture.
+    /// An image.
     Image {
-        /// Such as `image/png`.
+        /// The media type, such as `image/png`.
         mime_type: String,
-        /// In base64.
+        /// The data in base64.
         data: String,
     },
-    /// Sound.
+    /// Audio.
     Audio {
-        /// Such as `audio/wav`.
+        /// The media type, such as `audio/wav`.
         mime_type: String,
-        /// In base64.
+        /// The data in base64.
         data: String,
     },
 }
@@ -114,7 +114,7 @@ struct ContentFields<'a> {
 }
 
 impl Content {
-    /// Reads one element of `content`.
+    /// Parses one element of `content`.
     pub(super) fn read(raw: RawJson) -> Self {
         let content = serde_json::from_str(raw.as_str()).ok().and_then(Self::of);
         content.unwrap_or(Self::Unknown(raw))

@@ -1,4 +1,4 @@
-//! Long results: cut at a limit, with the whole of them in a private file.
+//! Long results: truncated at a limit, with the complete text in a private file.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use crate::untrusted::Untrusted;
 
-/// One projection, cut at a limit.
+/// A projection, truncated at a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Projection {
-    /// The text, as far as the limit allows.
+    /// The text, up to the limit.
     pub text: Untrusted,
-    /// Where the full text is, if it did not fit.
+    /// The file with the complete text, if it did not fit.
     pub spilled: Option<PathBuf>,
 }
 
-/// How many files of long results are kept, and for how long.
+/// The most files of long results, and their maximum age.
 const MAX_RESULTS: usize = 20;
-const OLDEST_RESULT: Duration = Duration::from_secs(7 * 24 * 3600);
+const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Cuts a text at `limit` bytes (at a character), writing the whole of it to a 0600 file in
-/// `folder` that is named in the text. The file holds what a terminal would show, so that looking
-/// at it is harmless; nothing in it is redacted.
+/// Truncates a text at `limit` bytes, at a character boundary, and writes the complete text to a
+/// 0600 file in `folder`, which the text names. The file has control characters escaped as for a
+/// terminal; nothing in it is redacted.
 pub fn fit(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Projection> {
     let whole = text.raw();
     if whole.len() <= limit {
@@ -46,8 +46,8 @@ pub fn fit(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Projectio
     })
 }
 
-/// As [`fit`], for output whose end matters as well: its beginning, its end, and between them how
-/// much is left out and where the whole of it is.
+/// Like [`fit`], for output whose end matters as well: keeps the beginning and the end, and names
+/// the omitted size and the file between them.
 pub fn fit_ends(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Projection> {
     let whole = text.raw();
     if whole.len() <= limit {
@@ -70,7 +70,7 @@ pub fn fit_ends(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Proj
     })
 }
 
-/// Removes files of long results that are more than a few, or old. What cannot be removed stays.
+/// Removes files of long results beyond the limits of number and age. Errors are ignored.
 pub fn forget_old(folder: &Path) {
     let Ok(files) = std::fs::read_dir(folder) else {
         return;
@@ -78,7 +78,7 @@ pub fn forget_old(folder: &Path) {
     let is_ours = |path: &Path| {
         path.file_name()
             .and_then(|name| name.to_str())
-            .is_some_and(|name| name.starts_with(RESULT_NAME))
+            .is_some_and(|name| name.starts_with(FILE_PREFIX))
     };
     let mut known: Vec<_> = files
         .flatten()
@@ -87,24 +87,23 @@ pub fn forget_old(folder: &Path) {
         .collect();
     known.sort_by(|one, other| other.cmp(one));
     for (number, (written, path)) in known.iter().enumerate() {
-        if number >= MAX_RESULTS || written.elapsed().is_ok_and(|age| age > OLDEST_RESULT) {
+        if number >= MAX_RESULTS || written.elapsed().is_ok_and(|age| age > MAX_AGE) {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// How the files of long results begin.
-const RESULT_NAME: &str = "result-";
+/// The prefix of the files' names.
+const FILE_PREFIX: &str = "result-";
 
-/// Writes to a file that did not exist before, so that nothing planted there is followed or
-/// overwritten.
+/// Writes to a file that did not exist before, so that no planted file is followed or overwritten.
 fn spill(bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
     loop {
-        let path = folder.join(format!("{RESULT_NAME}{:016x}.txt", fastrand::u64(..)));
+        let path = folder.join(format!("{FILE_PREFIX}{:016x}.txt", fastrand::u64(..)));
         match OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -113,8 +112,8 @@ fn spill(bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
         {
             Ok(mut file) => {
                 if let Err(error) = file.write_all(bytes) {
-                    // Half a result must not pass for a whole one; the first error is the one to
-                    // tell.
+                    // A partial result must not pass for a complete one. Only the first error is
+                    // reported.
                     let _ = std::fs::remove_file(&path);
                     return Err(error);
                 }

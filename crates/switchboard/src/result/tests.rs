@@ -1,4 +1,4 @@
-//! What a model and a person are given of a result.
+//! Tests of the projections of a result for a model and for a person.
 
 #![allow(clippy::unwrap_used)]
 
@@ -82,7 +82,7 @@ fn s2_44_s2_67_every_kind_has_a_text_for_the_model_and_one_for_a_person() {
 }
 
 #[test]
-fn s2_44_structured_content_speaks_where_there_is_no_text() {
+fn s2_44_structured_content_is_shown_if_there_is_no_text() {
     check(
         r#"{"content":[],"structuredContent":{"b": 1.0, "a":2}}"#,
         r#"{"b": 1.0, "a":2}"#,
@@ -141,7 +141,7 @@ fn t11_a_model_gets_images_as_images_and_no_hidden_characters() {
 }
 
 #[test]
-fn is_error_is_an_answer_and_only_true_means_it() {
+fn an_error_result_is_a_result_and_only_true_means_error() {
     let check =
         |json: &str, expected: bool| assert_eq!(result(json).is_error(), expected, "{json}");
     check(r#"{"isError":true,"content":[]}"#, true);
@@ -177,7 +177,7 @@ fn f5_a_result_nested_too_deep_is_an_error_of_its_projection() {
 }
 
 #[test]
-fn t26_a_text_beyond_the_limit_goes_to_a_private_file_that_is_named() {
+fn t26_a_text_beyond_the_limit_is_written_to_a_private_file() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join("results/of today");
     let text = "héllo".repeat(10);

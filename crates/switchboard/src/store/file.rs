@@ -1,8 +1,8 @@
 //! A store in files: one JSON object per table, in the state folder.
 //!
-//! A change takes the table's lock, reads the file, writes a new one and renames it into place. So
+//! A change locks the table, reads the file, writes a new one and renames it into place, so that
 //! processes do not overwrite each other's changes, and a crash leaves the old file or the new one.
-//! Catalogs are large, so each has a file of its own.
+//! Catalogs are large, so each has its own file.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -25,7 +25,7 @@ pub struct FileStore {
 /// How long to wait for another process's lock: it needs milliseconds, unless it hangs.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The same, for tables that are written during a call.
+/// The same for tables that are written during a call.
 const LOCK_TIMEOUT_IN_CALLS: Duration = Duration::from_secs(2);
 
 /// The most cached catalogs: a launch that changes leaves its old one behind.
@@ -52,7 +52,8 @@ impl FileStore {
         Ok(Self { folder })
     }
 
-    /// Damaged files that were renamed, in this run or before. Shown until a person removes them.
+    /// Corrupt files that were renamed, in this run or before. Reported until a person removes
+    /// them.
     pub fn damaged(&self) -> Vec<PathBuf> {
         let folders = [self.folder.clone(), self.table_folder(StoreTable::Catalogs)];
         let files = folders
@@ -103,14 +104,14 @@ impl FileStore {
         lock(&path, wait).map_err(|source| StoreError::Io { path, source })
     }
 
-    /// Takes a lock of this name, which also holds against other processes.
+    /// Takes a named lock, also against other processes.
     #[cfg(feature = "oauth")]
     pub(crate) fn hold(&self, name: &str, wait: Duration) -> Result<File, StoreError> {
         let path = self.folder.join(format!("{name}.lock"));
         lock(&path, wait).map_err(|source| StoreError::Io { path, source })
     }
 
-    /// Reads and parses a file. A damaged one is renamed, under the lock, and reported.
+    /// Reads and parses a file. A corrupt one is renamed, under the lock, and reported.
     fn read<T: for<'de> Deserialize<'de>>(
         &self,
         table: StoreTable,
@@ -134,7 +135,7 @@ impl FileStore {
         } else {
             Some(self.lock(table)?)
         };
-        // Another process may have renamed or replaced it meanwhile.
+        // Another process may have renamed or replaced the file.
         let Some(bytes) = read(path)? else {
             return Ok(None);
         };
@@ -322,7 +323,7 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
         })
 }
 
-/// Takes the lock. It is released with the file, also when the process is killed.
+/// Locks the file. The lock is released with the file, also when the process is killed.
 fn lock(path: &Path, wait: Duration) -> io::Result<File> {
     let file = private::open_lock(path)?;
     let deadline = Instant::now() + wait;

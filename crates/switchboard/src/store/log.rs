@@ -1,8 +1,8 @@
-//! A server's log file: its stderr, its log messages and our notes, limited in size.
+//! A server's log file: its stderr, its log messages and the host's notes, limited in size.
 //!
 //! `logs/SERVER.log`, 0600, rotated at 1 MiB to `SERVER.log.1`. Secrets are redacted and control
-//! characters escaped before writing, so the file can be shown as it is. Writing never fails and
-//! never waits: lines that the disk or the rate limit does not allow are counted and dropped.
+//! characters escaped before writing, so the file is safe to show. Writing never fails and never
+//! waits: lines beyond the rate limit or that the disk refuses are counted and dropped.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -25,19 +25,19 @@ mod lines;
 
 /// The size at which a log is rotated.
 const ROTATE_BYTES: u64 = 1024 * 1024;
-/// How much may be written at once after a pause.
+/// The burst of the rate limit.
 const BURST_BYTES: f64 = 1024.0 * 1024.0;
 /// The sustained rate.
 const RATE_BYTES_PER_SECOND: f64 = 128.0 * 1024.0;
 
-/// Where a line of a log came from.
+/// The source of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogStream {
     /// The server's stderr.
     Stderr,
     /// The server's log notifications.
     Message,
-    /// Ourselves: started, exited, gave up.
+    /// The host: started, exited, gave up.
     Note,
 }
 
@@ -58,7 +58,7 @@ pub struct LogFile(Arc<Mutex<LogState>>);
 #[derive(Debug)]
 struct LogState {
     path: PathBuf,
-    /// `None` after a rotation that failed; tried again with each write.
+    /// `None` after a failed rotation; opened again with the next write.
     file: Option<File>,
     redactor: Redactor,
     /// Bytes that may be written now, as of `counted_at`.
@@ -89,7 +89,7 @@ impl LogFile {
         }))))
     }
 
-    /// From now on these secrets are replaced before anything is written.
+    /// Sets the secrets that are redacted from now on.
     pub(crate) fn redact_with(&self, redactor: Redactor) {
         self.state().redactor = redactor;
     }
@@ -106,7 +106,7 @@ impl LogFile {
         LineWriter::new(self.clone(), stream)
     }
 
-    /// The last `count` lines of a server's log, oldest first; none where there is no log.
+    /// The last `count` lines of a server's log, oldest first; empty if there is no log.
     pub fn read_tail(
         folder: &Path,
         server: &ServerName,
@@ -183,7 +183,7 @@ impl LogState {
         };
         let now = file.metadata()?;
         if now.len() + bytes.len() as u64 > ROTATE_BYTES && now.len() > 0 {
-            // Another process that logs for the same server may have rotated it already.
+            // Another process that logs for the same server may have rotated the file already.
             if fs::symlink_metadata(&self.path)
                 .is_ok_and(|named| (named.dev(), named.ino()) == (now.dev(), now.ino()))
             {
@@ -260,7 +260,7 @@ pub fn timestamp(moment: SystemTime) -> String {
 }
 
 /// The Gregorian date of a day counted from 1970-01-01. Years are counted from March, so that the
-/// leap day comes last.
+/// leap day is the last day.
 fn date(days: u64) -> (u64, u64, u64) {
     const DAYS_PER_ERA: u64 = 146_097;
     let shifted = days + 719_468;

@@ -1,4 +1,4 @@
-//! A store for one run.
+//! A store in memory, for one run.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use super::{Store, StoreError, StoreTable};
 
 use crate::sync::lock;
 
-/// Remembers until it is dropped.
+/// Stores values until it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryStore(Mutex<BTreeMap<(u8, String), String>>);
 

@@ -59,7 +59,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = with_suffix(path, ".new");
     let written = write_new(&new, bytes).and_then(|()| std::fs::rename(&new, path));
     if let Err(fault) = written {
-        // On a full disk, remove the half-written file.
+        // On a full disk, remove the partial file.
         let _ = std::fs::remove_file(&new);
         return Err(fault);
     }

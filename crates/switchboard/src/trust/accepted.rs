@@ -10,11 +10,11 @@ use crate::store::{Store, StoreError, StoreTable};
 pub struct AcceptedEntry {
     /// The server's name.
     pub server: String,
-    /// Its file.
+    /// The entry's file.
     pub file: PathBuf,
     /// What was accepted, one fact per line, without secrets.
     pub lines: Vec<String>,
-    /// Its key in the store.
+    /// The key in the store.
     key: String,
 }
 

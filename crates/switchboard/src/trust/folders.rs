@@ -11,7 +11,7 @@ use crate::store::{Store, StoreError, StoreTable};
 /// What a person answered about a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderAnswer {
-    /// Their own servers may run in it.
+    /// The user's own servers may run in it.
     Accepted,
     /// They may not, and the person is not asked again.
     Declined,
@@ -26,7 +26,7 @@ impl FolderAnswer {
     }
 }
 
-/// The answer for exactly this folder; `None` if there is none, or if it cannot be read.
+/// The answer for exactly this folder; `None` if there is none, or it cannot be read.
 pub fn folder_answer(folder: &Path, store: &dyn Store) -> Option<FolderAnswer> {
     let remembered = store.get(StoreTable::Folders, &key(folder)?).ok()??;
     [FolderAnswer::Accepted, FolderAnswer::Declined]
@@ -39,7 +39,7 @@ pub fn accept_folder(folder: &Path, store: &dyn Store) -> Result<(), StoreError>
     answer(folder, FolderAnswer::Accepted, store)
 }
 
-/// Stores that they may not, so that the person is not asked again.
+/// Stores that the user's own servers may not run in a folder.
 pub fn decline_folder(folder: &Path, store: &dyn Store) -> Result<(), StoreError> {
     answer(folder, FolderAnswer::Declined, store)
 }

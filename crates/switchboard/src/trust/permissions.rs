@@ -54,8 +54,8 @@ pub fn permissions_trust_state(project: &ProjectPermissions, store: &dyn Store) 
     }
 }
 
-/// Without an earlier ask or deny rule more would be allowed than was accepted; additional ones
-/// allow less.
+/// Whether no earlier ask or deny rule is missing: without one, more would be allowed than was
+/// accepted. Additional ones allow less.
 fn has_all_exceptions(project: &ProjectPermissions, accepted: &AcceptedPermissions) -> bool {
     accepted
         .exceptions
@@ -63,12 +63,12 @@ fn has_all_exceptions(project: &ProjectPermissions, accepted: &AcceptedPermissio
         .all(|exception| project.exceptions.contains(exception))
 }
 
-/// Stores the acceptance of exactly what the file says now.
+/// Stores the acceptance of the file's present permissions.
 pub fn accept_permissions(
     project: &ProjectPermissions,
     store: &dyn Store,
 ) -> Result<(), StoreError> {
-    let (file, key) = (shelf_key(&project.file), project.key().to_hex());
+    let (file, key) = (store_key(&project.file), project.key().to_hex());
     let exceptions = project.exceptions.clone();
     let accepted = AcceptedPermissions {
         file,
@@ -86,8 +86,8 @@ pub fn accept_permissions(
     )
 }
 
-/// Whether a person has not been told yet about what the file says now. The call stores that they
-/// are.
+/// Whether a person has not been told yet about the file's present permissions. Records that they
+/// are told now.
 pub fn is_first_mention(project: &ProjectPermissions, store: &dyn Store) -> bool {
     let (mut known, key) = (stored(&project.file, store), project.key().to_hex());
     let is_first = known.mentioned.as_ref() != Some(&key);
@@ -100,7 +100,7 @@ pub fn is_first_mention(project: &ProjectPermissions, store: &dyn Store) -> bool
     is_first
 }
 
-/// All that was accepted, by file.
+/// All accepted permissions, by file.
 pub fn accepted_permissions(store: &dyn Store) -> Result<Vec<AcceptedPermissions>, StoreError> {
     let all = store.all(StoreTable::Permissions)?;
     Ok(all
@@ -120,9 +120,9 @@ pub fn revoke_permissions(file: &str, store: &dyn Store) -> Result<(), StoreErro
 
 fn stored(file: &Path, store: &dyn Store) -> StoredPermissions {
     let text = store
-        .get(StoreTable::Permissions, &shelf_key(file))
+        .get(StoreTable::Permissions, &store_key(file))
         .unwrap_or_else(|fault| {
-            // What cannot be read counts as not accepted.
+            // Unreadable permissions count as not accepted.
             tracing::warn!(%fault, "what project files may let run cannot be read");
             None
         });
@@ -132,10 +132,10 @@ fn stored(file: &Path, store: &dyn Store) -> StoredPermissions {
 
 fn put(file: &Path, known: &StoredPermissions, store: &dyn Store) -> Result<(), StoreError> {
     let text = serde_json::to_string(known).expect("texts and lists of texts are JSON");
-    store.put(StoreTable::Permissions, &shelf_key(file), &text)
+    store.put(StoreTable::Permissions, &store_key(file), &text)
 }
 
-/// May be lossy; the fingerprint covers the exact path.
-fn shelf_key(file: &Path) -> String {
+/// The key in the store. Its path may be lossy; the fingerprint covers the exact one.
+fn store_key(file: &Path) -> String {
     file.to_string_lossy().into_owned()
 }

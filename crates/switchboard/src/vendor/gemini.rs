@@ -1,4 +1,4 @@
-//! Schemas for Gemini, without what Gemini CLI removes from them and what its API refuses besides.
+//! Schemas for Gemini, without the keywords that Gemini CLI removes and those that its API refuses.
 
 use super::json::{Json, Members};
 use super::{ToolDraft, walk};
@@ -19,7 +19,7 @@ pub(super) fn cleaned(mut schema: Json) -> Json {
     schema
 }
 
-/// The same for `parametersJsonSchema`, and without the keywords that make the API refuse a
+/// Cleans a schema for `parametersJsonSchema`, also of the keywords that make the API refuse a
 /// request.
 pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     let schema = std::mem::replace(&mut draft.schema, Json::Null);
@@ -31,7 +31,7 @@ pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
         let Some(members) = schema.members_mut() else {
             return;
         };
-        for keyword in UNKNOWN {
+        for keyword in REFUSED_KEYWORDS {
             members.shift_remove(keyword);
         }
         for (keyword, words) in [
@@ -45,9 +45,9 @@ pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
                 _ => continue,
             }
         }
-        only_texts_to_choose_from(members);
-        only_known_formats(members);
-        only_what_is_there(members);
+        keep_string_enums(members);
+        keep_known_formats(members);
+        repair_required_and_items(members);
     });
     match draft.schema.members_mut() {
         Some(root) => drop(root.insert("type".to_owned(), Json::Text("object".to_owned()))),
@@ -56,8 +56,8 @@ pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     Ok(())
 }
 
-/// Keywords that the API refuses. They only restrict what is allowed, or mean nothing to a model.
-const UNKNOWN: [&str; 16] = [
+/// Keywords that the API refuses. They only add restrictions, or mean nothing to a model.
+const REFUSED_KEYWORDS: [&str; 16] = [
     "title",
     "examples",
     "discriminator",
@@ -76,9 +76,9 @@ const UNKNOWN: [&str; 16] = [
     "$comment",
 ];
 
-/// `enum` may list strings only. Other values are listed in the description instead, so that the
+/// Restricts `enum` to strings. Other values are listed in the description instead, so that the
 /// model answers with a value of the right type.
-fn only_texts_to_choose_from(members: &mut Members) {
+fn keep_string_enums(members: &mut Members) {
     if let Some(only) = members.shift_remove("const") {
         members.insert("enum".to_owned(), Json::List(vec![only]));
     }
@@ -101,7 +101,7 @@ fn only_texts_to_choose_from(members: &mut Members) {
     walk::note(members, &words);
 }
 
-fn only_known_formats(members: &mut Members) {
+fn keep_known_formats(members: &mut Members) {
     let is_text = members
         .get("type")
         .and_then(Json::as_str)
@@ -120,7 +120,7 @@ fn only_known_formats(members: &mut Members) {
 }
 
 /// Removes required properties that are not defined, and adds the missing `items` of an array.
-fn only_what_is_there(members: &mut Members) {
+fn repair_required_and_items(members: &mut Members) {
     if members.contains_key("required") {
         let named = members.get("properties").and_then(Json::members);
         let known: Vec<_> = walk::texts(members.get("required"))

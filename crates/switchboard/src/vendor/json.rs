@@ -1,4 +1,4 @@
-//! JSON whose members stay in the order that they came in: a model reads them from the top.
+//! JSON whose members keep their order: a model reads them from the top.
 
 use std::fmt;
 
@@ -10,8 +10,7 @@ use serde_json::{Number, Value};
 /// The members of an object.
 pub(super) type Members = IndexMap<String, Json>;
 
-/// A JSON value. The parser refuses what is nested deeper than 128, so recursion over it is
-/// bounded.
+/// A JSON value. The parser refuses nesting deeper than 128, so recursion over it is bounded.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Json {
     Null,
@@ -47,7 +46,7 @@ impl Json {
         }
     }
 
-    /// On one line.
+    /// Encodes the value on one line.
     pub(super) fn to_text(&self) -> String {
         serde_json::to_string(self).expect("JSON serialises")
     }

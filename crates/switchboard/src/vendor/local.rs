@@ -1,6 +1,6 @@
 //! Schemas for servers that turn them into a grammar (llama.cpp, LM Studio, Ollama). One `pattern`
 //! or large `maxLength` makes such a server refuse every request, without naming the tool, so only
-//! keywords that each of them can read are left, and references are replaced by what they name.
+//! keywords that all of them support are kept, and references are inlined.
 
 use super::json::{Json, Members};
 use super::{ToolDraft, walk};
@@ -8,10 +8,10 @@ use super::{ToolDraft, walk};
 /// The deepest nesting that is copied.
 const MAX_DEPTH: usize = 16;
 
-/// How many schemas one tool may have once its references are replaced.
+/// The most schemas of one tool after its references are inlined.
 const MAX_SCHEMAS: usize = 2000;
 
-/// Keywords that stay as they are.
+/// Keywords that are kept unchanged.
 const KEPT: &[&str] = &["type", "description", "title", "enum", "required"];
 
 pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
@@ -20,7 +20,7 @@ pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     Ok(())
 }
 
-/// The same schema in keywords that can become a grammar.
+/// Copies a schema with keywords that can become a grammar.
 pub(super) fn grammar_safe(root: &Json) -> Result<Json, String> {
     let mut copy = GrammarSafeCopy {
         root,
@@ -32,10 +32,10 @@ pub(super) fn grammar_safe(root: &Json) -> Result<Json, String> {
 
 struct GrammarSafeCopy<'a> {
     root: &'a Json,
-    /// How many schemas may still be written.
+    /// How many schemas may still be copied.
     left: usize,
-    /// The references that led to the present schema. One that leads back to itself becomes a
-    /// schema that accepts everything.
+    /// The references that led to the current schema. A recursive one becomes a schema that accepts
+    /// everything.
     within: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl GrammarSafeCopy<'_> {
     }
 }
 
-/// What a reference within the schema names.
+/// The schema that a reference names.
 fn target<'a>(root: &'a Json, reference: &str) -> Option<&'a Json> {
     let pointer = reference.strip_prefix('#')?;
     let mut parts = pointer.split('/');

@@ -32,7 +32,7 @@ fn typed(kind: &str) -> Members {
         .collect()
 }
 
-/// The type that the other keywords of a schema without `type` imply, if they do.
+/// The type that the other keywords of a schema without `type` imply, if any.
 fn missing_type(members: &Members) -> Option<&'static str> {
     let has = |keywords: &[&str]| {
         keywords

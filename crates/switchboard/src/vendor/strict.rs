@@ -1,8 +1,8 @@
-//! Schemas that strict MCP clients reject, in a form that they accept.
+//! Repairs schemas that strict MCP clients reject.
 //!
-//! For one such schema some clients drop the whole server, and others send a request that the
-//! model's vendor refuses. A repaired schema may allow more than the server's, never less:
-//! arguments are checked against the server's own schema before a call.
+//! Because of one such schema some clients drop the whole server, and others send a request that
+//! the model's vendor refuses. A repaired schema may allow more than the server's, never less:
+//! arguments are validated against the server's own schema before a call.
 
 use super::json::{Json, Members};
 use super::walk::flatten_root;
@@ -11,38 +11,38 @@ use crate::wire::RawJson;
 /// One change of a listed definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListingRepair {
-    /// Where, as a JSON pointer into the definition.
+    /// The place, as a JSON pointer into the definition.
     pub pointer: String,
-    /// What was changed, in one line.
+    /// The change, in one line.
     pub change: &'static str,
 }
 
-/// The members of a definition that differ for a strict client, with the changes; `None` if it
-/// takes the definition as it is.
+/// The members of a definition that differ for a strict client, with the changes; `None` if the
+/// definition is accepted as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairedDefinition {
     /// The schema of the arguments, if it differs.
     pub input_schema: Option<String>,
     /// The schema of the result, if it differs; `Some(None)` if it is left out.
     pub output_schema: Option<Option<String>>,
-    /// The description, if what the schema cannot express is told there.
+    /// The description, if it states what the schema cannot express.
     pub description: Option<String>,
-    /// Every change.
+    /// All changes.
     pub repairs: Vec<ListingRepair>,
 }
 
-/// Keywords that a strict client does not take at the top of `inputSchema`.
-const CHOICES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
+/// Keywords that a strict client does not accept at the top of `inputSchema`.
+const COMBINATORS: [&str; 3] = ["oneOf", "anyOf", "allOf"];
 
-/// What a strict client needs to be changed in a definition.
+/// Repairs a definition for strict clients.
 pub fn repair_definition(
     description: Option<&str>,
     input: &RawJson,
     output: Option<&RawJson>,
 ) -> Option<RepairedDefinition> {
     let mut repairs = Vec::new();
-    let mut told = description.unwrap_or_default().to_owned();
-    let input_schema = repaired_input(input, &mut told, &mut repairs);
+    let mut expected = description.unwrap_or_default().to_owned();
+    let input_schema = repaired_input(input, &mut expected, &mut repairs);
     let output_schema = output.and_then(|output| repaired_output(output, &mut repairs));
     if repairs.is_empty() {
         return None;
@@ -50,7 +50,7 @@ pub fn repair_definition(
     Some(RepairedDefinition {
         input_schema,
         output_schema,
-        description: (description.unwrap_or_default() != told).then_some(told),
+        description: (description.unwrap_or_default() != expected).then_some(expected),
         repairs,
     })
 }
@@ -71,7 +71,9 @@ fn repaired_input(
         members.insert("type".to_owned(), Json::Text("object".to_owned()));
         add(repairs, &format!("{pointer}/type"), "is \"object\"");
     }
-    let found = CHOICES.into_iter().filter(|key| members.contains_key(*key));
+    let found = COMBINATORS
+        .into_iter()
+        .filter(|key| members.contains_key(*key));
     let found: Vec<&str> = found.collect();
     if !found.is_empty() && flatten_root(&mut schema, description).is_ok() {
         for keyword in found {
@@ -99,8 +101,8 @@ fn repaired_output(raw: &RawJson, repairs: &mut Vec<ListingRepair>) -> Option<Op
     (repairs.len() > before).then(|| Some(schema.to_text()))
 }
 
-/// `true` and `false` as schemas, in their object form. Limits on further members stay: every
-/// client takes those.
+/// Replaces boolean schemas by their object form. `additionalProperties` stays: every client
+/// accepts booleans there.
 fn without_booleans(schema: &mut Json, pointer: &str, repairs: &mut Vec<ListingRepair>) {
     if let Json::Bool(flag) = *schema {
         let mut members = Members::new();
@@ -159,7 +161,7 @@ fn add(repairs: &mut Vec<ListingRepair>, pointer: &str, change: &'static str) {
     });
 }
 
-/// A key of a JSON pointer.
+/// Escapes a key for a JSON pointer.
 fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strict_clients_reject_is_listed_in_a_form_that_they_take() {
+    fn schemas_that_strict_clients_reject_are_repaired() {
         let plain = json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false});
         check(plain.clone(), plain, &[]);
         check(
@@ -209,16 +211,16 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_together_is_told_in_the_description() {
+    fn alternatives_are_described_in_the_description() {
         let input =
             json!({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b", "c"]}]});
         let repaired = repair_definition(Some("Does."), &RawJson::from(input), None).unwrap();
-        let told = "Does.\nNeeds exactly one of these sets of arguments: a; or b, c";
-        assert_eq!(repaired.description.as_deref(), Some(told));
+        let expected = "Does.\nNeeds exactly one of these sets of arguments: a; or b, c";
+        assert_eq!(repaired.description.as_deref(), Some(expected));
     }
 
     #[test]
-    fn a_result_that_is_no_object_is_not_listed() {
+    fn an_output_schema_that_is_not_an_object_is_left_out() {
         let (input, output) = (json!({"type": "object"}), json!({"type": "array"}));
         let repaired = repair_definition(None, &RawJson::from(input), Some(&RawJson::from(output)));
         let repaired = repaired.unwrap();

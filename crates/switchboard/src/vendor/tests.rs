@@ -1,5 +1,5 @@
-//! What each vendor takes, from schemas as servers write them; and that a model's call comes back
-//! as the server's own.
+//! Tests of each vendor's rules with schemas as servers write them, and of mapping a model's call
+//! back.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ fn of(dialect: Dialect, name: &str, description: &str, schema: Value) -> Arc<Too
     ))
 }
 
-/// What one tool with this schema looks like to a vendor.
+/// One tool with this schema as a vendor's API gets it.
 fn adapted(vendor: Vendor, schema: Value) -> Value {
     let set = Toolset::new(vendor, [&of(Dialect::Native, "t", "d", schema)]);
     assert!(set.withheld().is_empty(), "{:?}", set.withheld());
@@ -37,7 +37,7 @@ fn adapted(vendor: Vendor, schema: Value) -> Value {
     }
 }
 
-/// What a model is shown of a tool of a gemini server with this schema.
+/// The schema that a model is shown of a gemini server's tool.
 fn shown(schema: Value) -> Value {
     of(Dialect::Gemini, "t", "d", schema)
         .shown_schema()
@@ -54,7 +54,7 @@ fn s2_30_schema_is_removed() {
 }
 
 #[test]
-fn s2_31_additional_properties_are_stripped_whatever_they_say() {
+fn s2_31_additional_properties_are_always_removed() {
     for further in [json!(false), json!(true), json!({"type": "string"})] {
         assert_eq!(
             shown(json!({"type": "object", "additionalProperties": further})),
@@ -64,7 +64,7 @@ fn s2_31_additional_properties_are_stripped_whatever_they_say() {
 }
 
 #[test]
-fn s2_32_a_default_goes_where_anyof_stands_beside_it_and_stays_elsewhere() {
+fn s2_32_a_default_is_removed_only_next_to_anyof() {
     let choice = json!([{"type": "string", "default": "kept"}, {"type": "null"}]);
     assert_eq!(
         shown(json!({"type": "object", "properties": {
@@ -108,9 +108,9 @@ fn s2_33_nested_schemas_are_cleaned_and_properties_of_those_names_survive() {
     assert_eq!(shown(wrapped(&bad)), wrapped(&clean));
 }
 
-/// S2-43: the original is what arguments are checked against, and what is sent.
+/// S2-43: arguments are validated against the original schema, and the original name is sent.
 #[test]
-fn s2_43_the_original_schema_and_name_are_kept_beside_the_cleaned_ones() {
+fn s2_43_the_original_schema_and_name_are_kept() {
     let schema = json!({"type": "object", "additionalProperties": false, "properties": {"a": {"type": "string"}}});
     let tool = of(Dialect::Gemini, "t", "d", schema.clone());
     assert_eq!(
@@ -133,7 +133,7 @@ fn s2_43_the_original_schema_and_name_are_kept_beside_the_cleaned_ones() {
 }
 
 #[test]
-fn what_a_server_of_another_dialect_sent_is_shown_as_it_came() {
+fn schemas_of_other_dialects_are_shown_unchanged() {
     let schema = json!({"$schema": "x", "type": "object", "additionalProperties": false});
     assert_eq!(
         of(Dialect::AgentCode, "t", "d", schema.clone())
@@ -145,7 +145,7 @@ fn what_a_server_of_another_dialect_sent_is_shown_as_it_came() {
 }
 
 #[test]
-fn gemini_is_told_in_words_what_it_has_no_keyword_for() {
+fn unsupported_keywords_are_described_to_gemini() {
     let check = |property: Value, expected: Value| {
         let schema = json!({"type": "object", "properties": {"p": property}, "$defs": {"x": {"type": "string"}}});
         assert_eq!(
@@ -205,7 +205,7 @@ fn a_gemini_function_without_parameters_has_no_schema_and_no_function_is_an_empt
 }
 
 #[test]
-fn openai_finds_types_properties_and_items_and_no_definition_that_nothing_leads_to() {
+fn openai_schemas_have_types_properties_items_and_no_unused_definitions() {
     let schema = json!({
         "properties": {
             "any": true,
@@ -239,7 +239,7 @@ fn openai_finds_types_properties_and_items_and_no_definition_that_nothing_leads_
 }
 
 #[test]
-fn a_choice_at_the_root_becomes_arguments_and_words() {
+fn alternatives_at_the_root_become_arguments_and_a_description() {
     let schema = json!({
         "type": "object",
         "properties": {"a": {"type": "string"}},
@@ -270,7 +270,7 @@ fn a_choice_at_the_root_becomes_arguments_and_words() {
 }
 
 #[test]
-fn anthropic_gets_names_of_arguments_that_it_takes_and_they_are_led_back() {
+fn argument_names_are_adapted_for_anthropic_and_mapped_back() {
     let schema = json!({"type": "object", "properties": {
         "a b": {"type": "string"}, "a_b": {"type": "string"}, "größe": {"type": "integer"}, "fine.x-1": {"type": "string"},
     }, "required": ["a b", "a_b"]});
@@ -296,7 +296,7 @@ fn anthropic_gets_names_of_arguments_that_it_takes_and_they_are_led_back() {
 }
 
 #[test]
-fn a_name_that_a_vendor_does_not_take_is_another_there_and_is_led_back() {
+fn a_tool_name_that_a_vendor_refuses_is_adapted_and_mapped_back() {
     let long = "x".repeat(100);
     let definitions = ["1st.tool", "1st_tool", "ok", &long].map(|name| {
         let raw = json!({"name": name, "inputSchema": {"type": "object"}});
@@ -320,7 +320,7 @@ fn a_name_that_a_vendor_does_not_take_is_another_there_and_is_led_back() {
         assert_eq!(distinct.len(), 4, "{vendor:?}");
         for adapted in set.tools() {
             assert!(
-                vendor.takes_name(&adapted.name),
+                vendor.accepts_name(&adapted.name),
                 "{vendor:?}: {}",
                 adapted.name
             );
@@ -338,7 +338,7 @@ fn a_name_that_a_vendor_does_not_take_is_another_there_and_is_led_back() {
 }
 
 #[test]
-fn the_order_of_arguments_is_the_servers() {
+fn arguments_keep_the_servers_order() {
     let raw = r#"{"name":"t","inputSchema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}},"$schema":"x"}}"#;
     let definition = ToolDefinition::parse(&RawJson::parse(raw).unwrap()).unwrap();
     let tool = Arc::new(tool(server("s"), Arc::new(definition)));
@@ -348,9 +348,9 @@ fn the_order_of_arguments_is_the_servers() {
     );
 }
 
-/// A look-ahead, a large limit and references are what such a server refuses a request for.
+/// Such a server refuses a request with a look-ahead, a large limit or a reference.
 #[test]
-fn a_local_server_gets_only_what_becomes_a_grammar() {
+fn a_local_server_gets_only_keywords_that_become_a_grammar() {
     let schema = json!({
         "$schema": "x", "type": "object", "required": ["pattern"], "anyOf": [{"required": ["list"]}],
         "properties": {
@@ -386,7 +386,7 @@ fn a_local_server_gets_only_what_becomes_a_grammar() {
         (&json!("function"), &json!("mcp__s__t"))
     );
 
-    // References that multiply at each level would become a schema without end.
+    // References that multiply at each level would become an endless schema.
     let mut definitions = serde_json::Map::new();
     definitions.insert("d14".to_owned(), json!({"type": "string"}));
     for level in 0..14 {

@@ -12,7 +12,7 @@ pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
     for (keyword, value) in members {
         match (keyword.as_str(), value) {
             (
-                // `dependencies` may also hold lists of names, which are not changed.
+                // `dependencies` may also contain lists of names, which are not changed.
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
                 | "dependencies",
                 Json::Object(schemas),
@@ -45,7 +45,7 @@ pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
     }
 }
 
-/// Whether a schema names any argument.
+/// Whether a schema has any argument.
 pub(super) fn has_properties(schema: &Json) -> bool {
     let named = |members: &Members| matches!(members.get("properties"), Some(Json::Object(named)) if !named.is_empty());
     let refers = |members: &Members| {
@@ -58,7 +58,7 @@ pub(super) fn has_properties(schema: &Json) -> bool {
         .is_some_and(|members| named(members) || refers(members))
 }
 
-/// Adds to the description what the vendor has no keyword for.
+/// Adds a text to the description, for what the vendor has no keyword for.
 pub(super) fn note(schema: &mut Members, what: &str) {
     let said = schema
         .get("description")
@@ -73,7 +73,7 @@ pub(super) fn note(schema: &mut Members, what: &str) {
 }
 
 /// Makes the root an object with properties, without `anyOf`, `oneOf` or `allOf`: the properties of
-/// the alternatives move to the root, and the description says which of them belong together.
+/// the alternatives move to the root, and the description states which of them belong together.
 pub(super) fn flatten_root(schema: &mut Json, description: &mut String) -> Result<(), String> {
     let definitions = schema.clone();
     let root = schema.members_mut().ok_or("/inputSchema: not an object")?;
@@ -134,8 +134,7 @@ pub(super) fn flatten_root(schema: &mut Json, description: &mut String) -> Resul
     Ok(())
 }
 
-/// The definition that a schema of nothing but a `$ref` names. One reference is followed, not a
-/// chain of them.
+/// The definition that a schema of only a `$ref` names. Follows one reference, not a chain.
 fn resolved<'a>(root: &'a Json, schema: &'a Json) -> Option<&'a Json> {
     let Some(reference) = schema.members()?.get("$ref").and_then(Json::as_str) else {
         return Some(schema);
@@ -146,7 +145,7 @@ fn resolved<'a>(root: &'a Json, schema: &'a Json) -> Option<&'a Json> {
         .try_fold(root, |at, key| at.members()?.get(key))
 }
 
-/// The texts of a list.
+/// The strings of an array.
 pub(super) fn texts(list: Option<&Json>) -> Vec<String> {
     let Some(Json::List(items)) = list else {
         return Vec::new();

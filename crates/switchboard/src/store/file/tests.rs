@@ -1,4 +1,4 @@
-//! What the file store promises: privacy, no lost answers, no links followed.
+//! Tests of the file store: private files, no lost changes, no links followed.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::*;
 
-const SHELVES: [StoreTable; 5] = [
+const TABLES: [StoreTable; 5] = [
     StoreTable::Grants,
     StoreTable::Pins,
     StoreTable::Trust,
@@ -35,9 +35,9 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_shelf_remembers_across_stores_and_forgets_on_request() {
+fn every_table_persists_and_removes_values() {
     let folder = tempfile::tempdir().unwrap();
-    for table in SHELVES {
+    for table in TABLES {
         let store = FileStore::open(folder.path()).unwrap();
         assert_eq!(store.get(table, "a").unwrap(), None);
         store
@@ -60,23 +60,23 @@ fn every_shelf_remembers_across_stores_and_forgets_on_request() {
 }
 
 #[test]
-fn a_value_that_is_no_json_is_refused_and_nothing_changes() {
+fn a_value_that_is_not_json_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
-    for table in SHELVES {
+    for table in TABLES {
         store.put(table, "k", "1").unwrap();
         assert!(store.put(table, "k", "{broken").is_err());
         assert_eq!(store.get(table, "k").unwrap().as_deref(), Some("1"));
     }
 }
 
-/// The mask belongs to the whole process, so this test runs its body in a process of its own.
+/// The umask belongs to the whole process, so the test's body runs in a process of its own.
 #[test]
 fn t35_with_umask_0_the_folder_is_0700_and_every_file_0600() {
     if let Some(folder) = std::env::var_os("SWITCHBOARD_TEST_UMASK_FOLDER") {
         nix::sys::stat::umask(nix::sys::stat::Mode::empty());
         let store = FileStore::open(folder).unwrap();
-        SHELVES
+        TABLES
             .iter()
             .for_each(|table| store.put(*table, "k", "1").unwrap());
         return;
@@ -92,7 +92,7 @@ fn t35_with_umask_0_the_folder_is_0700_and_every_file_0600() {
     assert!(ran.status.success(), "{ran:?}");
     assert_eq!(mode(&folder), 0o700);
     let files = files_below(&folder);
-    assert!(files.len() >= 2 * SHELVES.len(), "{files:?}");
+    assert!(files.len() >= 2 * TABLES.len(), "{files:?}");
     for path in files {
         assert_eq!(
             mode(&path),
@@ -103,7 +103,7 @@ fn t35_with_umask_0_the_folder_is_0700_and_every_file_0600() {
 }
 
 #[test]
-fn t35_a_folder_open_to_others_is_closed() {
+fn t35_a_folder_open_to_others_is_made_private() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
     FileStore::open(folder.path()).unwrap();
@@ -112,7 +112,7 @@ fn t35_a_folder_open_to_others_is_closed() {
 
 #[test]
 fn t35_a_planted_link_is_neither_read_nor_written_through() {
-    for table in SHELVES {
+    for table in TABLES {
         for suffix in ["", ".new", "lock"] {
             let folder = tempfile::tempdir().unwrap();
             let victim = folder.path().join("victim");
@@ -152,12 +152,12 @@ fn t35_a_planted_link_is_neither_read_nor_written_through() {
 }
 
 #[test]
-fn t35_a_crash_between_write_and_rename_leaves_the_old_answers_and_no_obstacle() {
+fn t35_a_crash_between_write_and_rename_leaves_the_old_values_and_no_obstacle() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
-    for table in SHELVES {
+    for table in TABLES {
         store.put(table, "k", "1").unwrap();
-        // What a process leaves that was killed in the middle of writing the new file.
+        // What a process that was killed while writing the new file leaves behind.
         let mut half = store.file(table, "k").into_os_string();
         half.push(".new");
         std::fs::write(&half, "{\"k\":").unwrap();
@@ -173,14 +173,14 @@ fn t35_a_crash_between_write_and_rename_leaves_the_old_answers_and_no_obstacle()
 }
 
 #[test]
-fn f31_a_damaged_file_is_kept_aside_and_reported_once_and_takes_no_other_shelf_with_it() {
-    for (table, damage) in SHELVES
+fn f31_a_corrupt_file_is_renamed_and_reported_and_affects_no_other_table() {
+    for (table, damage) in TABLES
         .iter()
         .flat_map(|table| ["", "{\"k\":", "[]", "\0\0\0"].map(|damage| (*table, damage)))
     {
         let folder = tempfile::tempdir().unwrap();
         let store = FileStore::open(folder.path()).unwrap();
-        SHELVES
+        TABLES
             .iter()
             .for_each(|table| store.put(*table, "k", "1").unwrap());
         let path = store.file(table, "k");
@@ -197,11 +197,11 @@ fn f31_a_damaged_file_is_kept_aside_and_reported_once_and_takes_no_other_shelf_w
         assert_eq!(std::fs::read_to_string(&kept_as).unwrap(), damage);
         assert_eq!(store.get(table, "k").unwrap(), None);
         store.put(table, "k", "2").unwrap();
-        for other in SHELVES {
+        for other in TABLES {
             let expected = if other == table { "2" } else { "1" };
             assert_eq!(store.get(other, "k").unwrap().as_deref(), Some(expected));
         }
-        // A second accident does not overwrite what the first one left.
+        // A second corrupt file does not overwrite the copy of the first.
         std::fs::write(&path, "again").unwrap();
         let Err(StoreError::Damaged {
             kept_as: second, ..
@@ -216,7 +216,7 @@ fn f31_a_damaged_file_is_kept_aside_and_reported_once_and_takes_no_other_shelf_w
 }
 
 #[test]
-fn f31_a_damaged_file_is_never_overwritten_by_a_new_answer() {
+fn f31_a_corrupt_file_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
     let path = store.file(StoreTable::Grants, "");
@@ -228,12 +228,12 @@ fn f31_a_damaged_file_is_never_overwritten_by_a_new_answer() {
 }
 
 #[test]
-fn f31_a_write_that_fails_says_so_and_keeps_the_old_answers() {
+fn f31_a_failed_write_is_an_error_and_keeps_the_old_values() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
-    for table in SHELVES {
+    for table in TABLES {
         store.put(table, "k", "1").unwrap();
-        // Stands for every reason why the new file cannot be written.
+        // Represents every reason why the new file cannot be written.
         let mut in_the_way = store.file(table, "k").into_os_string();
         in_the_way.push(".new");
         std::fs::create_dir(in_the_way).unwrap();
@@ -246,7 +246,7 @@ fn f31_a_write_that_fails_says_so_and_keeps_the_old_answers() {
 }
 
 #[test]
-fn only_so_many_catalogs_are_kept_and_the_oldest_goes() {
+fn the_number_of_catalogs_is_limited_and_the_oldest_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
     store.put(StoreTable::Catalogs, "old", "1").unwrap();
@@ -275,7 +275,7 @@ fn only_so_many_catalogs_are_kept_and_the_oldest_goes() {
 }
 
 #[test]
-fn f31_two_processes_lose_nothing_of_each_others() {
+fn f31_two_processes_lose_none_of_each_others_changes() {
     if let Some(folder) = std::env::var_os("SWITCHBOARD_TEST_LOCK_FOLDER") {
         let store = FileStore::open(folder).unwrap();
         let who = std::env::var("SWITCHBOARD_TEST_LOCK_WHO").unwrap();
@@ -287,7 +287,7 @@ fn f31_two_processes_lose_nothing_of_each_others() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let name = "store::file::tests::f31_two_processes_lose_nothing_of_each_others";
+    let name = "store::file::tests::f31_two_processes_lose_none_of_each_others_changes";
     let start = |who: &str| {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
@@ -318,7 +318,7 @@ fn f31_two_processes_lose_nothing_of_each_others() {
 }
 
 #[test]
-fn f31_a_lock_that_another_process_holds_is_waited_for_and_then_named() {
+fn f31_a_lock_of_another_process_is_awaited_and_then_reported() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
     store.put(StoreTable::Grants, "k", "1").unwrap();
@@ -338,13 +338,13 @@ fn f31_a_lock_that_another_process_holds_is_waited_for_and_then_named() {
             .starts_with("another process has held this lock"),
         "{fault}"
     );
-    // What only looks is not kept waiting, and other shelves are free.
+    // Reading does not wait, and other tables are not locked.
     assert_eq!(
         store.get(StoreTable::Grants, "k").unwrap().as_deref(),
         Some("1")
     );
     store.put(StoreTable::Pins, "k", "1").unwrap();
-    // Its end is the end of the wait.
+    // The wait ends when the holder ends.
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| store.put(StoreTable::Grants, "k", "2"));
         drop(held);
@@ -357,7 +357,7 @@ fn f31_a_lock_that_another_process_holds_is_waited_for_and_then_named() {
 }
 
 #[test]
-fn f31_a_folder_that_cannot_be_made_is_an_error_that_names_it() {
+fn f31_a_folder_that_cannot_be_created_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();

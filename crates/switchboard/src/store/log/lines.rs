@@ -38,7 +38,7 @@ impl LineWriter {
         self
     }
 
-    /// Takes a chunk, which may end within a line.
+    /// Accepts a chunk, which may end within a line.
     pub(crate) fn push(&mut self, chunk: &[u8]) {
         if !self.log.allows() {
             return self.count_dropped(chunk);
@@ -66,7 +66,7 @@ impl LineWriter {
         self.log.append(self.stream, last.as_slice());
     }
 
-    /// Only counts lines: a flood must cost little.
+    /// Counts lines only: a flood must cost little.
     fn count_dropped(&mut self, chunk: &[u8]) {
         let lines = memchr::memchr_iter(b'\n', chunk).count() as u64;
         match memchr::memrchr(b'\n', chunk) {

@@ -9,7 +9,7 @@ fn name() -> ServerName {
     ServerName::new("files").unwrap()
 }
 
-/// Without the timestamps.
+/// The last lines, without their timestamps.
 fn tail(folder: &Path, count: usize) -> Vec<String> {
     let lines = LogFile::read_tail(folder, &name(), count).unwrap();
     lines
@@ -36,7 +36,7 @@ fn timestamps_are_utc_dates() {
 }
 
 #[test]
-fn what_is_written_is_read_back_line_by_line() {
+fn written_lines_are_read_back() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(tail(folder.path(), 9), Vec::<String>::new());
     let log = LogFile::open(folder.path(), &name()).unwrap();
@@ -55,7 +55,6 @@ fn what_is_written_is_read_back_line_by_line() {
     assert_eq!(tail(folder.path(), 2), all[2..]);
 }
 
-/// T25.
 #[test]
 fn t25_secrets_never_reach_the_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,13 +71,13 @@ fn t25_secrets_never_reach_the_file() {
     assert!(!written.contains("hunt"), "{written}");
 }
 
-/// F11: a flood costs at most two files of 1 MiB, and what was left out is counted.
+/// F11: a flood uses at most two files of 1 MiB, and the dropped lines are counted.
 #[test]
-fn f11_a_flood_is_cut_to_size_and_counted() {
+fn f11_a_flood_is_limited_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let log = LogFile::open(folder.path(), &name()).unwrap();
-    // No time passes for the limit: what more it allows on a slow machine would be rotated away, and
-    // could not be counted here.
+    // Freezes the clock of the rate limit: what it would allow over time on a slow machine would be
+    // rotated away, and could not be counted here.
     log.state().counted_at += Duration::from_secs(3600);
     let mut writer = log.writer(LogStream::Stderr);
     let chunk = "0123456789abcde\n".repeat(4096);
@@ -111,9 +110,9 @@ fn f11_a_flood_is_cut_to_size_and_counted() {
     assert_eq!(written + left_out, 400 * 4096);
 }
 
-/// T35: whatever the umask, whatever was planted.
+/// T35: whatever the umask, and whatever file was planted.
 #[test]
-fn t35_the_log_is_ours_alone_and_follows_no_link() {
+fn t35_the_log_is_private_and_follows_no_link() {
     let folder = tempfile::tempdir().unwrap();
     drop(LogFile::open(folder.path(), &name()).unwrap());
     let path = path(folder.path(), &name());
@@ -141,10 +140,10 @@ fn t35_the_log_is_ours_alone_and_follows_no_link() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_written_again_once_it_can() {
+fn a_log_resumes_once_it_can_be_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let log = LogFile::open(folder.path(), &name()).unwrap();
-    // As after a rotation that failed half-way, with something else in its place.
+    // As after a rotation that failed half-way, with another file in its place.
     log.state().file = None;
     let path = path(folder.path(), &name());
     fs::remove_file(&path).unwrap();

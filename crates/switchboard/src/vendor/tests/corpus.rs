@@ -32,7 +32,7 @@ fn corpus() -> Option<Vec<Arc<Tool>>> {
     Some(tools)
 }
 
-/// The vendor's rules, written down a second time: what is wrong with a schema, with its pointer.
+/// The vendor's rules, written independently: the error in a schema, with its pointer.
 fn fault(vendor: Vendor, schema: &Value, pointer: &str) -> Option<String> {
     let wrong = |rule: &str| Some(format!("{pointer}: {rule}"));
     let members = match schema {
