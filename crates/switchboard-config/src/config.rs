@@ -24,9 +24,9 @@ pub struct Config {
     pub project_permissions: Vec<ProjectPermissions>,
     /// Which servers may run at all.
     pub security: Security,
-    /// How tools are named.
+    /// The naming style of tools.
     pub naming: Style,
-    /// Which model answers, where a file of the user says so.
+    /// The model for `chat` and `run`, if one of the user's files sets it.
     pub model: Option<ModelEntry>,
     /// What the gateway's audit log records of arguments.
     pub audit_arguments: AuditArguments,
@@ -42,8 +42,8 @@ pub struct Config {
     pub shadowed: Vec<(Arc<ServerConfig>, Vec<EntryValue>)>,
 }
 
-/// Servers of an embedder that reads no files; everything else has its default. Of two with one
-/// name the later one counts.
+/// Servers of an embedder that reads no files; everything else has its default. Of two with the
+/// same name the later one counts.
 impl FromIterator<ServerConfig> for Config {
     fn from_iter<I: IntoIterator<Item = ServerConfig>>(servers: I) -> Self {
         let servers = servers
@@ -58,12 +58,12 @@ impl FromIterator<ServerConfig> for Config {
 }
 
 impl Config {
-    /// How a server's tools are named.
+    /// The naming style of a server's tools.
     pub fn naming_of(&self, server: &ServerConfig) -> Style {
         server.dialect.profile().naming.unwrap_or(self.naming)
     }
 
-    /// Leaves out the servers whose URL leads to a gateway at this address, and returns their names:
+    /// Removes the servers whose URL is that of a gateway at this address, and returns their names:
     /// that gateway would connect to itself.
     pub fn leave_out_gateway_at(&mut self, address: SocketAddr) -> Vec<ServerName> {
         let servers = self.servers.values();

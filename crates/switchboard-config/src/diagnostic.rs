@@ -84,7 +84,7 @@ pub(super) fn visible_key(key: &str) -> String {
         && key
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    match key.char_indices().nth(LONGEST_KEY) {
+    match key.char_indices().nth(MAX_KEY_LENGTH) {
         Some((end, _)) => format!("{:?}…", &key[..end]),
         None if bare => key.to_owned(),
         None => format!("{key:?}"),
@@ -92,7 +92,7 @@ pub(super) fn visible_key(key: &str) -> String {
 }
 
 /// Longer keys are truncated in messages.
-const LONGEST_KEY: usize = 80;
+const MAX_KEY_LENGTH: usize = 80;
 
 /// Turns byte offsets into lines and columns, in bounded time for any file.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl<'a> LineIndex<'a> {
         let mut before = vec![0];
         let mut characters = 0;
         for block in text.as_bytes().chunks(BLOCK_BYTES) {
-            characters += characters_begun(block);
+            characters += count_characters(block);
             before.push(characters);
         }
         Self {
@@ -140,12 +140,12 @@ impl<'a> LineIndex<'a> {
 
     fn characters_before(&self, offset: usize) -> usize {
         let block = offset / BLOCK_BYTES;
-        self.before[block] + characters_begun(&self.text.as_bytes()[block * BLOCK_BYTES..offset])
+        self.before[block] + count_characters(&self.text.as_bytes()[block * BLOCK_BYTES..offset])
     }
 }
 
 /// Counts the characters that begin in these bytes.
-fn characters_begun(bytes: &[u8]) -> usize {
+fn count_characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
@@ -159,7 +159,7 @@ pub(super) struct Diagnostics<'a> {
     /// Unknown fields, with a suggestion. Warnings, unless there are errors: then an unknown field
     /// may be their cause (a misspelt `command`).
     pub(super) unknown: Vec<(Diagnostic, String)>,
-    /// The file is JSON: messages say object instead of table.
+    /// Whether the file is JSON: messages say object instead of table.
     pub(super) json: bool,
     /// Lines with syntax errors; further errors on them are dropped as consequences.
     pub(super) syntax_error_lines: BTreeSet<usize>,
@@ -255,13 +255,13 @@ impl<'a> Diagnostics<'a> {
         // With syntax errors a field may only seem unknown, because the line before it was not
         // closed.
         if self.syntax_error_lines.is_empty() {
-            // A file with errors is not used, so nothing of it is ignored.
-            let (told, fate) = if self.errors.is_empty() {
+            // A file with errors is not used, so its unknown fields are not called ignored.
+            let (reported, fate) = if self.errors.is_empty() {
                 (&mut self.warnings, ", ignored")
             } else {
                 (&mut self.errors, "")
             };
-            told.extend(self.unknown.drain(..).map(|(mut finding, hint)| {
+            reported.extend(self.unknown.drain(..).map(|(mut finding, hint)| {
                 finding.message.extend([fate, &hint]);
                 finding
             }));
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_count_characters_wherever_the_line_is() {
+    fn columns_count_characters_on_any_line() {
         let text = format!("é\n{}x\n", "é".repeat(1000));
         let lines = LineIndex::new(&text);
         assert_eq!(lines.line_and_column(0), (1, 1));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_controls_shows_them() {
+    fn control_characters_in_a_path_are_escaped() {
         assert_eq!(visible_path(Path::new("a/b.toml")), "a/b.toml");
         assert_eq!(
             visible_path(Path::new("a\u{1b}[2J/b.toml")),

@@ -58,7 +58,7 @@ impl Dialect {
         Self::McpJson,
     ];
 
-    /// How its servers behave.
+    /// The behaviour of its servers.
     pub const fn profile(self) -> &'static DialectProfile {
         match self {
             Self::Native => &native::PROFILE,
@@ -78,8 +78,8 @@ impl Dialect {
             .find(|dialect| dialect.profile().name == word)
     }
 
-    /// What to write into a file of this dialect to allow one tool, for messages. `None` if the
-    /// dialect has no such rule, or if the names cannot be written in one.
+    /// The rule that allows one tool, as written in a file of this dialect, for messages. `None` if
+    /// the dialect has no such rule, or if the names cannot be expressed in one.
     pub fn how_to_allow(self, server: &str, tool: &str) -> Option<String> {
         let is_plain = |text: &str| {
             !text.is_empty()

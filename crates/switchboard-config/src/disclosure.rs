@@ -11,8 +11,8 @@ use super::fingerprint::FingerprintHasher;
 use super::reference::{ReferenceSyntax, TextRole};
 use super::sensitive::{is_ordinary, secrets_in_arguments};
 use super::{
-    Endpoint, Environment, Fingerprint, HttpAuth, HttpWire, OAuthGrant, Scope, ServerConfig,
-    StdioEndpoint, loader_variables, program,
+    Endpoint, Environment, Fingerprint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant, Scope,
+    ServerConfig, StdioEndpoint, loader_variables, program,
 };
 use crate::name::ServerName;
 use crate::secret::{Redactor, Secret};
@@ -40,86 +40,25 @@ pub struct Disclosure {
 
 /// Describes an entry for a person who may accept it.
 pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure {
-    let syntax = server.endpoint.syntax();
-    let mut variables = Vec::new();
-    let mut deciding = Vec::new();
-    let mut lines = Vec::new();
-    let mut refused = Vec::new();
+    let mut facts = EntryFacts::new(server);
     match &server.endpoint {
-        Endpoint::Stdio(stdio) => {
-            lines.push(format!("command: {:?}", stdio.command));
-            lines.extend(stdio.args.iter().map(|arg| format!("argument: {arg:?}")));
-            lines.extend(
-                working_folder(server, stdio).map(|folder| format!("working folder: {folder}")),
-            );
-            deciding.push(stdio.command.as_str());
-            deciding.extend(stdio.args.iter().map(String::as_str));
-            deciding.extend(stdio.cwd.as_deref());
-            for (name, value) in sorted(
-                stdio
-                    .env
-                    .iter()
-                    .map(|(name, value)| (name.as_str(), value.expose())),
-            ) {
-                lines.push(format!("variable: {} = {value:?}", quoted_name(name)));
-                variables.extend(syntax.variables(TextRole::Value, value));
-                // The user's own file may set any variable.
-                let effect = loader_variables::effect(name)
-                    .filter(|_| server.source.scope == Scope::Project);
-                refused.extend(effect.map(|what| format!("{}: {what}", quoted_name(name))));
-            }
-            if stdio.inherit_env {
-                lines.push("gets every variable of your environment".to_owned());
-            }
-        }
-        Endpoint::Http(http) => {
-            lines.push(format!("url: {:?}", http.url));
-            deciding.push(http.url.as_str());
-            lines.extend(match http.wire {
-                HttpWire::Auto => None,
-                HttpWire::Streamable => Some("transport: \"http\"".to_owned()),
-                HttpWire::Sse => Some("transport: \"sse\"".to_owned()),
-            });
-            for (name, value) in sorted(
-                http.headers
-                    .iter()
-                    .map(|(name, value)| (name.as_str(), value.expose())),
-            ) {
-                lines.push(format!("header: {} = {value:?}", quoted_name(name)));
-                variables.extend(syntax.variables(TextRole::Value, value));
-            }
-            disclose_auth(
-                &http.auth,
-                syntax,
-                &mut lines,
-                &mut variables,
-                &mut deciding,
-            );
-        }
-        Endpoint::Invalid(fault) => lines.push(fault.message.clone()),
+        Endpoint::Stdio(stdio) => facts.add_process(server, stdio),
+        Endpoint::Http(http) => facts.add_url(http),
+        Endpoint::Invalid(fault) => facts.lines.push(fault.message.clone()),
     }
-    let values: BTreeMap<String, String> = deciding
-        .iter()
-        .flat_map(|text| syntax.variables(TextRole::Launch, text))
-        .map(|name| (name.to_owned(), hash_of_variable(name, environment)))
-        .collect();
-    variables.extend(values.keys().map(String::as_str));
-    variables.sort_unstable();
-    variables.dedup();
-    lines.extend(
-        variables
-            .iter()
-            .map(|name| format!("reads from your environment: {name}")),
-    );
+    let variable_hashes = facts.add_variables(environment);
+    let EntryFacts {
+        mut lines,
+        deciding,
+        refused,
+        ..
+    } = facts;
     if let Some(shadowed) = &server.source.shadows {
         lines.push(format!(
             "replaces the server of the same name in {:?}",
             visible_path(shadowed)
         ));
     }
-
-    let file = server.source.file.to_path_buf();
-    let key = key(server, &deciding, environment);
     let redactor = Redactor::new(secrets(&server.endpoint));
     let stored_lines = lines
         .iter()
@@ -127,58 +66,144 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
         .collect();
     Disclosure {
         name: server.name.clone(),
-        file,
+        file: server.source.file.to_path_buf(),
         lines,
-        key,
+        key: key(server, &deciding, environment),
         refused,
         stored_lines,
-        variable_hashes: values,
+        variable_hashes,
     }
 }
 
-/// The credentials of an entry. Literal values are not shown.
-fn disclose_auth<'a>(
-    auth: &'a HttpAuth,
+/// What is disclosed of an entry, while it is collected.
+struct EntryFacts<'a> {
     syntax: ReferenceSyntax,
-    lines: &mut Vec<String>,
-    variables: &mut Vec<&'a str>,
-    deciding: &mut Vec<&'a str>,
-) {
-    for (what, secret) in [
-        ("bearer token", &auth.bearer_token),
-        ("login secret", &auth.client_secret),
-    ] {
-        if let Some(secret) = secret {
-            let value = secret.expose();
-            let shown = if syntax.reads(TextRole::Value, value) {
-                format!("{value:?}")
-            } else {
-                "given in the file".to_owned()
-            };
-            lines.push(format!("{what}: {shown}"));
-            variables.extend(syntax.variables(TextRole::Value, value));
+    lines: Vec<String>,
+    /// The variables that the entry reads.
+    variables: Vec<&'a str>,
+    /// The texts that decide what runs or where it connects.
+    deciding: Vec<&'a str>,
+    refused: Vec<String>,
+}
+
+impl<'a> EntryFacts<'a> {
+    fn new(server: &ServerConfig) -> Self {
+        Self {
+            syntax: server.endpoint.syntax(),
+            lines: Vec::new(),
+            variables: Vec::new(),
+            deciding: Vec::new(),
+            refused: Vec::new(),
         }
     }
-    for (what, text) in [
-        ("logs in as", &auth.client_id),
-        ("login key", &auth.client_key),
-        ("login document", &auth.client_metadata_url),
-    ] {
-        if let Some(text) = text {
-            lines.push(format!("{what}: {text:?}"));
-            deciding.push(text);
+
+    fn add_process(&mut self, server: &ServerConfig, stdio: &'a StdioEndpoint) {
+        self.lines.push(format!("command: {:?}", stdio.command));
+        let arguments = stdio.args.iter().map(|arg| format!("argument: {arg:?}"));
+        self.lines.extend(arguments);
+        self.lines.extend(
+            working_folder(server, stdio).map(|folder| format!("working folder: {folder}")),
+        );
+        self.deciding.push(stdio.command.as_str());
+        self.deciding.extend(stdio.args.iter().map(String::as_str));
+        self.deciding.extend(stdio.cwd.as_deref());
+        let env = stdio.env.iter();
+        for (name, value) in sorted(env.map(|(name, value)| (name.as_str(), value.expose()))) {
+            self.add_value("variable", name, value);
+            // The user's own file may set any variable.
+            let effect =
+                loader_variables::effect(name).filter(|_| server.source.scope == Scope::Project);
+            self.refused
+                .extend(effect.map(|what| format!("{}: {what}", quoted_name(name))));
+        }
+        if stdio.inherit_env {
+            self.lines
+                .push("gets every variable of your environment".to_owned());
         }
     }
-    if auth.grant == OAuthGrant::ClientCredentials {
-        lines.push("logs in by itself, without a person".to_owned());
+
+    fn add_url(&mut self, http: &'a HttpEndpoint) {
+        self.lines.push(format!("url: {:?}", http.url));
+        self.deciding.push(http.url.as_str());
+        self.lines.extend(match http.wire {
+            HttpWire::Auto => None,
+            HttpWire::Streamable => Some("transport: \"http\"".to_owned()),
+            HttpWire::Sse => Some("transport: \"sse\"".to_owned()),
+        });
+        let headers = http.headers.iter();
+        for (name, value) in sorted(headers.map(|(name, value)| (name.as_str(), value.expose()))) {
+            self.add_value("header", name, value);
+        }
+        self.add_auth(&http.auth);
     }
-    lines.extend(
-        (!auth.scopes.is_empty()).then(|| format!("asks for scopes: {:?}", auth.scopes.join(" "))),
-    );
-    lines.extend(
-        auth.callback_port
-            .map(|port| format!("login returns to port: {port}")),
-    );
+
+    fn add_value(&mut self, what: &str, name: &str, value: &'a str) {
+        self.lines
+            .push(format!("{what}: {} = {value:?}", quoted_name(name)));
+        self.variables
+            .extend(self.syntax.variables(TextRole::Value, value));
+    }
+
+    /// Adds the credentials. Literal values are not shown.
+    fn add_auth(&mut self, auth: &'a HttpAuth) {
+        for (what, secret) in [
+            ("bearer token", &auth.bearer_token),
+            ("login secret", &auth.client_secret),
+        ] {
+            if let Some(secret) = secret {
+                let value = secret.expose();
+                let shown = if self.syntax.reads(TextRole::Value, value) {
+                    format!("{value:?}")
+                } else {
+                    "given in the file".to_owned()
+                };
+                self.lines.push(format!("{what}: {shown}"));
+                self.variables
+                    .extend(self.syntax.variables(TextRole::Value, value));
+            }
+        }
+        for (what, text) in [
+            ("logs in as", &auth.client_id),
+            ("login key", &auth.client_key),
+            ("login document", &auth.client_metadata_url),
+        ] {
+            if let Some(text) = text {
+                self.lines.push(format!("{what}: {text:?}"));
+                self.deciding.push(text);
+            }
+        }
+        if auth.grant == OAuthGrant::ClientCredentials {
+            self.lines
+                .push("logs in by itself, without a person".to_owned());
+        }
+        if !auth.scopes.is_empty() {
+            let scopes = auth.scopes.join(" ");
+            self.lines.push(format!("asks for scopes: {scopes:?}"));
+        }
+        let port = auth.callback_port;
+        self.lines
+            .extend(port.map(|port| format!("login returns to port: {port}")));
+    }
+
+    /// Adds the variables that the entry reads. Returns the hashes of those that the launch depends
+    /// on.
+    fn add_variables(&mut self, environment: &Environment) -> BTreeMap<String, String> {
+        let of_launch: Vec<&str> = self
+            .deciding
+            .iter()
+            .flat_map(|text| self.syntax.variables(TextRole::Launch, text))
+            .collect();
+        self.variables.extend(&of_launch);
+        self.variables.sort_unstable();
+        self.variables.dedup();
+        let variables = self.variables.iter();
+        self.lines
+            .extend(variables.map(|name| format!("reads from your environment: {name}")));
+        let hashes = of_launch.into_iter();
+        hashes
+            .map(|name| (name.to_owned(), hash_of_variable(name, environment)))
+            .collect()
+    }
 }
 
 /// The working folder of an entry's process: an absolute path, or as written if a variable decides.
@@ -201,7 +226,8 @@ fn working_folder(server: &ServerConfig, stdio: &StdioEndpoint) -> Option<String
     }
 }
 
-/// Over the file, the name, the entry as written, and the launch with its references expanded.
+/// The fingerprint of the file, the name, the entry as written, and the launch with its references
+/// expanded.
 fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> Fingerprint {
     let mut digest = FingerprintHasher::new("switchboard trust 2");
     digest.part("file", server.source.file.as_os_str().as_bytes());

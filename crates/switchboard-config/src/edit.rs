@@ -5,7 +5,7 @@
 //! dialect, reads the result back before it is saved, and replaces the file as a whole.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::diagnostic::visible_path;
 use super::format::Format;
@@ -40,22 +40,22 @@ pub enum Change {
 /// A new entry.
 #[derive(Debug, Clone)]
 pub struct NewServer {
-    /// Its key.
+    /// The entry's key.
     pub name: String,
-    /// How to reach the server.
+    /// The command or the URL.
     pub target: ServerTarget,
     /// The transport, if named: `stdio`, `http` or `sse`.
     pub transport: Option<String>,
     /// Variables of the program. References are `${NAME}`; they are written in the syntax of the
     /// dialect.
     pub env: Vec<(String, String)>,
-    /// Headers of the requests, likewise.
+    /// Headers of the requests, with references in the same form.
     pub headers: Vec<(String, String)>,
     /// The program's working folder.
     pub cwd: Option<String>,
 }
 
-/// How a new server is reached.
+/// The endpoint of a new server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerTarget {
     /// A program to start, with its arguments.
@@ -69,7 +69,7 @@ pub enum ServerTarget {
 pub struct EditOutcome {
     /// The file that was written, after following links.
     pub file: PathBuf,
-    /// Its dialect.
+    /// The file's dialect.
     pub dialect: Dialect,
     /// The line of the entry, now or before it was removed.
     pub line: usize,
@@ -93,7 +93,7 @@ pub enum EditFault {
     AlreadyExists {
         /// The file.
         file: PathBuf,
-        /// Where.
+        /// The line.
         line: usize,
         /// The name.
         name: String,
@@ -105,7 +105,7 @@ pub enum EditFault {
         file: PathBuf,
         /// The name.
         name: String,
-        /// The servers it has.
+        /// The servers that the file has.
         known: Vec<String>,
     },
     /// The dialect or the format cannot express the change.
@@ -121,7 +121,7 @@ pub enum EditFault {
     Io {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         fault: io::Error,
     },
 }
@@ -164,41 +164,14 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
     let before =
         interpret(file, read_as).map_err(|errors| EditFault::DoesNotLoad(ConfigErrors(errors)))?;
     let dialect = before.dialect;
-    let found = before
-        .servers
-        .iter()
-        .map(|(server, _)| server)
-        .find(|server| server.name.as_str() == change.name());
-    match (change, found) {
-        (Change::Add(_), Some(taken)) => {
-            return Err(EditFault::AlreadyExists {
-                file: path,
-                line: taken.source.line,
-                name: taken.name.to_string(),
-            });
-        }
-        (Change::Remove(name) | Change::Enable(name, _), None) => {
-            let known = before
-                .servers
-                .iter()
-                .map(|(server, _)| server.name.to_string())
-                .collect();
-            return Err(EditFault::NoSuchServer {
-                file: path,
-                name: name.clone(),
-                known,
-            });
-        }
-        (Change::Enable(_, wanted), Some(server)) if server.enabled == *wanted => {
-            return Ok(EditOutcome {
-                file: path,
-                dialect,
-                line: server.source.line,
-                created: false,
-                unchanged: true,
-            });
-        }
-        _ => {}
+    if let Some(line) = line_if_unchanged(change, &before, &path)? {
+        return Ok(EditOutcome {
+            file: path,
+            dialect,
+            line,
+            created: false,
+            unchanged: true,
+        });
     }
     let unsupported = |fact: String| EditFault::Unsupported {
         file: path.clone(),
@@ -225,6 +198,36 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         created: !exists,
         unchanged: false,
     })
+}
+
+/// The line of an entry that already is as the change wants it. The error is that the entry to add
+/// exists, or that the entry to change does not.
+fn line_if_unchanged(
+    change: &Change,
+    before: &LoadedFile,
+    path: &Path,
+) -> Result<Option<usize>, EditFault> {
+    let mut servers = before.servers.iter().map(|(server, _)| server);
+    let found = servers.find(|server| server.name.as_str() == change.name());
+    match (change, found) {
+        (Change::Add(_), Some(taken)) => Err(EditFault::AlreadyExists {
+            file: path.to_owned(),
+            line: taken.source.line,
+            name: taken.name.to_string(),
+        }),
+        (Change::Remove(name) | Change::Enable(name, _), None) => {
+            let servers = before.servers.iter();
+            Err(EditFault::NoSuchServer {
+                file: path.to_owned(),
+                name: name.clone(),
+                known: servers.map(|(server, _)| server.name.to_string()).collect(),
+            })
+        }
+        (Change::Enable(_, wanted), Some(server)) if server.enabled == *wanted => {
+            Ok(Some(server.source.line))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The text that [`edit`] would write.
@@ -308,7 +311,7 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
     }
 }
 
-/// Which entry of a document.
+/// Identifies an entry of a document.
 struct EntryPath<'a> {
     /// The keys that lead to the entries.
     container: &'a [&'a str],
@@ -317,14 +320,14 @@ struct EntryPath<'a> {
     name: &'a str,
 }
 
-/// What to do with the entry.
+/// The change to the entry.
 enum Operation {
     Add(Vec<(&'static str, NewValue)>),
     Remove,
     Set(&'static str, bool),
 }
 
-/// A value of a new entry, whatever the format.
+/// A value of a new entry, independent of the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum NewValue {
     Text(String),
@@ -385,7 +388,7 @@ fn check(change: &Change, before: &LoadedFile, after: &LoadedFile) -> Result<usi
     }
 }
 
-/// Lines change when an entry above is added or removed.
+/// Ignores line numbers, which change when an entry above is added or removed.
 fn without_lines(server: &ServerConfig) -> ServerConfig {
     let mut server = server.clone();
     server.source.line = 0;

@@ -1,11 +1,11 @@
-//! How a server is reached, as its file says it: a program to start, or a URL.
+//! The endpoint of a server as written in its file: a program to start, or a URL.
 
 use indexmap::IndexMap;
 
 use super::{Diagnostic, ReferenceSyntax, package_runner};
 use crate::secret::Secret;
 
-/// How to reach a server. Texts are as written; references are expanded by
+/// The endpoint of a server. Texts are as written; references are expanded by
 /// [`resolve_launch`](crate::resolve_launch) when the server starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
@@ -19,7 +19,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// How its texts refer to variables.
+    /// The reference syntax of its texts.
     pub fn syntax(&self) -> ReferenceSyntax {
         match self {
             Self::Stdio(stdio) => stdio.syntax,
@@ -54,17 +54,17 @@ pub struct StdioEndpoint {
     /// The program: a name looked up in the child's PATH, or a path (`./x` is relative to the
     /// file's folder).
     pub command: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
-    /// Its own variables; values are secret.
+    /// The program's own variables; values are secret.
     pub env: IndexMap<String, Secret>,
-    /// Variables that are removed from what it inherits.
+    /// Variables that are removed from the inherited ones.
     pub unset: Vec<String>,
-    /// Whether it gets the host's whole environment instead of the short list.
+    /// Whether the program gets the host's whole environment instead of the short list.
     pub inherit_env: bool,
-    /// Its working folder, relative to the file's folder; the host's own if absent.
+    /// The working folder, relative to the file's folder; the host's own if absent.
     pub cwd: Option<String>,
-    /// How these texts refer to variables.
+    /// The reference syntax of these texts.
     pub syntax: ReferenceSyntax,
 }
 
@@ -94,11 +94,11 @@ pub struct HttpEndpoint {
     pub url: String,
     /// Sent with each request; values are secret.
     pub headers: IndexMap<String, Secret>,
-    /// Which HTTP transport.
+    /// The HTTP transport.
     pub wire: HttpWire,
-    /// Credentials, beside the headers.
+    /// Credentials, besides the headers.
     pub auth: HttpAuth,
-    /// How these texts refer to variables.
+    /// The reference syntax of these texts.
     pub syntax: ReferenceSyntax,
 }
 

@@ -1,5 +1,5 @@
-//! The values of an entry with their locations, and the variables they refer to: what `switchboard
-//! why` shows.
+//! The values of an entry with their locations, and the variables they refer to, as `switchboard
+//! why` shows them.
 
 use std::time::Duration;
 
@@ -275,9 +275,9 @@ pub fn variable_uses(server: &ServerConfig, environment: &Environment) -> Vec<Va
 mod tests {
     use super::*;
 
-    /// S0-17: the placeholder, never the value.
+    /// S0-17: the placeholder is shown, never the value.
     #[test]
-    fn s0_17_of_a_secret_value_only_its_placeholders_are_left() {
+    fn s0_17_only_the_placeholders_of_a_secret_value_are_shown() {
         let check = |syntax: ReferenceSyntax, value: &str, expected: &str| {
             assert_eq!(masked(syntax, &Secret::new(value)), expected, "{value}");
         };

@@ -1,4 +1,4 @@
-//! The variables that a host was handed, and which of them every child gets.
+//! The environment variables given to a host, and which of them every child process gets.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::secret::Secret;
 pub struct Environment(BTreeMap<String, Secret>);
 
 impl Environment {
-    /// From pairs, as of `std::env::vars()`.
+    /// From pairs, such as `std::env::vars()`.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(
             variables
@@ -19,12 +19,12 @@ impl Environment {
         )
     }
 
-    /// One variable.
+    /// The variable of this name.
     pub fn get(&self, name: &str) -> Option<&Secret> {
         self.0.get(name)
     }
 
-    /// All of them, by name.
+    /// All variables, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }

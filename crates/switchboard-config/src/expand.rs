@@ -1,17 +1,17 @@
-//! Expands the references in values, in one pass: what a variable holds is not expanded again.
+//! Expands the references in values, in one pass: the value of a variable is not expanded again.
 
 use super::LaunchFault;
 use super::environment::{Environment, is_passed_on, is_proxy};
 use super::reference::{ReferenceSyntax, Segment, TextRole};
 use crate::secret::Secret;
 
-/// Expands values, and collects the variables that are not set and the secrets that were used.
+/// Expands values, and collects the unset variables and the secrets that were used.
 pub(crate) struct Expansion<'a> {
     environment: &'a Environment,
     syntax: ReferenceSyntax,
-    /// References to variables that are not set: (variable, field).
+    /// References to unset variables: (variable, field).
     pub(super) unset: Vec<(String, String)>,
-    /// What references expanded to.
+    /// The values that references expanded to.
     pub(super) secrets: Vec<Secret>,
 }
 
@@ -72,8 +72,8 @@ impl<'a> Expansion<'a> {
 
     fn push(&mut self, name: &str, value: &Secret, expanded: &mut String) {
         expanded.push_str(value.expose());
-        // Variables that every child gets are no secrets (folders, languages), except for proxy
-        // URLs, which may have a password.
+        // Variables that every child gets are not secrets (folders, languages), except for proxy
+        // URLs, which may contain a password.
         if !is_passed_on(name) || is_proxy(name) {
             self.secrets.push(value.clone());
         }

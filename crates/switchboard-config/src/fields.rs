@@ -1,4 +1,5 @@
-//! What a field is: its name, kind and transport. Used for reading, suggestions and the JSON schema.
+//! The specification of each field: its name, kind and transport. Used for reading, suggestions and
+//! the JSON schema.
 //!
 //! `servers` has the table of `[servers.NAME]`, `sections` those of all other sections.
 
@@ -11,7 +12,7 @@ mod servers;
 /// One `[section]`, or one `[servers.NAME]`.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Its key at the top of the file.
+    /// The key at the top of the file.
     pub(super) name: &'static str,
     pub(super) description: &'static str,
     pub(super) fields: &'static [FieldSpec],
@@ -22,9 +23,9 @@ pub(super) struct Section {
 pub(super) struct FieldSpec {
     pub(super) name: &'static str,
     pub(super) kind: ValueKind,
-    /// Which transports have it.
+    /// The transports that have the field.
     pub(super) applies_to: FieldTransport,
-    /// Its purpose, shown by editors.
+    /// The purpose, shown by editors.
     pub(super) description: &'static str,
     /// The default, as it would be written.
     pub(super) default: Option<&'static str>,
@@ -160,7 +161,7 @@ pub(super) fn nearest(
     {
         return Some(ours);
     }
-    // So long a name is no typing mistake, and computing the distance takes quadratic time.
+    // Such a long name is not a typing mistake, and computing the distance takes quadratic time.
     if unknown.len() > 64 {
         return None;
     }
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_field_finds_its_nearest() {
+    fn a_misspelt_field_is_suggested_the_nearest_one() {
         let check = |unknown: &str, expected: Option<&str>| {
             assert_eq!(
                 nearest(unknown, SERVERS.fields.iter().map(|field| field.name)),

@@ -23,9 +23,9 @@ impl ServerConfig {
     /// The launch fingerprint of the entry as written: literal values count, formatting and key
     /// order do not.
     ///
-    /// The file's folder counts where it decides what runs (a relative `command` or `cwd`), and for
-    /// every entry of a project: what was granted to one project's server, or to the user's
-    /// own, says nothing about another's of the same name.
+    /// The file's folder counts if it determines what runs (a relative `command` or `cwd`), and for
+    /// every entry of a project: a grant for one project's server, or for the user's own, does not
+    /// cover another's of the same name.
     pub fn fingerprint(&self) -> Fingerprint {
         let mut digest = FingerprintHasher::new("switchboard launch 1");
         match &self.endpoint {
@@ -73,7 +73,7 @@ impl ServerConfig {
         }
         // The same text may be a reference in one dialect and literal in another. Only then the
         // syntax is part of the fingerprint.
-        if self.endpoint.reads_otherwise_than_native() {
+        if self.endpoint.differs_from_native_syntax() {
             let syntax: &[u8] = match self.endpoint.syntax() {
                 ReferenceSyntax::Native => b"native",
                 ReferenceSyntax::Braced => b"braced",
@@ -105,7 +105,7 @@ impl ServerConfig {
 
 impl Endpoint {
     /// Whether any of its texts would have another meaning in the native file.
-    fn reads_otherwise_than_native(&self) -> bool {
+    fn differs_from_native_syntax(&self) -> bool {
         let syntax = self.syntax();
         let differs = |part: TextRole, text: &str| {
             text.contains('$')
@@ -202,8 +202,7 @@ impl FingerprintHasher {
         for (name, text) in &texts {
             self.list(name, text.iter().map(String::as_bytes));
         }
-        // Hashed only if present, so that what was accepted before this field existed stays
-        // accepted.
+        // Hashed only if present, so that entries accepted before this field existed stay accepted.
         if let Some(issuer) = issuer {
             self.part("issuer", issuer.as_bytes());
         }

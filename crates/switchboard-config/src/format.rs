@@ -26,7 +26,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// By the file's extension.
+    /// The format by the file's extension.
     pub(super) fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "toml" => Some(Self::Toml),
@@ -38,7 +38,7 @@ impl Format {
         }
     }
 
-    /// By how the text begins.
+    /// The format by the start of the text.
     pub(super) fn guess(text: &str) -> Self {
         let begins = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
         if begins.starts_with(['{', '/']) {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_that_was_left_out_is_named_with_its_feature() {
+    fn an_unsupported_format_is_reported_with_its_feature() {
         let check = |format: Format, expected: &str| {
             let text = "servers {";
             let mut diagnostics = Diagnostics::new(Default::default(), text);

@@ -9,19 +9,19 @@ use super::{Config, ConfigErrors, ConfigFile, Dialect, load};
 
 /// A text after an edit.
 pub struct EditedText {
-    /// The whole of it.
+    /// The whole text.
     pub text: String,
-    /// What kind of file it is.
+    /// The dialect.
     pub dialect: Dialect,
 }
 
-/// What a text means as the content of a file, which is not read.
+/// Loads a text as the content of a file, which is not read.
 pub fn load_text(file: &ConfigFile, text: &str) -> Result<Config, ConfigErrors> {
     load::load_text(file, text)
 }
 
-/// The text with one server more, where such a file can have it and the outcome passes the checks
-/// that are made before it is written.
+/// Adds a server to a text, if the dialect can express it and the result passes the checks before
+/// writing.
 pub fn add_server(file: &ConfigFile, text: &str, name: &str) -> Option<EditedText> {
     let target = ServerTarget::Command("x".to_owned(), vec!["-y".to_owned()]);
     let (env, headers) = (Vec::new(), Vec::new());
@@ -37,7 +37,7 @@ pub fn add_server(file: &ConfigFile, text: &str, name: &str) -> Option<EditedTex
     Some(EditedText { text, dialect })
 }
 
-/// Whether a text is JSON to us.
+/// Whether a text is valid JSON.
 pub fn is_json_text(text: &str) -> bool {
     let mut diagnostics = Diagnostics::new(Arc::default(), text);
     Format::Json.parse(text, &mut diagnostics);

@@ -1,5 +1,5 @@
-//! The servers of another program's file as entries of `switchboard.toml`: with native fields and
-//! references, and without literal secrets.
+//! Converts the servers of another program's file to entries of `switchboard.toml`: with native
+//! fields and references, and without literal secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,9 +19,9 @@ use crate::name::ServerName;
 /// A server of another program's file, as a native entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedServer {
-    /// Its native name.
+    /// The native name.
     pub name: String,
-    /// Its name in the file, if that is no native one.
+    /// The name in the file, if it is not a valid native one.
     pub renamed_from: Option<String>,
     /// The line of its entry.
     pub line: usize,
@@ -36,19 +36,19 @@ pub struct ImportedServer {
 /// The servers of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportedFile {
-    /// Its servers, in order.
+    /// The servers, in order.
     pub servers: Vec<ImportedServer>,
-    /// Entries that do not work, each with the reason.
+    /// Invalid entries, with the reasons.
     pub invalid: Vec<Diagnostic>,
-    /// What was not understood or has no effect here.
+    /// Fields that were not understood or have no effect.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// The variables that imported entries refer to, each with the secret that it stands for.
+/// The variables that imported entries refer to, each with its secret.
 pub type ImportedSecrets = BTreeMap<String, Secret>;
 
-/// Converts the servers of a file with this text. A variable stands for one secret, whatever files
-/// are converted with the same `known`.
+/// Converts the servers of a file with this text. Each variable has one secret, across all files
+/// that are converted with the same `known`.
 pub fn import_servers(
     file: &ConfigFile,
     text: &str,
@@ -92,7 +92,7 @@ pub fn check_text(file: &ConfigFile, text: &str) -> Result<(), ConfigErrors> {
     interpret(file, text).map(drop).map_err(ConfigErrors)
 }
 
-/// What is found while one entry is converted.
+/// The conversion of one entry.
 struct Conversion<'a> {
     syntax: ReferenceSyntax,
     /// The name of the server, for variables.
@@ -190,7 +190,7 @@ impl Conversion<'_> {
             FieldValue::Duration(duration) => EntryField::Text(duration_text(*duration)),
             FieldValue::Bytes(bytes) => EntryField::Number(u32::try_from(*bytes).ok()?),
             FieldValue::Choice(word) => EntryField::Text((*word).to_owned()),
-            // Of other sections than the servers', or already reported.
+            // A field of another section than the servers', or reported already.
             _ => return None,
         })
     }
@@ -199,7 +199,7 @@ impl Conversion<'_> {
         self.folder.join(text).display().to_string()
     }
 
-    /// A text in the native syntax. A password in an address becomes a reference.
+    /// Converts a text to the native syntax. A password in a URL becomes a reference.
     fn launch_text(&mut self, field: &str, text: &str) -> String {
         let written = self.rewritten(TextRole::Launch, text);
         if field != "url" {
@@ -232,7 +232,7 @@ impl Conversion<'_> {
             .collect()
     }
 
-    /// A text with each of these secrets replaced by a reference.
+    /// Replaces each of these secrets in a text by a reference.
     fn without(&mut self, field: &str, mut text: String, secrets: &[String]) -> String {
         for secret in secrets {
             let written = escape(secret);
@@ -270,7 +270,7 @@ impl Conversion<'_> {
         format!("{scheme}${{{variable}}}")
     }
 
-    /// A variable that stands for no other secret: the wanted name, or one like it.
+    /// A variable without another secret: the wanted name, or a similar one.
     fn variable(&mut self, wanted: &str, secret: &str) -> String {
         let secret = Secret::new(secret);
         let prefixed = format!("{}_{wanted}", self.prefix);
@@ -326,7 +326,7 @@ fn variable_name(text: &str) -> String {
     }
 }
 
-/// The name itself where it is a native one; else one like it.
+/// The name itself if it is a valid native one; otherwise a similar one.
 fn native_name(name: &str) -> String {
     if ServerName::new(name).is_ok() {
         return name.to_owned();

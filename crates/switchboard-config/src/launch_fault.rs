@@ -10,7 +10,7 @@ pub enum LaunchFault {
     /// No program of that name in PATH.
     #[error("no program {command:?} in PATH; install it, or give its full path in `command`")]
     NoSuchProgram {
-        /// As written.
+        /// The command as written.
         command: String,
     },
     /// No file at that path.
@@ -24,7 +24,7 @@ pub enum LaunchFault {
     /// The file is not executable.
     #[error("{path:?} is not executable; try `chmod +x`")]
     NotExecutable {
-        /// Where it was found.
+        /// The path of the file.
         path: PathBuf,
     },
     /// The working folder does not exist.
@@ -48,7 +48,7 @@ pub enum LaunchFault {
     BadText {
         /// The field.
         field: String,
-        /// What is wrong with it; never the text.
+        /// The error; never the text.
         fact: &'static str,
     },
 }
@@ -60,8 +60,7 @@ fn starts_at(folder: Option<&Path>) -> String {
 }
 
 impl LaunchFault {
-    /// The same fault; if its path is below `folder`, because the current folder was not accepted,
-    /// it says so.
+    /// Says that the current folder was not accepted, if the path of the fault is below `folder`.
     pub fn not_accepted_below(self, folder: &Path) -> Self {
         match self {
             Self::NoSuchFile { path, .. } if path.starts_with(folder) => {

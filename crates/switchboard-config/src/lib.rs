@@ -12,19 +12,19 @@
 //! - `hcl`, `yaml`: files in these formats, beside TOML and JSON. Without them, such a file fails to
 //!   load and the error names the feature.
 
-/// Names: the pair (server, tool) is the identity; what a model sees is made from it.
+/// Names: the pair (server, tool) is the identity of a tool; exposed names are derived from it.
 pub mod name;
 
-/// Text that must not print.
+/// Secrets, which are never printed.
 pub mod secret;
 
-/// Text that must not reach a terminal raw.
+/// Untrusted text, which is escaped before it is printed.
 pub mod untrusted;
 
 /// Text quoted for a shell.
 pub mod shell;
 
-// What a configuration is.
+// The configuration.
 mod config;
 mod endpoint;
 mod environment;
@@ -50,7 +50,7 @@ mod search;
 mod server_entry;
 mod tree;
 
-// From a configuration to what runs.
+// From a configuration to a launch.
 mod expand;
 mod launch_fault;
 mod package_runner;
@@ -59,7 +59,7 @@ mod resolve_launch;
 mod resolve_url;
 mod sensitive;
 
-// What people see and accept of it.
+// What people see and accept.
 mod disclosure;
 mod entry_values;
 mod fingerprint;

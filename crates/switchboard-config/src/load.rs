@@ -13,8 +13,10 @@ use super::dialects::recognise;
 use super::entry_values::{self, EntryValue};
 use super::format::Format;
 use super::policy::{Policy, policy};
+use super::raw::RawServer;
 use super::server_entry::{self, FileContext};
 use super::{Config, ConfigErrors, Diagnostic, Dialect, ProjectPermissions, Scope, ServerConfig};
+use crate::name::ServerName;
 use merge::{merge_policies, merge_servers};
 
 mod merge;
@@ -22,9 +24,9 @@ mod merge;
 /// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// Whose it is.
+    /// The owner, which determines the trust.
     pub scope: Scope,
     /// Its dialect, if a person named it; else it is recognised by path and content.
     pub dialect: Option<Dialect>,
@@ -41,7 +43,7 @@ impl ConfigFile {
     }
 }
 
-/// Larger files are refused: they are a mistake, or meant to exhaust memory.
+/// Larger files are refused: they are a mistake, or an attempt to exhaust memory.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Loads the files, highest precedence first, and merges them. Returns the errors of all files at
@@ -86,9 +88,9 @@ fn merged(
 pub(super) struct LoadedFile {
     pub(super) dialect: Dialect,
     pub(super) format: Format,
-    /// Each with its values and their locations.
+    /// Each server with its values and their locations.
     pub(super) servers: Vec<(ServerConfig, Vec<EntryValue>)>,
-    /// Its own, then that of its permissions file.
+    /// The file's own policy, then that of its permissions file.
     policies: Vec<Policy>,
     /// What it would allow without asking, if it is a project's file.
     project: Option<ProjectPermissions>,
@@ -111,7 +113,7 @@ pub(super) fn read_text(file: &ConfigFile) -> Result<String, Vec<Diagnostic>> {
 pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec<Diagnostic>> {
     let shown = Arc::new(file.path.clone());
     // Links in the folder's path are resolved once, so that relative paths stay stable. If the file
-    // itself is a link, it is not followed: the target must not lend it its folder or its trust.
+    // itself is a link, it is not followed: the target's folder and trust must not apply to it.
     let located = Arc::new(resolve_links(&file.path));
     let mut diagnostics = Diagnostics::new(shown.clone(), text);
     let format = format_of(&file.path, file.dialect, text);
@@ -127,37 +129,7 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
         scope: file.scope,
         dialect,
     };
-    let mut servers = Vec::with_capacity(written.servers.len());
-    let mut trusted = Vec::new();
-    for entry in &written.servers {
-        let told = diagnostics.errors.len();
-        let fields = dialect.reader().entry(entry, &mut diagnostics);
-        let server = fields
-            .as_ref()
-            .and_then(|fields| server_entry::server(entry, fields, &context, &mut diagnostics));
-        // In a lenient dialect the first error of an entry becomes its server's state.
-        let wrong = if dialect.profile().strict {
-            Vec::new()
-        } else {
-            diagnostics.errors.split_off(told)
-        };
-        let server = match wrong.into_iter().next() {
-            Some(fault) => server_entry::invalid_server(entry, fault, &context, &mut diagnostics),
-            None => server,
-        };
-        if let Some(server) = server {
-            if fields
-                .as_ref()
-                .is_some_and(|fields| fields.flag("trust") == Some(true))
-            {
-                trusted.push(server.name.clone());
-            }
-            let values = fields.as_ref().map(|fields| {
-                entry_values::values(&entry.node, fields, dialect.profile().syntax, &diagnostics)
-            });
-            servers.push((server, values.unwrap_or_default()));
-        }
-    }
+    let (servers, trusted) = interpret_servers(&written.servers, &context, &mut diagnostics);
     let mut policies = vec![policy(
         &written,
         &shown,
@@ -168,9 +140,9 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
     let (mut errors, mut warnings) = diagnostics.finish();
     match beside {
         Ok(None) => {}
-        Ok(Some((policy, told))) => {
+        Ok(Some((policy, policy_warnings))) => {
             policies.push(policy);
-            warnings.extend(told);
+            warnings.extend(policy_warnings);
         }
         Err(found) => errors.extend(found),
     }
@@ -193,6 +165,47 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
     } else {
         Err(errors)
     }
+}
+
+/// The servers of a file with their values, and the names of those with `trust = true`.
+fn interpret_servers(
+    entries: &[RawServer],
+    context: &FileContext,
+    diagnostics: &mut Diagnostics<'_>,
+) -> (Vec<(ServerConfig, Vec<EntryValue>)>, Vec<ServerName>) {
+    let dialect = context.dialect;
+    let mut servers = Vec::with_capacity(entries.len());
+    let mut trusted = Vec::new();
+    for entry in entries {
+        let errors_before = diagnostics.errors.len();
+        let fields = dialect.reader().entry(entry, diagnostics);
+        let server = fields
+            .as_ref()
+            .and_then(|fields| server_entry::server(entry, fields, context, diagnostics));
+        // In a lenient dialect the first error of an entry becomes its server's state.
+        let errors = if dialect.profile().strict {
+            Vec::new()
+        } else {
+            diagnostics.errors.split_off(errors_before)
+        };
+        let server = match errors.into_iter().next() {
+            Some(error) => server_entry::invalid_server(entry, error, context, diagnostics),
+            None => server,
+        };
+        if let Some(server) = server {
+            if fields
+                .as_ref()
+                .is_some_and(|fields| fields.flag("trust") == Some(true))
+            {
+                trusted.push(server.name.clone());
+            }
+            let values = fields.as_ref().map(|fields| {
+                entry_values::values(&entry.node, fields, dialect.profile().syntax, diagnostics)
+            });
+            servers.push((server, values.unwrap_or_default()));
+        }
+    }
+    (servers, trusted)
 }
 
 /// The format of a file: by its extension, by its dialect if a person named it, or by how it begins.

@@ -181,20 +181,19 @@ fn begins(starts: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Names of every category; the tests of the host read the same list.
+    /// Names of every category; the tests of the host use the same list.
     const REFUSED: &str = include_str!("../tests/refused-variables.txt");
 
     #[test]
-    fn t5_what_decides_how_code_and_configuration_are_found_is_refused_by_category() {
+    fn t5_variables_that_decide_which_code_is_loaded_are_refused() {
         for name in REFUSED.split_whitespace() {
             assert!(effect(name).is_some(), "{name}");
         }
     }
 
-    /// What servers are told in practice: credentials, addresses, levels, and the data that they
-    /// work on.
+    /// Ordinary variables of servers: credentials, addresses, levels, and their data.
     #[test]
-    fn t5_what_a_server_is_told_about_its_work_is_ordinary() {
+    fn t5_ordinary_variables_are_not_refused() {
         let ordinary = "GITHUB_TOKEN GITHUB_PERSONAL_ACCESS_TOKEN GITHUB_TOOLSETS API_KEY OPENAI_API_KEY ANTHROPIC_API_KEY GIT_TOKEN \
             GIT_AUTHOR_NAME GIT_COMMITTER_EMAIL GOOGLE_API_KEY GOOGLE_APPLICATION_CREDENTIALS GOOGLE_CLOUD_PROJECT BRAVE_API_KEY \
             SLACK_BOT_TOKEN SLACK_TEAM_ID DATABASE_URL DB_PATH SQLITE_PATH MEMORY_FILE_PATH ALLOWED_PATHS PATHS WORKSPACE_ROOT \

@@ -1,36 +1,36 @@
-//! The section `[model]`: which model answers, and how it is reached.
+//! The section `[model]`: the model for `chat` and `run`, and its API.
 
 use super::environment::Environment;
 use super::expand::Expansion;
 use super::reference::{ReferenceSyntax, TextRole};
 use crate::secret::Secret;
 
-/// A model as it is written in a file.
+/// A model as written in a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelEntry {
-    /// One of the words of the field `vendor`.
+    /// The value of the field `vendor`.
     pub vendor: String,
     /// The name of the model, as the vendor spells it.
     pub name: Option<String>,
     /// Another server that speaks the vendor's API.
     pub base_url: Option<String>,
-    /// The key.
+    /// The API key.
     pub api_key: Option<Secret>,
-    /// How many tokens the model reads.
+    /// The size of the context, in tokens.
     pub context_tokens: Option<u64>,
-    /// The most tokens of one answer.
+    /// The most tokens of one response.
     pub max_output_tokens: Option<u64>,
-    /// How hard the model thinks, in the vendor's words.
+    /// The reasoning effort, in the vendor's words.
     pub effort: Option<String>,
-    /// How many tokens the model may think.
+    /// The most tokens for reasoning.
     pub thinking_tokens: Option<u64>,
-    /// Whether the model takes images.
+    /// Whether the model accepts images.
     pub images: Option<bool>,
-    /// What tokens cost.
+    /// The price of tokens.
     pub price: Option<TokenPrice>,
 }
 
-/// What a million tokens cost, in US dollars.
+/// The price of a million tokens, in US dollars.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenPrice {
     /// Input outside the cache.
@@ -64,12 +64,12 @@ impl TokenPrice {
 pub struct ModelEntryFault {
     /// The field.
     pub field: &'static str,
-    /// What is wrong with it; never the text.
+    /// The error; never the text.
     pub fact: String,
 }
 
 impl ModelEntry {
-    /// The same with its references to variables expanded. A key that is empty then is none.
+    /// Expands the references to variables. A key that is then empty counts as absent.
     pub fn resolve(&self, environment: &Environment) -> Result<Self, ModelEntryFault> {
         let mut expansion = Expansion::new(environment, ReferenceSyntax::Native);
         let mut expand = |field: &'static str, role, text: &str| {
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(without.api_key, None);
     }
 
-    /// A project that chose the model would get the key of whoever opens it.
+    /// A project that set the model would receive the API key of whoever opens it.
     #[test]
     fn a_projects_model_is_ignored() {
         let (model, warnings) = loaded(Scope::Project, TEXT).unwrap();

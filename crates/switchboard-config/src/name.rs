@@ -1,7 +1,8 @@
 //! Names of servers and tools, and the names that a model sees.
 //!
-//! The pair (`ServerName`, `ToolName`) is the identity of a tool. An `ExposedName` is made from it
-//! by a `Style`, is looked up in a table, and is never taken apart: not to route, not to authorise.
+//! The pair (`ServerName`, `ToolName`) is the identity of a tool. An `ExposedName` is derived from
+//! it by a `Style`, is looked up in a table, and is never parsed: neither for routing nor for
+//! authorisation.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -19,8 +20,7 @@ mod exposure;
 mod glob;
 mod style;
 
-/// In place of a server's name for tools that belong to no server. Not valid as a server's name in
-/// a file.
+/// The server name of host tools. Not valid as a server's name in a file.
 const HOST: &str = "@host";
 
 /// The key of a server in the configuration: `[A-Za-z0-9_-]{1,32}`, no `__`, no `_` at its ends.
@@ -86,12 +86,12 @@ impl ServerName {
         })
     }
 
-    /// In place of a server's name for tools that belong to no server: `@host`.
+    /// The server name of host tools: `@host`.
     pub fn host() -> Self {
         Self(HOST.into())
     }
 
-    /// Whether it is `@host`, the program that embeds the host.
+    /// Whether this is `@host`.
     pub fn is_host(&self) -> bool {
         &*self.0 == HOST
     }
@@ -131,7 +131,7 @@ impl fmt::Debug for ServerName {
 pub struct ToolName(Arc<str>);
 
 impl ToolName {
-    /// Takes the server's spelling as it is.
+    /// Wraps the server's spelling unchanged.
     pub fn new(text: &str) -> Self {
         Self(text.into())
     }
@@ -159,7 +159,7 @@ impl fmt::Debug for ToolName {
     }
 }
 
-/// The identity of a tool: which server, which tool.
+/// The identity of a tool: the server and the tool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolId {
     /// The server that offers it.
@@ -191,7 +191,7 @@ impl ToolId {
 pub struct ExposedName(Arc<str>);
 
 impl ExposedName {
-    /// The name of something that no server offers and no style names.
+    /// A name that is not derived by a style, for something that no server offers.
     pub fn unlisted(text: &str) -> Self {
         Self(text.into())
     }
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_native_server_name_leaves_no_doubt_where_it_ends() {
+    fn a_native_server_name_has_an_unambiguous_end() {
         let check = |text: &str, reason: Option<&str>| {
             assert_eq!(
                 ServerName::new(text).err().map(|bad| bad.reason),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_name_says_what_was_expected() {
+    fn an_invalid_name_reports_what_was_expected() {
         assert_eq!(
             ServerName::new("a b").unwrap_err().to_string(),
             "\"a b\" cannot name a server: it has a character outside A-Z a-z 0-9 _ -; \

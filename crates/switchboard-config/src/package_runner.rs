@@ -1,11 +1,11 @@
-//! Programs that install what they run: their first start takes as long as an installation.
+//! Package runners: programs that install what they run, so that their first start takes long.
 
 use std::time::Duration;
 
-/// How long a first start may take, where the entry sets no `connect_timeout`.
-pub(super) const FIRST_START: Duration = Duration::from_secs(300);
+/// The deadline of a first start, if the entry sets no `connect_timeout`.
+pub(super) const FIRST_START_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The program that may have to install the server first, if this command is one.
+/// The package runner of this command, if it is one.
 pub(super) fn package_runner(command: &str, args: &[String]) -> Option<&'static str> {
     let program = command.rsplit('/').next().unwrap_or(command);
     let words: Vec<&str> = args.iter().map(String::as_str).take(2).collect();
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_install_what_they_run_are_known() {
+    fn package_runners_are_recognised() {
         let check = |line: &str, expected: Option<&str>| {
             let mut words = line.split_whitespace().map(str::to_owned);
             let command = words.next().unwrap_or_default();

@@ -27,7 +27,8 @@ pub struct Permissions {
 pub struct RuleText {
     /// The rule's text.
     pub text: String,
-    /// The client of the gateway that it is about, as authenticated; `None` means every caller.
+    /// The authenticated client of the gateway that the rule is limited to; `None` means every
+    /// caller.
     pub client: Option<String>,
     /// The dialect of its file, which decides the syntax.
     pub dialect: Dialect,
@@ -38,7 +39,7 @@ pub struct RuleText {
 }
 
 impl RuleText {
-    /// The rule in quotes, with the client that it is about.
+    /// The rule in quotes, with its client.
     pub fn quoted(&self) -> String {
         match &self.client {
             None => format!("{:?}", self.text),

@@ -107,7 +107,7 @@ pub(super) fn policy(
 fn model(written: &RawConfig, diagnostics: &mut Diagnostics<'_>) -> Option<ModelEntry> {
     let AtOffset { at, value: fields } = written.model.as_ref()?;
     let Some(vendor) = fields.choice("vendor") else {
-        // A vendor that is not known has been reported.
+        // An unknown vendor has been reported.
         if fields.offset_of("vendor").is_none() {
             diagnostics.error(
                 *at,
@@ -137,8 +137,9 @@ fn model(written: &RawConfig, diagnostics: &mut Diagnostics<'_>) -> Option<Model
     })
 }
 
-/// A project may not decide which servers run, how tools are named and which model answers. What it would allow without
-/// asking is kept apart in [`ProjectPermissions`](super::ProjectPermissions).
+/// Drops settings that a project may not have: which servers run, how tools are named, which model
+/// answers. What it would allow without asking is in
+/// [`ProjectPermissions`](super::ProjectPermissions).
 fn drop_user_only_settings(
     policy: &mut Policy,
     written: &RawConfig,
@@ -169,7 +170,7 @@ fn drop_user_only_settings(
             diagnostics,
         );
     }
-    // Its address would get the key of whoever opens the project.
+    // The model's URL would receive the API key of whoever opens the project.
     if policy.model.take().is_some() {
         let at = written.model.as_ref().map_or(0, |model| model.at);
         let message = "ignored: only your own file decides which model answers";

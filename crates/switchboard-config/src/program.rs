@@ -7,7 +7,8 @@ use nix::unistd::{AccessFlags, access};
 
 use super::LaunchFault;
 
-/// The absolute path of `command`. Errors show `as_written`: an expanded command may hold a secret.
+/// The absolute path of `command`. Errors show `as_written`: an expanded command may contain a
+/// secret.
 pub(super) fn find(
     command: &str,
     as_written: &str,

@@ -25,7 +25,7 @@ pub struct ProjectPermissions {
     /// Its servers, if it has no permissions section and its dialect then asks nothing.
     pub ungated: Vec<ServerName>,
     /// Its ask and deny rules, one per line. They always apply. Removing one ends an earlier
-    /// acceptance, which was given in view of it.
+    /// acceptance, which took it into account.
     pub exceptions: Vec<String>,
 }
 

@@ -11,15 +11,15 @@ pub(super) const BYTES_FORM: &str =
     "a whole number of bytes, or one with a unit, such as \"512KiB\" or \"64MiB\"";
 
 /// The longest duration accepted: deadlines are added to points in time, which must not overflow.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The largest message limit accepted.
-const LARGEST: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// A smaller message limit would not let a handshake through.
-const SMALLEST: u64 = 1 << 10;
+const MIN_BYTES: u64 = 1 << 10;
 
-/// Reads `500ms`, `30s`, `10m`, `1h`; the error says what is wrong with it.
+/// Parses `500ms`, `30s`, `10m`, `1h`; the error says what is wrong.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)
         .ok_or_else(|| format!("{text:?} is not a duration; expected {DURATION_FORM}"))?;
@@ -40,12 +40,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .map(Duration::from_millis)
     {
         Some(Duration::ZERO) => Err(format!("{text:?} is zero; expected a longer duration")),
-        Some(duration) if duration <= LONGEST => Ok(duration),
+        Some(duration) if duration <= MAX_DURATION => Ok(duration),
         _ => Err(format!("{text:?} is too long; expected at most \"24h\"")),
     }
 }
 
-/// Reads `512KiB`, `64MiB`; the error says what is wrong with it.
+/// Parses `512KiB`, `64MiB`; the error says what is wrong.
 pub(super) fn bytes(text: &str) -> Result<usize, String> {
     let (number, unit) =
         split(text).ok_or_else(|| format!("{text:?} is not a size; expected {BYTES_FORM}"))?;
@@ -64,11 +64,11 @@ pub(super) fn bytes(text: &str) -> Result<usize, String> {
         .map_or(Err(too_large()), bounded_bytes)
 }
 
-/// The bounds of a size, however it was written.
+/// Checks the bounds of a size.
 pub(super) fn bounded_bytes(bytes: u64) -> Result<usize, String> {
     match bytes {
-        ..SMALLEST => Err("too small; expected at least \"1KiB\"".to_owned()),
-        SMALLEST..=LARGEST => usize::try_from(bytes).map_err(|_| too_large()),
+        ..MIN_BYTES => Err("too small; expected at least \"1KiB\"".to_owned()),
+        MIN_BYTES..=MAX_BYTES => usize::try_from(bytes).map_err(|_| too_large()),
         _ => Err(too_large()),
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_bytes_or_carry_a_unit() {
+    fn sizes_are_bytes_or_have_a_unit() {
         let check = |text: &str, expected: Result<usize, &str>| {
             assert_eq!(
                 bytes(text).as_ref().map_err(String::as_str).copied(),

@@ -31,7 +31,7 @@ pub enum ReferenceSyntax {
     Literal,
 }
 
-/// What a text is used for: some syntaxes have references only in values.
+/// The use of a text: some syntaxes have references only in values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextRole {
     /// Command, arguments, working folder or URL.
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c7_references_are_read_in_one_pass() {
+    fn c7_references_are_expanded_in_one_pass() {
         let check = |value: &str, expected: &[Segment<'_>]| {
             assert_eq!(native(value).unwrap(), expected, "{value}")
         };
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn c7_a_dialect_reads_its_own_syntax_in_its_own_fields() {
+    fn c7_each_dialect_has_its_own_reference_syntax() {
         let check =
             |syntax: ReferenceSyntax, part: TextRole, value: &str, expected: &[Segment<'_>]| {
                 assert_eq!(

@@ -22,18 +22,18 @@ pub struct ResolvedLaunch {
     pub args: Vec<String>,
     /// The child's whole environment.
     pub env: Vec<(String, Secret)>,
-    /// Its working folder.
+    /// The working folder.
     pub cwd: Option<PathBuf>,
-    /// References to variables that are not set: (variable, field).
+    /// References to unset variables: (variable, field).
     pub unset: Vec<(String, String)>,
-    /// Every value that must not appear in a log: the entry's own env values and what references
-    /// expanded to.
+    /// Every value that must not appear in a log: the entry's own env values and the expanded
+    /// references.
     pub secrets: Vec<Secret>,
 }
 
 impl fmt::Debug for ResolvedLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Arguments and paths may hold what references expanded to.
+        // Arguments and paths may contain expanded references.
         let args = format_args!("[{} arguments]", self.args.len());
         f.debug_struct("ResolvedLaunch")
             .field("args", &args)

@@ -18,7 +18,7 @@ pub struct ResolvedUrl {
     pub headers: Vec<(String, Secret)>,
     /// Credentials, expanded.
     pub auth: HttpAuth,
-    /// References to variables that are not set: (variable, field).
+    /// References to unset variables: (variable, field).
     pub unset: Vec<(String, String)>,
     /// Every value that must not appear in a log.
     pub secrets: Vec<Secret>,
@@ -40,7 +40,7 @@ impl fmt::Debug for ResolvedUrl {
 pub struct UrlFault {
     /// The field.
     pub field: String,
-    /// What is wrong with it; never the text.
+    /// The error; never the text.
     pub fact: String,
 }
 

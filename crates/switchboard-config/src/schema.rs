@@ -1,5 +1,5 @@
-//! The JSON schema of `switchboard.toml`, made from the table of fields, so that editors know what
-//! the reader knows.
+//! The JSON schema of `switchboard.toml`, generated from the table of fields, so that editors and
+//! the reader agree.
 
 use serde_json::{Map, Value, json};
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_takes_what_the_reader_takes_and_refuses_what_it_refuses() {
+    fn the_schema_accepts_exactly_what_the_reader_accepts() {
         let validator = jsonschema::validator_for(&schema()).unwrap();
         let check = |text: &str, fits: bool| {
             let document: Value = toml::from_str(text).unwrap();

@@ -8,7 +8,7 @@ use nix::unistd::Uid;
 use super::{ConfigFile, Scope};
 
 /// A project's files, highest precedence first.
-const OF_PROJECT: [&str; 4] = [
+const PROJECT_FILES: [&str; 4] = [
     "switchboard.toml",
     ".mcp.json",
     ".agents/mcp.json",
@@ -16,18 +16,18 @@ const OF_PROJECT: [&str; 4] = [
 ];
 
 /// The native file in the user's folder of configurations.
-const OF_USER: &str = "switchboard/switchboard.toml";
+const USER_FILE: &str = "switchboard/switchboard.toml";
 
 /// The other programs' files in the user's home folder.
-const OF_HOME: [&str; 2] = [".agents/mcp.json", ".gemini/settings.json"];
+const HOME_FILES: [&str; 2] = [".agents/mcp.json", ".gemini/settings.json"];
 
 /// Markers of a repository's root, where the search for a project's files ends.
-const OF_REPOSITORY: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
+const REPOSITORY_MARKERS: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
 /// The folder of the project that `current` belongs to: the nearest one with a project's file, from
 /// `current` up to the root of its repository; `current` itself if there is none. A folder above
-/// `current` that belongs to another user, or whose files do, is passed over:
-/// [`foreign_project_files`] lists these.
+/// `current` that belongs to another user, or whose files do, is skipped: [`foreign_project_files`]
+/// lists these.
 pub fn project_folder(current: &Path) -> PathBuf {
     project_folder_of(current, Uid::effective())
 }
@@ -37,8 +37,8 @@ fn project_folder_of(current: &Path, user: Uid) -> PathBuf {
     own.unwrap_or(current).to_owned()
 }
 
-/// The project's files that [`project_folder`] passes over, because they or their folder belong to
-/// another user: whoever may write above the current folder could place them there.
+/// The project's files that [`project_folder`] skips, because they or their folder belong to
+/// another user: anyone who can write above the current folder could place them there.
 pub fn foreign_project_files(current: &Path) -> Vec<PathBuf> {
     foreign_project_files_of(current, Uid::effective())
 }
@@ -53,9 +53,9 @@ fn foreign_project_files_of(current: &Path, user: Uid) -> Vec<PathBuf> {
 /// The folders with a project's file, from `current` up to the root of its repository.
 fn folders_with_files(current: &Path) -> impl Iterator<Item = &Path> {
     let is_root = |folder: &&Path| {
-        OF_REPOSITORY
+        REPOSITORY_MARKERS
             .iter()
-            .any(|name| is_there(&folder.join(name)))
+            .any(|name| exists(&folder.join(name)))
     };
     let root = current.ancestors().find(is_root).unwrap_or(current);
     current
@@ -65,12 +65,12 @@ fn folders_with_files(current: &Path) -> impl Iterator<Item = &Path> {
 }
 
 fn project_files_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let paths = OF_PROJECT.map(|name| folder.join(name));
-    paths.into_iter().filter(|path| is_there(path))
+    let paths = PROJECT_FILES.map(|name| folder.join(name));
+    paths.into_iter().filter(|path| exists(path))
 }
 
-/// Whether the project's files in this folder may be used: all of them, and the folders they are in,
-/// are the user's own, or it is the current folder.
+/// Whether the project's files in this folder may be used: all of them and their folders belong to
+/// the user, or it is the current folder.
 fn is_usable(folder: &Path, current: &Path, user: Uid) -> bool {
     let is_own = |path: &Path| {
         path.symlink_metadata()
@@ -92,19 +92,19 @@ pub fn search_order(
     home_folder: &Path,
 ) -> Vec<ConfigFile> {
     let projects =
-        OF_PROJECT.map(|name| ConfigFile::new(project_folder.join(name), Scope::Project));
-    let user = ConfigFile::new(config_folder.join(OF_USER), Scope::User);
-    let home = OF_HOME.map(|name| ConfigFile::new(home_folder.join(name), Scope::User));
+        PROJECT_FILES.map(|name| ConfigFile::new(project_folder.join(name), Scope::Project));
+    let user = ConfigFile::new(config_folder.join(USER_FILE), Scope::User);
+    let home = HOME_FILES.map(|name| ConfigFile::new(home_folder.join(name), Scope::User));
     projects.into_iter().chain([user]).chain(home).collect()
 }
 
 /// The files of the [`search_order`] that exist. A project's file behind a symbolic link is left
-/// out, because a link could lead to what was accepted in another project; [`linked_project_files`]
-/// lists such files.
+/// out, because a link could point to a file that was accepted in another project;
+/// [`linked_project_files`] lists such files.
 pub fn search(project_folder: &Path, config_folder: &Path, home_folder: &Path) -> Vec<ConfigFile> {
     let mut files = search_order(project_folder, config_folder, home_folder);
     files.retain(|file| {
-        is_there(&file.path)
+        exists(&file.path)
             && (file.scope == Scope::User || link_on_path(project_folder, &file.path).is_none())
     });
     let place = |file: &ConfigFile| file.path.canonicalize().ok();
@@ -124,7 +124,7 @@ pub fn search(project_folder: &Path, config_folder: &Path, home_folder: &Path) -
 /// A project's file that is not read because its path contains a symbolic link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkedFile {
-    /// Where it was looked for.
+    /// The path that was searched.
     pub file: PathBuf,
     /// The link: the file itself, or a folder on the way to it.
     pub link: PathBuf,
@@ -143,7 +143,7 @@ pub fn linked_project_files(
     let is_users = |path: &Path| users.iter().any(|file| file.path == path);
     let linked = projects
         .into_iter()
-        .filter(|file| is_there(&file.path) && !is_users(&file.path));
+        .filter(|file| exists(&file.path) && !is_users(&file.path));
     linked
         .filter_map(|file| {
             Some(LinkedFile {
@@ -154,8 +154,9 @@ pub fn linked_project_files(
         .collect()
 }
 
-/// True for dangling links and folders too: reading them reports the error.
-fn is_there(path: &Path) -> bool {
+/// Whether the path exists; also true for dangling links and folders, for which reading reports the
+/// error.
+fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
@@ -178,9 +179,9 @@ mod tests {
 
     use super::*;
 
-    /// T1: whoever may write to a folder above the current one cannot make us read a file there.
+    /// T1: whoever can write to a folder above the current one cannot make us read a file there.
     #[test]
-    fn t1_files_above_the_current_folder_that_belong_to_another_user_are_passed_over() {
+    fn t1_files_of_another_user_above_the_current_folder_are_skipped() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().canonicalize().unwrap();
         let below = root.join("a/b");
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(foreign_project_files_of(&below, own), Vec::<PathBuf>::new());
         assert_eq!(project_folder_of(&below, other), below);
         assert_eq!(foreign_project_files_of(&below, other), [file]);
-        // Where it is the current folder, it is as it was: nothing starts before it is accepted.
+        // The current folder itself is used: nothing starts before it is accepted.
         assert_eq!(project_folder_of(&root.join("a"), other), root.join("a"));
         assert_eq!(
             foreign_project_files_of(&root.join("a"), other),

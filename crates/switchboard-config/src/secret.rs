@@ -104,7 +104,7 @@ impl Redactor {
         }
     }
 
-    /// Also redacts these, as they are at the time of redacting.
+    /// Also redacts these secrets, with their values at the time of redacting.
     pub fn and_live(self, live: LiveSecrets) -> Self {
         Self {
             live: Some(live),
@@ -123,7 +123,7 @@ impl Redactor {
         }
     }
 
-    /// A server's text, with every known secret replaced.
+    /// Redacts a server's text.
     pub fn words(&self, text: &str) -> Redacted {
         Redacted(Untrusted::new(self.redact(text)))
     }
@@ -211,7 +211,7 @@ fn percent_encode(value: &str) -> String {
     encoded
 }
 
-/// The same with lower-case digits, which some encoders write.
+/// The encoding with lower-case digits, which some encoders produce.
 fn percent_lower(encoded: &str) -> String {
     let mut lower = String::with_capacity(encoded.len());
     let mut digits = 0;
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn values_that_would_redact_ordinary_words_are_left_alone() {
+    fn short_values_are_not_redacted() {
         check("", "any text", "any text");
         check("yes", "yes, yes", "yes, yes");
         check("true", "it is true", "it is [secret]");
     }
 
     #[test]
-    fn the_longest_secret_wins_where_one_contains_another() {
+    fn the_longest_of_nested_secrets_is_redacted() {
         let redactor = Redactor::new([Secret::new("token"), Secret::new("token-and-more")]);
         assert_eq!(
             redactor.redact("a token-and-more b token c"),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_copies_nothing() {
+    fn text_without_secrets_is_not_copied() {
         assert!(matches!(
             Redactor::default().redact("text"),
             Cow::Borrowed("text")
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn t25_a_token_that_is_renewed_is_kept_out_as_it_is_at_the_time() {
+    fn t25_a_refreshed_token_is_redacted_with_its_current_value() {
         let live = LiveSecrets::default();
         let redactor = Redactor::new([Secret::new("fixed-value")]).and_live(live.clone());
         assert!(matches!(
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn t25_neither_type_prints_what_it_keeps() {
+    fn t25_debug_output_contains_no_secret() {
         let secret = Secret::new("canary");
         let redactor = Redactor::new([secret.clone()]);
         assert_eq!(

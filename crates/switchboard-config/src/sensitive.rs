@@ -7,17 +7,17 @@
 use crate::secret::Secret;
 
 /// A name that contains one of these, ignoring separators, names a secret.
-const SECRET: &str = "token secret password passwd passphrase apikey accesskey privatekey signingkey encryptionkey licensekey credential bearer \
+const SECRET_PARTS: &str = "token secret password passwd passphrase apikey accesskey privatekey signingkey encryptionkey licensekey credential bearer \
                       authorization cookie webhook jwt dsn connectionstring databaseurl signature sessionid";
 
 /// A name with one of these as a separate word names a secret.
 const SECRET_WORDS: [&str; 7] = ["key", "keys", "pass", "pwd", "pat", "auth", "creds"];
 
 /// A name that ends in one of these is not that of a secret: `TOKEN_LIMIT`, `KEY_FILE`.
-const ABOUT: &str = "limit max min count size length ttl timeout expiry file path dir folder mode type name format version";
+const NOT_SECRET_ENDINGS: &str = "limit max min count size length ttl timeout expiry file path dir folder mode type name format version";
 
 /// Values that are never secrets, whatever their name.
-const ORDINARY: &str = "true false yes no on off none null auto trace debug info warn warning error verbose silent production development test \
+const ORDINARY_VALUES: &str = "true false yes no on off none null auto trace debug info warn warning error verbose silent production development test \
                         stdio localhost";
 
 /// The secrets in a value of this name: the whole value, and what follows `Bearer` or `Basic`.
@@ -37,12 +37,12 @@ pub(crate) fn names_a_secret(name: &str) -> bool {
     let words = words(name);
     if words
         .last()
-        .is_some_and(|last| ABOUT.split(' ').any(|about| about == last))
+        .is_some_and(|last| NOT_SECRET_ENDINGS.split(' ').any(|about| about == last))
     {
         return false;
     }
     let joined = words.concat();
-    SECRET
+    SECRET_PARTS
         .split_whitespace()
         .any(|secret| joined.contains(secret))
         || words.iter().any(|word| SECRET_WORDS.contains(&&**word))
@@ -51,7 +51,7 @@ pub(crate) fn names_a_secret(name: &str) -> bool {
 /// Whether a value is never a secret.
 pub(crate) fn is_ordinary(value: &str) -> bool {
     value.is_empty()
-        || ORDINARY
+        || ORDINARY_VALUES
             .split_whitespace()
             .any(|word| word.eq_ignore_ascii_case(value))
 }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t25_a_name_says_that_its_value_is_a_secret() {
+    fn t25_secrets_are_recognised_by_name() {
         let check = |names: &str, expected: bool| {
             names
                 .split_whitespace()
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn t25_a_value_that_was_made_at_random_is_a_secret_under_any_name() {
+    fn t25_random_values_are_secrets_under_any_name() {
         let check = |values: &str, expected: bool| {
             values
                 .split_whitespace()
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn t25_a_token_is_known_without_the_word_before_it() {
+    fn t25_a_token_is_recognised_without_its_scheme() {
         let found = secrets_of("Authorization", "Bearer opensesame");
         assert_eq!(
             found,

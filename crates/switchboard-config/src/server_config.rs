@@ -13,22 +13,22 @@ use crate::name::ServerName;
 /// One server, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// Its key.
+    /// The server's key.
     pub name: ServerName,
     /// The dialect of its file, whose profile applies to it.
     pub dialect: Dialect,
     /// Where the entry is written.
     pub source: Source,
-    /// How to reach it.
+    /// The endpoint.
     pub endpoint: Endpoint,
     /// Which protocol era to use.
     pub protocol: Protocol,
     /// When to start it.
     pub start: Start,
-    /// `false`: never spawned, still listed.
+    /// `false`: never started, still listed.
     pub enabled: bool,
-    /// `true`: no confirmation for any of its tools. Always `false` for a project file's entry:
-    /// see `ProjectPermissions::trusted`.
+    /// `true`: no approval for any of its tools. Always `false` for a project file's entry: see
+    /// `ProjectPermissions::trusted`.
     pub trust: bool,
     /// Whether the server sends requests to the caller during calls; decides whether calls of
     /// different callers may overlap.
@@ -50,7 +50,7 @@ pub struct ServerConfig {
     pub idempotent_tools: Vec<String>,
     /// A description, for people.
     pub description: Option<String>,
-    /// The longest line or body accepted from it.
+    /// The longest line or body that is accepted.
     pub max_message_bytes: usize,
 }
 
@@ -67,10 +67,11 @@ fn is_loopback(url: &url::Url) -> bool {
 }
 
 impl ServerConfig {
-    /// Whether this is the gateway's own entry, as `switchboard install` writes it into the files of
-    /// clients, or the same under another name. Several of these files are read here too: a gateway
-    /// that used the entry would connect to itself, and `serve` would start itself without end. With
-    /// `-c` it reads another file, and may be a server like any other.
+    /// Whether this is the gateway's own entry, as `switchboard install` writes it into the files
+    /// of clients, or the same under another name. Several of these files are read here too: a
+    /// gateway that used the entry would connect to itself, and `serve` would start itself
+    /// endlessly. With `-c` the gateway reads another file, and its entry may be a server like any
+    /// other.
     pub(crate) fn is_gateway(&self) -> bool {
         let is_our_name = self.name.as_str() == OWN_NAME;
         match &self.endpoint {
@@ -90,7 +91,7 @@ impl ServerConfig {
         }
     }
 
-    /// Whether its URL leads to a gateway that listens at this address of this machine.
+    /// Whether its URL is that of a gateway that listens at this address of this machine.
     pub(crate) fn is_gateway_at(&self, address: SocketAddr) -> bool {
         let Endpoint::Http(http) = &self.endpoint else {
             return false;
@@ -111,7 +112,7 @@ impl ServerConfig {
     pub fn new(name: ServerName, source: Source, endpoint: Endpoint) -> Self {
         let first_connect = endpoint
             .package_runner()
-            .map(|_| package_runner::FIRST_START);
+            .map(|_| package_runner::FIRST_START_TIMEOUT);
         Self {
             name,
             dialect: Dialect::default(),
@@ -134,7 +135,7 @@ impl ServerConfig {
         }
     }
 
-    /// The longest that connecting may take, which is the longest that anyone waits for the server.
+    /// The upper bound on connecting, which is also the upper bound on waiting for the server.
     pub fn longest_connect(&self) -> Duration {
         self.first_connect
             .unwrap_or_default()
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gateways_own_entry_is_known_under_any_name() {
+    fn the_gateways_own_entry_is_recognised_under_any_name() {
         let launched = |name: &str, command: &str, args: &[&str]| {
             let stdio = StdioEndpoint::new(command, args.iter().copied());
             server(name, Endpoint::Stdio(stdio)).is_gateway()
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_of_the_gateways_own_address_is_known_however_it_is_written() {
+    fn a_url_of_the_gateways_own_address_is_recognised_in_any_notation() {
         let leads_to = |url: &str, address: &str| {
             let server = server("other", Endpoint::Http(HttpEndpoint::new(url)));
             server.is_gateway_at(address.parse().unwrap())

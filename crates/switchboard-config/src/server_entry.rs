@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use super::diagnostic::Diagnostics;
 use super::fields::{FieldTransport, SERVERS};
-use super::package_runner::FIRST_START;
+use super::package_runner::FIRST_START_TIMEOUT;
 use super::raw::{AtOffset, FieldTable, RawServer};
 use super::reference::TextRole;
 use super::source::Scope;
@@ -108,7 +108,7 @@ pub(super) fn server(
         first_connect: endpoint
             .package_runner()
             .filter(|_| !sets_connect)
-            .map(|_| FIRST_START),
+            .map(|_| FIRST_START_TIMEOUT),
         endpoint,
         protocol: match entry.fields.choice("protocol") {
             Some("legacy") => Protocol::Legacy,
@@ -169,7 +169,7 @@ impl ServerEntry<'_> {
             self.fields.offset_of("command"),
             self.fields.offset_of("url"),
         ) {
-            // Which of the two is intended is unknown.
+            // It is unknown which of the two is intended.
             (Some(command), Some(url)) => {
                 let (command_line, url_line) =
                     (diagnostics.lines.line(command), diagnostics.lines.line(url));
@@ -208,7 +208,7 @@ impl ServerEntry<'_> {
         endpoint.filter(|_| fits)
     }
 
-    /// A field of the other transport is reported: to ignore it would hide a misunderstanding.
+    /// Reports a field of the other transport: ignoring it would hide a misunderstanding.
     fn check_transport_fields(
         &self,
         applies_to: FieldTransport,
@@ -335,7 +335,7 @@ impl ServerEntry<'_> {
     }
 
     /// Checks a text that is passed to a process or sent to a server. Messages do not repeat the
-    /// text: it may hold a secret.
+    /// text: it may contain a secret.
     fn check_text(
         &self,
         text: &str,

@@ -1,8 +1,8 @@
-//! What the settings of a server may be, whichever dialect sets them.
+//! The settings of a server, independent of the dialect.
 
 use std::time::Duration;
 
-/// The default bound of one message: 64 MiB.
+/// The default size limit of one message: 64 MiB.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Which protocol era to speak.

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s2_65_the_command_to_copy_survives_a_shell() {
+    fn s2_65_the_command_to_copy_is_quoted_for_a_shell() {
         let check = |syntax: ReferenceSyntax, text: &str, expected: &str| {
             assert_eq!(word(syntax, text), expected, "{syntax:?} {text}")
         };
@@ -162,8 +162,7 @@ mod tests {
         check(ReferenceSyntax::Literal, "$A", "'$A'");
     }
 
-    /// S2-65: with its folder and its variables, so that by hand it fails for the reason it failed
-    /// for.
+    /// S2-65: with its folder and its variables, so that it fails by hand for the same reason.
     #[test]
     fn s2_65_the_command_to_copy_starts_in_the_same_folder_with_the_same_variables() {
         let check = |syntax: ReferenceSyntax,

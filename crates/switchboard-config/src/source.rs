@@ -1,4 +1,4 @@
-//! Where settings come from: a file, whose it is, and the position in it.
+//! The source of settings: the file, its owner, and the position in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

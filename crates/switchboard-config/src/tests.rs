@@ -1,4 +1,4 @@
-//! What reading a configuration promises, from files on disk.
+//! Tests of reading a configuration from files on disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ fn load_text(text: impl AsRef<[u8]>, scope: Scope) -> Result<Config, ConfigError
     })
 }
 
-/// What a text is told, line by line: errors, or else warnings.
-fn told(text: impl AsRef<[u8]>, scope: Scope) -> String {
+/// The errors of a text, line by line, or else its warnings.
+fn diagnostics_of(text: impl AsRef<[u8]>, scope: Scope) -> String {
     match load_text(text, scope) {
         Err(errors) => errors.to_string(),
         Ok(config) => {
@@ -54,14 +54,14 @@ fn told(text: impl AsRef<[u8]>, scope: Scope) -> String {
     }
 }
 
-/// A document of another dialect, given by a person, as it was read.
+/// A document of another dialect, as it was read.
 struct Foreign {
     config: Config,
-    /// Its name, in place of the folder it was in.
+    /// The file's name, in place of its temporary folder.
     file: Arc<PathBuf>,
 }
 
-/// Loads a file of this dialect with this name and text, and its errors with the bare name.
+/// Loads a file of this dialect with this name and text; errors have the bare name.
 fn load_foreign(dialect: Dialect, name: &str, text: &str) -> Result<Foreign, String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(name);
@@ -95,7 +95,7 @@ impl Foreign {
             .collect()
     }
 
-    /// Every server as meant, wherever its file was.
+    /// Every server, independent of where its file was.
     fn servers(&self) -> Vec<ServerConfig> {
         let server = |server: &Arc<ServerConfig>| {
             let mut server = ServerConfig::clone(server);
@@ -108,7 +108,7 @@ impl Foreign {
         self.config.servers.values().map(server).collect()
     }
 
-    /// The names, and what is wrong with those that are.
+    /// The names, and the errors of invalid entries.
     fn faults(&self) -> Vec<(String, Option<String>)> {
         let fault = |server: ServerConfig| match &server.endpoint {
             Endpoint::Invalid(fault) => (server.name.to_string(), Some(fault.to_string())),
@@ -118,7 +118,7 @@ impl Foreign {
     }
 }
 
-/// A server of this dialect at this line of `file`, that says nothing but how it is reached.
+/// A server of this dialect at this line of `file`, with only an endpoint.
 fn expected(
     dialect: Dialect,
     name: &str,
@@ -154,7 +154,7 @@ fn inheriting(
     })
 }
 
-/// What a child of this endpoint would get of these variables, its own among them.
+/// The environment of a child of this endpoint, given these variables of the host.
 fn child_environment(endpoint: &Endpoint, host: &[(&str, &str)]) -> Vec<(String, String)> {
     let Endpoint::Stdio(stdio) = endpoint else {
         panic!("no program: {endpoint:?}")

@@ -19,7 +19,7 @@ pub(super) enum Tree {
     List(Vec<Node>),
     /// In the order of the file. A key may occur twice in a format that allows it (HCL blocks).
     Table(Vec<TableEntry>),
-    /// A value that no field accepts, such as a date: a description of it.
+    /// A value that no field accepts, such as a date, by its description.
     Other(&'static str),
 }
 
@@ -56,8 +56,8 @@ impl Node {
         node
     }
 
-    /// A table in whose sub-table `key` numbers and booleans are strings, since they are passed to
-    /// a child process anyway; `null` entries are dropped.
+    /// Converts numbers and booleans in the sub-table `key` to strings, since a child process gets
+    /// strings anyway; drops `null` entries.
     pub(super) fn with_plain_texts(mut self, key: &str) -> Self {
         let Tree::Table(entries) = &mut self.value else {
             return self;

@@ -112,7 +112,7 @@ enum LineBreaks {
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Unescaped stretches are written at once: most text has nothing to escape.
+        // Stretches without escapes are written at once: most text has nothing to escape.
         let mut written = 0;
         for (at, character) in hidden_in(self.text) {
             f.write_str(&self.text[written..at])?;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn t11_hidden_text_is_shown_to_people_and_kept_from_models() {
+    fn t11_hidden_text_is_shown_to_people_and_removed_for_models() {
         check(
             "plain, naïve, 漢字, 👍",
             "plain, naïve, 漢字, 👍",
@@ -271,7 +271,7 @@ mod tests {
             r"a\u{200b}\u{200d}\u{feff}b",
             "ab",
         );
-        // Joined into one picture, and the same characters where they join nothing.
+        // Joined into one emoji, and the same characters unjoined.
         let emoji = "👨\u{200d}👩\u{200d}👧, ❤\u{fe0f}, 1\u{fe0f}\u{20e3}, 🏴\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}";
         check(emoji, emoji, emoji, emoji);
         check("👨\u{200d}", r"👨\u{200d}", r"👨\u{200d}", "👨");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn t12_further_lines_are_indented_and_a_carriage_return_before_them_is_part_of_the_break() {
+    fn t12_further_lines_are_indented() {
         let text = Untrusted::new("a\r\nb\n\tc\rd");
         assert_eq!(
             text.for_terminal_indented().to_string(),
@@ -361,7 +361,7 @@ mod tests {
         }
 
         #[test]
-        fn t11_nothing_hidden_stands_where_no_emoji_is(text in "[a-z0-9#*\u{200d}\u{fe0f}\u{e0067}\u{20e3}👍🏴\u{1b}]{0,12}") {
+        fn t11_no_hidden_character_is_printed_outside_an_emoji(text in "[a-z0-9#*\u{200d}\u{fe0f}\u{e0067}\u{20e3}👍🏴\u{1b}]{0,12}") {
             for (at, character) in text.char_indices().filter(|(_, character)| is_hidden(*character)) {
                 let before = text[..at].trim_end_matches(['\u{fe0f}', '\u{200d}']).chars().next_back();
                 let joins = before.is_some_and(|before| "👍🏴0123456789#*".contains(before));
@@ -370,7 +370,7 @@ mod tests {
         }
 
         #[test]
-        fn t11_the_categories_of_the_rule_are_hidden(character in any::<char>()) {
+        fn t11_hidden_categories_are_hidden(character in any::<char>()) {
             let listed = matches!(
                 character.general_category(),
                 GeneralCategory::Control | GeneralCategory::Format | GeneralCategory::PrivateUse

@@ -46,7 +46,7 @@ const RULES: &[FieldSpec] = &[
     foreign_field("deny", ValueKind::Texts),
 ];
 
-/// How its servers behave.
+/// The behaviour of its servers.
 pub(super) const PROFILE: DialectProfile = DialectProfile {
     name: "a3s",
     format: Format::Hcl,

@@ -26,7 +26,7 @@ const NATIVE_FIELDS: &[&[&str]] = &[PROCESS, &["url"], OURS];
 
 const UNRESOLVED: &str = "a reference to something that the document's own metadata does not have";
 
-/// How its servers behave.
+/// The behaviour of its servers.
 pub(super) const PROFILE: DialectProfile = DialectProfile {
     name: "agent-apps",
     format: Format::Yaml,
@@ -123,7 +123,7 @@ impl DialectReader for AgentApps {
     }
 }
 
-/// An entry without the variables whose value is empty, and those variables: they are to be unset.
+/// Splits off the variables of an entry whose value is empty: they are to be unset.
 fn without_unset(entry: &Node) -> (Node, Vec<AtOffset<String>>) {
     let mut entry = entry.clone();
     let mut unset = Vec::new();

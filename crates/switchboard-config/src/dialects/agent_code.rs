@@ -18,7 +18,7 @@ const SECTION: &str = "mcp_servers";
 /// Fields that it shares with the native file.
 const NATIVE_FIELDS: &[&[&str]] = &[PROCESS, &["url"], OURS];
 
-/// Each with its native name.
+/// Each field with its native name.
 const SECURITY: [(FieldSpec, &str); 2] = [
     (
         foreign_field("mcp_server_allowlist", ValueKind::Texts),
@@ -30,7 +30,7 @@ const SECURITY: [(FieldSpec, &str); 2] = [
     ),
 ];
 
-/// How its servers behave.
+/// The behaviour of its servers.
 pub(super) const PROFILE: DialectProfile = DialectProfile {
     name: "agent-code",
     naming: Some(Style::Mcp),

@@ -33,7 +33,7 @@ const NATIVE_FIELDS: &[&[&str]] = &[PROCESS, &["url", "headers"], OURS];
 /// The sections of the file.
 const SECTIONS: [&str; 3] = ["version", SECTION, PERMISSIONS.name];
 
-/// How its servers behave.
+/// The behaviour of its servers.
 pub(super) const PROFILE: DialectProfile = DialectProfile {
     name: "core-agent",
     format: Format::Json,

@@ -1,11 +1,11 @@
 //! How a dialect writes a new entry: the section, and the names of its fields.
 
-/// What a new entry looks like in one dialect.
+/// The form of a new entry in one dialect.
 #[derive(Debug)]
 pub(crate) struct EntrySpelling {
     /// The keys that lead to the entries.
     pub(crate) container: &'static [&'static str],
-    /// A field that is written beside `command`.
+    /// A field that is written along with `command`.
     pub(crate) stdio: Option<(&'static str, &'static str)>,
     /// How a URL is written if no transport is named, for Streamable HTTP, and for HTTP+SSE.
     pub(crate) auto: UrlField,
@@ -21,7 +21,8 @@ pub(crate) struct EntrySpelling {
     pub(crate) version: Option<(&'static str, u32)>,
 }
 
-/// The field of a URL, and a field written beside it; `None` if the dialect has no such transport.
+/// The field of a URL, and a field written along with it; `None` if the dialect has no such
+/// transport.
 pub(crate) type UrlField = Option<(&'static str, Option<(&'static str, &'static str)>)>;
 
 /// How a reference is written.
@@ -35,7 +36,7 @@ pub(crate) enum ReferenceForm {
     None,
 }
 
-/// A URL, and nothing beside it.
+/// A URL and no other field.
 pub(crate) const URL: UrlField = Some(("url", None));
 /// A URL of HTTP+SSE in the native file.
 pub(crate) const SSE: UrlField = Some(("url", Some(("transport", "sse"))));

@@ -62,7 +62,7 @@ const OAUTH_RENAMED: [(&str, &str, &str); 3] = [
     ("scopes", "oauth.scopes", "oauth_scopes"),
 ];
 
-/// How its servers behave.
+/// The behaviour of its servers.
 pub(super) const PROFILE: DialectProfile = DialectProfile {
     name: "gemini",
     format: Format::Json,
@@ -145,8 +145,7 @@ impl DialectReader for Gemini {
     }
 }
 
-/// Of several ways to reach a server, the first in the documented order counts. Empty strings count
-/// as absent.
+/// Of several endpoints, the first in the documented order counts. Empty strings count as absent.
 fn choose(fields: &mut FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> bool {
     let ways = ["httpUrl", "url", "command"];
     let holds = |fields: &FieldTable, way: &str| {

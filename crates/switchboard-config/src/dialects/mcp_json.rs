@@ -115,7 +115,7 @@ const WIRES: &[(&str, &str)] = &[
     ("remote", ""),
 ];
 
-/// How its servers behave.
+/// The behaviour of its servers.
 pub(super) const PROFILE: DialectProfile = DialectProfile {
     name: "mcp-json",
     format: Format::Json,
@@ -255,7 +255,7 @@ fn wire(
         diagnostics.error(at, format!("{}.{own}", server.path), message);
         return None;
     };
-    // A URL without more tries Streamable HTTP, then HTTP+SSE.
+    // A URL without a transport tries Streamable HTTP, then HTTP+SSE.
     if !wire.is_empty() {
         fields.0.insert(
             "transport",
@@ -327,6 +327,6 @@ fn ignore_short_timeout(
 }
 
 /// Whether a value is empty: some programs write fields that are not set.
-fn is_nothing(node: &Node) -> bool {
+fn is_empty(node: &Node) -> bool {
     matches!(node.value, Tree::Null)
 }

@@ -15,7 +15,7 @@ use crate::{HttpWire, Start};
 
 pub(super) struct Native;
 
-/// How its servers behave.
+/// The behaviour of its servers.
 pub(super) const PROFILE: DialectProfile = DialectProfile {
     name: "native",
     format: Format::Toml,

@@ -1,4 +1,4 @@
-//! What may differ between dialects. The profile of each stands in its own file.
+//! What may differ between dialects. The profile of each is in its own file.
 
 use std::time::Duration;
 

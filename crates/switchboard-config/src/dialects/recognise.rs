@@ -1,5 +1,5 @@
-//! Recognises the dialect of a file: by its path, then by keys that only one dialect has. If two
-//! fit, it is reported.
+//! Recognises the dialect of a file: by its path, then by keys that only one dialect has. A file
+//! that matches two is reported.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::format::Format;
 use crate::tree::{Node, TableEntry, Tree};
 
 /// The files of known programs: folder (any, if empty) and name.
-const PLACES: &[(&str, &str, Dialect)] = &[
+const KNOWN_PATHS: &[(&str, &str, Dialect)] = &[
     ("", "switchboard.toml", Dialect::Native),
     (".agents", "mcp.json", Dialect::CoreAgent),
     (".gemini", "settings.json", Dialect::Gemini),
@@ -29,10 +29,10 @@ const PLACES: &[(&str, &str, Dialect)] = &[
 const CONTAINERS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "context_servers"];
 
 /// Fields that, among files with `mcpServers`, only gemini's have.
-const OF_GEMINI: &[&str] = &["httpUrl", "trust", "includeTools", "excludeTools"];
+const GEMINI_FIELDS: &[&str] = &["httpUrl", "trust", "includeTools", "excludeTools"];
 
 /// Fields that, among files with `mcpServers`, gemini's do not have.
-const OF_MCP_JSON: &[&str] = &[
+const MCP_JSON_FIELDS: &[&str] = &[
     "type",
     "transport",
     "disabled",
@@ -46,7 +46,7 @@ const OF_MCP_JSON: &[&str] = &[
 ];
 
 /// Fields that, among files with `mcp_servers`, only Codex's have.
-const OF_CODEX: &[&str] = &[
+const CODEX_FIELDS: &[&str] = &[
     "bearer_token_env_var",
     "http_headers",
     "env_http_headers",
@@ -70,16 +70,19 @@ pub(crate) fn recognise(
     document: &Node,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Dialect {
-    by_place(path).unwrap_or_else(|| by_shape(format, document, diagnostics))
+    by_path(path).unwrap_or_else(|| by_shape(format, document, diagnostics))
 }
 
-fn by_place(path: &Path) -> Option<Dialect> {
+fn by_path(path: &Path) -> Option<Dialect> {
     let name = path.file_name()?;
     let folder = path.parent().and_then(Path::file_name);
     let lies = |(of, called, _): &&(&str, &str, Dialect)| {
         name == *called && (of.is_empty() || folder.is_some_and(|folder| folder == *of))
     };
-    PLACES.iter().find(lies).map(|(_, _, dialect)| *dialect)
+    KNOWN_PATHS
+        .iter()
+        .find(lies)
+        .map(|(_, _, dialect)| *dialect)
 }
 
 fn by_shape(format: Format, document: &Node, diagnostics: &mut Diagnostics<'_>) -> Dialect {
@@ -119,8 +122,8 @@ fn by_shape(format: Format, document: &Node, diagnostics: &mut Diagnostics<'_>) 
     }
     if let Some(entry) = document.get("mcpServers") {
         return match (
-            has_any(&entry.value, OF_GEMINI),
-            has_any(&entry.value, OF_MCP_JSON),
+            has_any(&entry.value, GEMINI_FIELDS),
+            has_any(&entry.value, MCP_JSON_FIELDS),
         ) {
             (true, _) => Dialect::Gemini,
             (false, true) => Dialect::McpJson,
@@ -130,7 +133,7 @@ fn by_shape(format: Format, document: &Node, diagnostics: &mut Diagnostics<'_>) 
     }
     if let Some(entry) = document.get("mcp_servers") {
         // Codex's own file is recognised by its path; elsewhere this is agent-code's format.
-        return if has_any(&entry.value, OF_CODEX) {
+        return if has_any(&entry.value, CODEX_FIELDS) {
             Dialect::McpJson
         } else {
             Dialect::AgentCode

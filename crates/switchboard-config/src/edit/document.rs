@@ -1,5 +1,5 @@
-//! One entry of another program's file, found by the keys that lead to it: read, written or
-//! removed. Text to text; comments and everything else stay.
+//! Reads, writes or removes one entry of another program's file, found by its keys. Text to text;
+//! comments and everything else stay.
 
 use std::io;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::diagnostic::Diagnostics;
 use crate::format::Format;
 use crate::tree::{Node, Tree};
 
-/// Where an entry stands.
+/// The address of an entry.
 #[derive(Debug, Clone, Copy)]
 pub struct EntryAddress<'a> {
-    /// The file: its extension tells the format (JSON with comments, TOML or YAML).
+    /// The file: its extension determines the format (JSON with comments, TOML or YAML).
     pub file: &'a Path,
     /// The keys that lead to the entries.
     pub container: &'a [&'a str],
@@ -40,7 +40,7 @@ pub enum EntryField {
 }
 
 impl EntryField {
-    /// The same value as JSON, to compare it with what a file has.
+    /// The value as JSON, to compare it with the file's.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Text(text) => text.as_str().into(),
@@ -56,7 +56,7 @@ impl EntryField {
 }
 
 impl EntryAddress<'_> {
-    /// The value at some keys of a document, as JSON.
+    /// The value at these keys of a document, as JSON.
     pub fn value_at(&self, text: &str, keys: &[&str]) -> Result<Option<Value>, EditFault> {
         let document = self.parse(text).map_err(EditFault::DoesNotLoad)?;
         let mut at = &document;
@@ -75,7 +75,7 @@ impl EntryAddress<'_> {
         self.value_at(text, &keys)
     }
 
-    /// The text with this entry, at the place of the one that it has, or after the others.
+    /// The text with this entry, in place of the existing one or after the others.
     pub fn with(
         &self,
         text: &str,
@@ -123,7 +123,7 @@ impl EntryAddress<'_> {
         edited.map_err(|fact| self.unsupported(fact))
     }
 
-    /// Checks that the edited text has the wanted entry, and all else as it was.
+    /// Checks that the edited text has the wanted entry, and everything else as before.
     fn check(&self, before: &str, after: &str, wanted: Option<&Value>) -> Result<(), EditFault> {
         let mut old = self.parse(before).map_err(EditFault::DoesNotLoad)?;
         let mut new = self.parse(after).map_err(EditFault::WouldNotLoad)?;
@@ -164,8 +164,8 @@ impl EntryAddress<'_> {
     }
 }
 
-/// Replaces a file whole or not at all. Its permissions stay; a new file gets 0600. A symbolic link
-/// is followed.
+/// Replaces a file atomically. Its permissions stay; a new file gets 0600. A symbolic link is
+/// followed.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let exists = path.symlink_metadata().is_ok();
     let target = if exists {
@@ -204,7 +204,8 @@ fn plain(node: &Node) -> Value {
     }
 }
 
-/// Takes the entry out of a document, and containers that are empty then: an edit may create them.
+/// Removes the entry from a document, and containers that are then empty: an edit may have created
+/// them.
 fn take(document: &mut Value, container: &[&str], name: &str) -> Option<Value> {
     let Some((key, deeper)) = container.split_first() else {
         return document.as_object_mut()?.remove(name);

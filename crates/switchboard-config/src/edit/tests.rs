@@ -36,7 +36,7 @@ fn check(file: &str, dialect: Dialect, before: &str, change: &Change, after: &st
     );
 }
 
-fn refused(file: &str, dialect: Dialect, before: &str, change: &Change, told: &str) {
+fn refused(file: &str, dialect: Dialect, before: &str, change: &Change, expected: &str) {
     let fact = edited(
         before,
         Format::of(Path::new(file)).unwrap(),
@@ -44,11 +44,11 @@ fn refused(file: &str, dialect: Dialect, before: &str, change: &Change, told: &s
         change,
     )
     .unwrap_err();
-    assert!(fact.contains(told), "{change:?}: {fact}");
+    assert!(fact.contains(expected), "{change:?}: {fact}");
 }
 
 #[test]
-fn toml_entries_come_and_go_and_all_else_stays() {
+fn toml_entries_are_added_and_removed_and_everything_else_stays() {
     let native = |before: &str, change: &Change, after: &str| {
         check("x.toml", Dialect::Native, before, change, after)
     };
@@ -71,7 +71,7 @@ fn toml_entries_come_and_go_and_all_else_stays() {
         &Change::Add(url("new", Some("sse"))),
         "[servers]\na = { command = \"x\" }\nnew = { transport = \"sse\", url = \"https://example.com/mcp\", headers = { Authorization = \"Bearer ${T}\" } }\n",
     );
-    // What stands right above an entry goes with it; a heading that a blank line sets apart stays.
+    // A comment directly above an entry is removed with it; one separated by a blank line stays.
     native(
         "# My servers.\n\n# the first\n[servers.a]\ncommand = \"x\"\n[servers.a.env]\nT = \"1\"\n\n# the second\n[servers.b]\ncommand = \"y\"\n",
         &Change::Remove("a".to_owned()),
@@ -121,7 +121,7 @@ fn toml_entries_come_and_go_and_all_else_stays() {
 }
 
 #[test]
-fn json_entries_come_and_go_in_the_files_own_hand() {
+fn json_entries_are_added_and_removed_in_the_files_own_formatting() {
     let gemini = |before: &str, change: &Change, after: &str| {
         check("x.json", Dialect::Gemini, before, change, after)
     };
@@ -168,7 +168,7 @@ fn json_entries_come_and_go_in_the_files_own_hand() {
 }
 
 #[test]
-fn hcl_blocks_come_and_go_and_all_else_stays() {
+fn hcl_blocks_are_added_and_removed_and_everything_else_stays() {
     let a3s = |before: &str, change: &Change, after: &str| {
         check("x.hcl", Dialect::A3s, before, change, after)
     };
@@ -223,7 +223,7 @@ fn hcl_blocks_come_and_go_and_all_else_stays() {
 }
 
 #[test]
-fn yaml_lines_come_and_go_and_no_other_is_touched() {
+fn yaml_entries_are_added_and_removed_and_no_other_line_changes() {
     let apps = |before: &str, change: &Change, after: &str| {
         check("x.yaml", Dialect::AgentApps, before, change, after)
     };
@@ -300,7 +300,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_new_file_and_its_folder_are_for_their_owner_only() {
+fn a_new_file_and_its_folder_are_private() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("switchboard/switchboard.toml");
     let done = edit(&given(&path), &Change::Add(command("new"))).unwrap();
@@ -342,15 +342,15 @@ fn permissions_and_links_are_kept() {
 }
 
 #[test]
-fn what_cannot_be_done_leaves_the_file_as_it_is_and_says_why() {
+fn an_impossible_edit_leaves_the_file_unchanged_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("switchboard.toml");
     let text = "# top\n[servers.a]\ncommand = \"x\"\n";
     std::fs::write(&path, text).unwrap();
     let shown = path.canonicalize().unwrap().display().to_string();
-    let check = |change: Change, told: &str| {
+    let check = |change: Change, expected: &str| {
         let fault = edit(&given(&path), &change).unwrap_err().to_string();
-        assert!(fault.contains(told), "{change:?}: {fault}");
+        assert!(fault.contains(expected), "{change:?}: {fault}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     };
     check(

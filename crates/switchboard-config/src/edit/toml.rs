@@ -137,7 +137,7 @@ fn remove(document: &mut DocumentMut, entry_path: &EntryPath<'_>) -> Result<(), 
         .prefix()
         .and_then(|prefix| prefix.as_str())
         .unwrap_or_default();
-    let kept = set_apart(prefix).to_owned();
+    let kept = separated_comments(prefix).to_owned();
     if kept.trim().is_empty() {
         return Ok(());
     }
@@ -164,7 +164,7 @@ fn remove(document: &mut DocumentMut, entry_path: &EntryPath<'_>) -> Result<(), 
 
 /// The comments above an entry that a blank line separates from it: they belong to the file, not to
 /// the entry.
-pub(super) fn set_apart(prefix: &str) -> &str {
+pub(super) fn separated_comments(prefix: &str) -> &str {
     match prefix.trim_end_matches([' ', '\t']).rfind("\n\n") {
         Some(at) => &prefix[..at + 2],
         None => "",

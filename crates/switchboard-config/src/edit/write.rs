@@ -1,11 +1,11 @@
-//! Replaces a file whole or not at all.
+//! Replaces a file atomically.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Replaces a file whole or not at all; its permissions stay.
+/// Replaces a file atomically; its permissions stay.
 pub(super) fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
     let folder = path
         .parent()
@@ -32,7 +32,7 @@ pub(super) fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
         let _ = std::fs::remove_file(&new);
         return Err(fault);
     }
-    // The rename itself lasts only once the folder is on disk.
+    // The rename is durable once the folder is synced.
     File::open(folder)?.sync_all()
 }
 

@@ -9,8 +9,8 @@ use foldhash::fast::RandomState;
 use super::style::{Style, Unnameable, name_collision};
 use super::{ExposedName, ServerName, ToolId};
 
-/// How many names the tools of one server may get during a run: a bound on memory for a server that
-/// keeps changing its tools.
+/// The most names that the tools of one server may get during a run: bounds the memory for a server
+/// that keeps changing its tools.
 const MAX_NAMES: usize = 20_000;
 
 /// A tool to be named.
@@ -18,7 +18,7 @@ const MAX_NAMES: usize = 20_000;
 pub struct NameRequest<'a> {
     /// The tool.
     pub pair: &'a ToolId,
-    /// How its name is made.
+    /// The naming style.
     pub style: Style,
     /// Whether every server before its own is ready, has failed, or is not waited for, so that a
     /// bare name cannot collide with one of theirs later.
@@ -30,14 +30,14 @@ pub struct NameRequest<'a> {
 pub enum NamingError {
     /// Not yet: a server before its own may still claim the name.
     Pending,
-    /// Never.
+    /// Permanently.
     Withheld(Unnameable),
 }
 
 /// Names that no server's tool may get.
 #[derive(Debug, Clone, Copy)]
 pub struct ReservedNames<'a> {
-    /// Names of the embedder's own tools.
+    /// Names of the host tools.
     pub own: &'a HashSet<&'a str>,
     /// Names of tools that agents commonly have built in, compared case-insensitively. Only for
     /// bare names: a prefix already distinguishes a server's tool.
@@ -52,26 +52,27 @@ impl ReservedNames<'_> {
     }
 }
 
-/// The names assigned during a run. Each belongs to its tool for good, even after the tool is gone.
+/// The names assigned during a run. Each belongs to its tool permanently, even after the tool is
+/// gone.
 #[derive(Debug, Clone, Default)]
 pub struct AssignedNames {
     names: HashMap<ExposedName, ToolId, RandomState>,
     of_server: HashMap<ServerName, usize>,
 }
 
-/// Names every tool, with servers in config order. The results have the same order.
+/// Names every tool, with servers in config order. The results are in the same order.
 pub fn expose(
-    wishes: &[NameRequest<'_>],
+    requests: &[NameRequest<'_>],
     reserved: ReservedNames<'_>,
     published: &mut Arc<AssignedNames>,
 ) -> Vec<Result<ExposedName, NamingError>> {
-    let plain: Vec<_> = wishes
+    let plain: Vec<_> = requests
         .iter()
         .map(|wish| wish.style.plain(wish.pair))
         .collect();
-    let claims = Claims::of(wishes, &plain);
-    let mut given = Vec::with_capacity(wishes.len());
-    for (index, (wish, plain)) in wishes.iter().zip(&plain).enumerate() {
+    let claims = Claims::of(requests, &plain);
+    let mut given = Vec::with_capacity(requests.len());
+    for (index, (wish, plain)) in requests.iter().zip(&plain).enumerate() {
         let named = plain
             .clone()
             .map_err(NamingError::Withheld)
@@ -79,7 +80,7 @@ pub fn expose(
                 if let Some(other) = claims.other(wish.style, &plain, index) {
                     return Err(NamingError::Withheld(name_collision(
                         &plain,
-                        wishes[other].pair,
+                        requests[other].pair,
                     )));
                 }
                 pick(wish, plain, reserved, published)
@@ -158,9 +159,9 @@ fn publish(
 struct Claims<'a>(HashMap<(bool, &'a str), (usize, Option<usize>)>);
 
 impl<'a> Claims<'a> {
-    fn of(wishes: &[NameRequest<'_>], plain: &'a [Result<String, Unnameable>]) -> Self {
+    fn of(requests: &[NameRequest<'_>], plain: &'a [Result<String, Unnameable>]) -> Self {
         let mut claims: HashMap<_, (usize, Option<usize>)> = HashMap::new();
-        for (index, (wish, plain)) in wishes.iter().zip(plain).enumerate() {
+        for (index, (wish, plain)) in requests.iter().zip(plain).enumerate() {
             let (Ok(plain), true) = (plain, wish.style.withholds_both()) else {
                 continue;
             };

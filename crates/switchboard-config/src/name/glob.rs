@@ -102,7 +102,8 @@ impl Glob {
     }
 }
 
-/// `globset`'s own engine panics on what it cannot compile, and its limits are far wider.
+/// Compiles with limits: `globset`'s own engine panics on patterns that it cannot compile, and its
+/// limits are far wider.
 fn compile(regex: &str) -> Option<PikeVM> {
     PikeVM::builder()
         .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t33_a_pattern_matches_whole_names_and_minds_case() {
+    fn t33_a_pattern_matches_whole_names_and_is_case_sensitive() {
         let check = |pattern: &str, name: &str, matches: bool| {
             assert_eq!(
                 Glob::new(pattern).unwrap().matches(name),
@@ -152,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_read_says_why() {
+    fn an_invalid_pattern_reports_why() {
         assert!(Glob::new("[a").unwrap_err().starts_with("\"[a\": "));
-        // T12: what the reason repeats of the pattern is escaped too.
+        // T12: the part of the pattern that the error quotes is escaped too.
         assert_eq!(
             Glob::new("[a-\u{1b}]").unwrap_err(),
             "\"[a-\\u{1b}]\": invalid range; 'a' > '\\u{1b}'"

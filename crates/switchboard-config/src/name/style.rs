@@ -1,5 +1,5 @@
-//! The naming styles: how the name that a model sees is made from server and tool. Each style is
-//! injective and has its own characters and length.
+//! The naming styles: how the exposed name is derived from server and tool. Each style is injective
+//! and has its own characters and length.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ impl Style {
         };
         // A name truncated for its hash may lack the end of a long server name.
         let begins =
-            |prefix: &String| name.starts_with(prefix.get(..SHORTEST_BASE).unwrap_or(prefix));
+            |prefix: &String| name.starts_with(prefix.get(..MIN_BASE_LENGTH).unwrap_or(prefix));
         prefixes.iter().any(begins)
     }
 
@@ -242,7 +242,7 @@ fn native(pair: &ToolId) -> String {
     let changed = !name.bytes().all(is_inert);
     // Only in lenient dialects: the end of such a server name would be ambiguous.
     let unclear = server.contains("__") || server.starts_with('_') || server.ends_with('_');
-    if changed || unclear || name.len() > LONGEST_NATIVE || looks_hashed(&name) {
+    if changed || unclear || name.len() > MAX_NATIVE_LENGTH || looks_hashed(&name) {
         Style::Mcp.hashed(&name, pair)
     } else {
         name
@@ -250,12 +250,12 @@ fn native(pair: &ToolId) -> String {
 }
 
 /// No documentation limits these names; this keeps lists readable.
-const LONGEST_NATIVE: usize = 256;
+const MAX_NATIVE_LENGTH: usize = 256;
 
 const HASH_CHARACTERS: usize = 10;
 
 /// The shortest base of a name before a hash, here and in names for vendors.
-const SHORTEST_BASE: usize = 50;
+const MIN_BASE_LENGTH: usize = 50;
 
 /// Ten base32 characters of BLAKE3(server, tool), at least one of them a digit.
 ///

@@ -211,7 +211,7 @@ pub(crate) struct AtOffset<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct RawRule {
     pub(crate) text: String,
-    /// The client of the gateway that it is about.
+    /// The client of the gateway that the rule is limited to.
     pub(crate) client: Option<String>,
 }
 

@@ -115,7 +115,7 @@ fn amounts(
             continue;
         };
         let amount = match &value.value {
-            // A float of a TOML file has a dot at its end, so that it is never read as a whole number.
+            // A TOML float has a dot at its end, so that it is never read as a whole number.
             Tree::Number(number) => number.replace('_', "").trim_end_matches('.').parse().ok(),
             _ => None,
         };
@@ -157,7 +157,7 @@ fn texts(items: &[Node], path: &str, diagnostics: &mut Diagnostics<'_>) -> Field
     }
 }
 
-/// Each rule is a text, or a table with a client and the tools that it is about.
+/// Each rule is a string, or a table with a client and its tools.
 fn rules(items: &[Node], path: &str, diagnostics: &mut Diagnostics<'_>) -> FieldValue {
     let mut read = Vec::with_capacity(items.len());
     let mut wrong = false;
@@ -188,7 +188,7 @@ fn rules(items: &[Node], path: &str, diagnostics: &mut Diagnostics<'_>) -> Field
 
 const RULE_FORM: &str = "\"server/tool\" or a table with a client, such as { tool = \"server/tool\", client = \"codex\" }";
 
-/// A rule for one client. Without a tool it holds for all of them.
+/// A rule for one client. Without a tool it applies to all tools.
 fn client_rule(item: &Node, path: &str, diagnostics: &mut Diagnostics<'_>) -> Option<RawRule> {
     let (mut tool, mut client) = (Some("*".to_owned()), None);
     for TableEntry { key, at, value } in item.entries() {

@@ -1,4 +1,4 @@
-//! The fields of a URL to reach: headers, transport, and what to authorize with.
+//! The fields of an entry with a URL: headers, transport, and credentials.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ impl ServerEntry<'_> {
         let at = self.fields.offset_of("url")?;
         let headers = self.fields.secrets("headers");
         let mut sound = self.check_text(url, at, "url", diagnostics);
-        // A reference may stand for any part of a URL, so a URL with references is checked when it
+        // A reference may expand to any part of a URL, so a URL with references is checked when it
         // is expanded.
         if sound
             && !self.rules.syntax.reads(TextRole::Launch, url)

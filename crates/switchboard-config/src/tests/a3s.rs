@@ -1,4 +1,4 @@
-//! What seed 001 says of a file with `mcp_servers` blocks.
+//! Tests of the a3s dialect (seed 001): files with `mcp_servers` blocks.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -107,7 +107,7 @@ fn s1_31_the_documents_three_files_load_verbatim() {
     assert_eq!(foreign.warnings(), [""; 0]);
 }
 
-/// S1-03: a list of blocks in the order of the file, beside settings that are for A3S alone.
+/// S1-03: a list of blocks in the order of the file, among settings that only A3S uses.
 #[test]
 fn s1_03_repeated_blocks_are_servers_in_the_order_of_the_file() {
     let text = "default_model = \"x/y\"\nproviders {\n  name = \"z\"\n}\nmcp_servers {\n  name = \"b\"\n  command = \"one\"\n}\n\
@@ -123,9 +123,9 @@ fn s1_03_repeated_blocks_are_servers_in_the_order_of_the_file() {
     assert_eq!(foreign.warnings(), [""; 0]);
 }
 
-/// S1-04: without a name there is nothing to call it by; its neighbours run.
+/// S1-04: a block without a name is an error; the other servers run.
 #[test]
-fn s1_04_a_block_without_a_name_is_told_and_stops_no_other() {
+fn s1_04_a_block_without_a_name_is_an_error_of_that_block_alone() {
     let foreign = read(
         "mcp_servers {\n  command = \"one\"\n}\nmcp_servers {\n  name = \"a\"\n  command = \"two\"\n}\n",
     );
@@ -135,10 +135,9 @@ fn s1_04_a_block_without_a_name_is_told_and_stops_no_other() {
     assert_eq!(foreign.warnings(), [missing]);
 }
 
-/// S1-02, S1-05, S1-06, S1-12, S1-29: the words for the two transports, and what is meant without
-/// one.
+/// S1-02, S1-05, S1-06, S1-12, S1-29: the names of the two transports, and the default.
 #[test]
-fn s1_05_transport_is_stdio_by_default_and_every_other_word_is_http_and_sse() {
+fn s1_05_transport_is_stdio_by_default_and_every_other_name_is_http_and_sse() {
     let program = || a3s("x", 1, stdio("run", &[], &[]));
     let remote = || a3s("x", 1, sse("https://x.example/sse"));
     check(
@@ -177,7 +176,7 @@ fn s1_05_transport_is_stdio_by_default_and_every_other_word_is_http_and_sse() {
     );
 }
 
-/// S1-07, S1-08, S1-09: the fields of a program, as they are written; a `$` is only a `$`.
+/// S1-07, S1-08, S1-09: the fields of a program, as written; a `$` is literal.
 #[test]
 fn s1_07_command_args_and_env_are_taken_as_written() {
     check(
@@ -221,8 +220,7 @@ fn s1_07_command_args_and_env_are_taken_as_written() {
     );
 }
 
-/// S1-10, S1-30: `env("NAME")` is the host's variable; where it is unset, an empty text, and that
-/// is told.
+/// S1-10, S1-30: `env("NAME")` is the host's variable; an unset one is empty, with a warning.
 #[test]
 fn s1_10_env_calls_read_the_hosts_environment_and_s1_30_unset_is_empty() {
     let lines = [
@@ -268,10 +266,10 @@ fn s1_10_env_calls_read_the_hosts_environment_and_s1_30_unset_is_empty() {
     );
 }
 
-/// What HCL could compute is an error of that entry, which says what is supported; its neighbours
+/// An expression of HCL is an error of that entry, which says what is supported; the other servers
 /// run.
 #[test]
-fn what_would_have_to_be_computed_is_an_error_of_that_entry_alone() {
+fn an_expression_is_an_error_of_that_entry_alone() {
     let functions = "a function other than env(\"NAME\"), which is the only one that is read";
     let computed = "an expression; only plain values and env(\"NAME\") are read";
     let template = "a template with other expressions; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
@@ -328,7 +326,7 @@ fn s1_11_a_server_can_be_present_but_disabled_and_s1_25_is_enabled_when_that_is_
 }
 
 #[test]
-fn s1_13_env_beside_a_url_loads_and_warns_and_is_sent_nowhere() {
+fn s1_13_env_with_a_url_is_ignored_with_a_warning() {
     check(
         "S1-13",
         &[
@@ -343,9 +341,9 @@ fn s1_13_env_beside_a_url_loads_and_warns_and_is_sent_nowhere() {
     );
 }
 
-/// S1-14, S1-22: one deadline for a call in all, a minute unless `timeout_ms` says otherwise.
+/// S1-14, S1-22: one deadline for the whole call, a minute unless `timeout_ms` sets another.
 #[test]
-fn s1_14_timeout_ms_is_the_time_of_a_call_in_all_and_a_minute_by_default() {
+fn s1_14_timeout_ms_limits_the_whole_call_with_a_default_of_a_minute() {
     let within = |time: Duration| {
         let timeouts = Timeouts {
             call: time,
@@ -389,12 +387,12 @@ fn s1_14_timeout_ms_is_the_time_of_a_call_in_all_and_a_minute_by_default() {
 #[test]
 fn s1_26_two_blocks_with_one_name_are_a_load_error_that_names_both_lines() {
     let text = "mcp_servers {\n  name = \"a\"\n  command = \"one\"\n}\n\nmcp_servers {\n  name = \"a\"\n  command = \"two\"\n}\n";
-    let told = load_foreign(Dialect::A3s, FILE, text).err();
+    let error_text = load_foreign(Dialect::A3s, FILE, text).err();
     let error = "config.hcl:6:1: mcp_servers.a: two blocks have this name (lines 1 and 6); rename or remove one of them";
-    assert_eq!(told.as_deref(), Some(error));
+    assert_eq!(error_text.as_deref(), Some(error));
 }
 
-/// C6: `transport` decides; without it two addresses are an error of the entry.
+/// C6: `transport` decides; without it two endpoints are an error of the entry.
 #[test]
 fn c6_transport_decides_between_command_and_url() {
     let both = ["command = \"run\"", "url = \"https://x.example/sse\""];
@@ -418,9 +416,9 @@ fn c6_transport_decides_between_command_and_url() {
     );
 }
 
-/// C14: the rules of this dialect, with their places.
+/// C14: the rules of this dialect, with their locations.
 #[test]
-fn rules_stand_in_a_permissions_block() {
+fn rules_are_read_from_the_permissions_block() {
     let foreign = read(
         "permissions {\n  allow = [\"mcp__filesystem\"]\n  ask   = [\"mcp__github\"]\n  deny  = [\"mcp__github__create_issue\", \"mcp__*\"]\n}\n\
          permissions {\n  deny = [\"mcp__$x\"]\n}\n",

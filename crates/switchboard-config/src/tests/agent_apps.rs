@@ -1,4 +1,4 @@
-//! What seed 003 says of a document with `metadata.mcp`.
+//! Tests of the agent-apps dialect (seed 003): documents with `metadata.mcp`.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -9,7 +9,7 @@ fn read(text: &str) -> Foreign {
     load_foreign(Dialect::AgentApps, FILE, text).unwrap()
 }
 
-/// Started on first use, and with calls of different callers kept apart.
+/// Started on first use, with callers serialised.
 fn agent_apps(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
     ServerConfig {
         asks: Asks::Yes,
@@ -28,7 +28,7 @@ fn http(url: &str) -> Endpoint {
     })
 }
 
-/// One server with these lines, and some metadata beside it.
+/// One server with these lines, and some metadata.
 fn entry(lines: &[&str]) -> Foreign {
     read(&format!(
         "metadata:\n  app:\n    name: demo\n    port: 8080\n  mcp:\n    x:\n      {}\n",
@@ -78,7 +78,7 @@ fn s3_21_the_documents_example_loads_verbatim() {
     assert_eq!(foreign.servers(), servers(3));
     assert_eq!(foreign.warnings(), [""; 0]);
 
-    // The same at the head of a Markdown file.
+    // The same as the front matter of a Markdown file.
     let markdown = format!(
         "---\n{text}---\n\n# Agent\n\n---\nmetadata: {{ mcp: {{ other: {{ command: no }} }} }}\n"
     );
@@ -95,8 +95,8 @@ fn s3_21_the_documents_example_loads_verbatim() {
     assert_eq!(foreign.warnings(), [""; 0]);
 }
 
-/// S3-06, S3-21: the escaped form in each kind of scalar is what the host's variable is put in for
-/// at launch.
+/// S3-06, S3-21: the escaped form in each kind of scalar is replaced by the host's variable at
+/// launch.
 #[test]
 fn s3_06_an_escaped_reference_is_resolved_at_launch_in_every_kind_of_scalar() {
     for value in [
@@ -178,9 +178,9 @@ fn s3_04_url_takes_precedence_over_command() {
     );
 }
 
-/// S3-07, S3-22: unescaped, only the document's own metadata counts; what it does not have is unset
-/// in the child, although the host has a variable of that name, and the warning shows how it is
-/// written.
+/// S3-07, S3-22: an unescaped reference uses only the document's own metadata; a missing one is
+/// unset in the child, even if the host has a variable of that name, and the warning shows the
+/// escaped form.
 #[test]
 fn s3_07_and_s3_22_an_unescaped_reference_never_reads_the_environment() {
     let host = [
@@ -227,8 +227,8 @@ fn s3_07_and_s3_22_an_unescaped_reference_never_reads_the_environment() {
     check("S3-22", &lines, resolved, &[]);
 }
 
-/// S3-22: what was put in is not looked at again, and what cannot be put in is an error where there
-/// is no variable to leave unset.
+/// S3-22: replaced text is not expanded again, and a missing reference is an error outside of
+/// `env`.
 #[test]
 fn s3_22_references_are_replaced_in_one_pass_and_only_env_may_lack_one() {
     let text = "metadata:\n  a: '${b} \\${HOME} $'\n  b: no\n  mcp:\n    x:\n      command: run\n      env: { A: '${a}' }\n";

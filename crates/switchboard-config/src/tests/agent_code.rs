@@ -1,4 +1,4 @@
-//! What seed 004 says of a file with `[mcp_servers.NAME]`.
+//! Tests of the agent-code dialect (seed 004): files with `[mcp_servers.NAME]`.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -84,8 +84,8 @@ fn s4_28_the_documents_four_examples_load_verbatim_and_joined() {
     assert_eq!(joined.warnings(), [""; 0]);
 }
 
-/// S4-02, S4-05: every `[mcp_servers.NAME]` in the order of the file, beside settings that are for
-/// agent-code alone.
+/// S4-02, S4-05: every `[mcp_servers.NAME]` in the order of the file, among settings that only
+/// agent-code uses.
 #[test]
 fn s4_02_servers_are_read_from_mcp_servers_and_s4_05_are_stdio_by_default() {
     let text = "[api]\nmodel = \"x\"\n[mcp_servers.b]\ncommand = \"one\"\n[mcp_servers.a]\ncommand = \"two\"\nargs = [\"-x\"]\n[ui]\ntheme = \"dark\"\n";
@@ -100,8 +100,8 @@ fn s4_02_servers_are_read_from_mcp_servers_and_s4_05_are_stdio_by_default() {
     assert_eq!(foreign.warnings(), [""; 0]);
 }
 
-/// S4-06: `url` selects SSE; everything is literal; where both stand, `command` wins and that is
-/// told (C6).
+/// S4-06: `url` selects SSE; everything is literal; if both are set, `command` is used, with a
+/// warning (C6).
 #[test]
 fn s4_06_command_args_and_env_make_a_program_and_url_selects_sse() {
     let check = |lines: &str, endpoint: Endpoint, warnings: &[&str]| {
@@ -133,9 +133,9 @@ fn s4_06_command_args_and_env_make_a_program_and_url_selects_sse() {
     );
 }
 
-/// C12: a wrong entry stops no other server.
+/// C12: an invalid entry does not affect the other servers.
 #[test]
-fn a_wrong_entry_is_an_error_of_that_server_alone() {
+fn an_invalid_entry_is_an_error_of_that_server_alone() {
     let foreign = read(
         "[mcp_servers.x]\nargs = []\n[mcp_servers.y]\ncommand = 5\n[mcp_servers.z]\ncommand = 'run'\n",
     );
@@ -149,9 +149,9 @@ fn a_wrong_entry_is_an_error_of_that_server_alone() {
     );
 }
 
-/// S4-14, S4-15, S4-24: both lists as written, also of servers that nobody configured.
+/// S4-14, S4-15, S4-24: both lists as written, also with servers that are not configured.
 #[test]
-fn s4_14_and_s4_15_the_lists_are_read_and_s4_24_may_name_servers_that_are_not_there() {
+fn s4_14_and_s4_15_the_lists_are_read_and_s4_24_may_name_unknown_servers() {
     let check = |lines: &str, allow: &[&str], deny: &[&str], warnings: &[&str]| {
         let foreign = read(&format!(
             "[mcp_servers.a]\ncommand = 'run'\n[security]\n{lines}\n"
@@ -186,8 +186,7 @@ fn s4_14_and_s4_15_the_lists_are_read_and_s4_24_may_name_servers_that_are_not_th
     check("disable_bypass_permissions = true", &[], &[], &[]);
 }
 
-/// S4-17 as far as the file goes: rules by what they say; one that cannot be understood never
-/// widens.
+/// S4-17 as far as the file goes: rules by action; a rule that is not understood never allows more.
 #[test]
 fn s4_17_rules_have_a_tool_and_an_action() {
     let rule = |lines: &str| format!("[[permissions.rules]]\n{lines}\n");

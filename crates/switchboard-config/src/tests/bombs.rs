@@ -1,16 +1,23 @@
-//! Files made to hurt (T27), and secrets that must not show in what is said about a file (T25).
+//! Tests of malicious files (T27), and of secrets in messages about a file (T25).
 
 use proptest::prelude::*;
 
 use super::*;
 
 #[test]
-fn t27_bombs_give_a_clean_error() {
+fn t27_malicious_files_give_a_clean_error() {
     let check = |what: &str, text: String| {
         let started = std::time::Instant::now();
-        let said = told(text, Scope::Project);
-        assert!(said.contains("nested too deeply"), "{what}: {said:.300}");
-        assert!(said.len() < 10_000, "{what}: says {} bytes", said.len());
+        let messages = diagnostics_of(text, Scope::Project);
+        assert!(
+            messages.contains("nested too deeply"),
+            "{what}: {messages:.300}"
+        );
+        assert!(
+            messages.len() < 10_000,
+            "{what}: says {} bytes",
+            messages.len()
+        );
         assert!(started.elapsed().as_secs() < 20, "{what}");
     };
     check(
@@ -38,8 +45,8 @@ fn t27_bombs_give_a_clean_error() {
 }
 
 #[test]
-fn t27_a_hundred_thousand_errors_are_told_in_a_hundred_lines() {
-    let said = told(
+fn t27_a_hundred_thousand_errors_are_reported_in_a_hundred_lines() {
+    let messages = diagnostics_of(
         "[servers._]\n".to_owned()
             + &(0..50_000)
                 .map(|number| format!("{number}\n"))
@@ -47,13 +54,13 @@ fn t27_a_hundred_thousand_errors_are_told_in_a_hundred_lines() {
         Scope::User,
     );
     assert!(
-        said.lines().count() <= 101,
+        messages.lines().count() <= 101,
         "{} lines",
-        said.lines().count()
+        messages.lines().count()
     );
     assert!(
-        said.contains("more of the same file; correct the first ones and try again"),
-        "{said:.300}"
+        messages.contains("more of the same file; correct the first ones and try again"),
+        "{messages:.300}"
     );
 }
 
@@ -78,30 +85,30 @@ deny = ["git/push"]
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever one slip does to a file, no value of env, headers, args or url shows in what is said.
+    /// However a file is damaged, no value of env, headers, args or url appears in a message.
     #[test]
-    fn t25_no_secret_shows_in_what_is_said_about_a_damaged_file(
+    fn t25_no_secret_appears_in_messages_about_a_damaged_file(
         at in 0..VALID.len(), remove in 0usize..40, insert in "[\\[\\]{}=\"'\\n#.,a1$ ]{0,3}"
     ) {
         let at = VALID.floor_char_boundary(at);
         let end = VALID.floor_char_boundary((at + remove).min(VALID.len()));
-        // A slip inside the canary's own word would hide it from this test, not from a reader.
+        // Damage inside the canary itself would hide it from this test only.
         let text = format!("{}{insert}{}", &VALID[..at], &VALID[end..]);
-        let said = told(&text, Scope::User);
+        let messages = diagnostics_of(&text, Scope::User);
         let shown_as_key = text.lines().any(|line| line.split('=').next().is_some_and(|key| key.contains("CANARY")));
-        prop_assert!(!said.contains("CANARY") || shown_as_key, "{text}\n{said}");
+        prop_assert!(!messages.contains("CANARY") || shown_as_key, "{text}\n{messages}");
     }
 
     #[test]
-    fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = told(&bytes, Scope::Project);
+    fn no_input_causes_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = diagnostics_of(&bytes, Scope::Project);
     }
 }
 
 #[test]
-fn t27_one_line_of_a_million_bytes_costs_what_many_lines_do() {
+fn t27_one_line_of_a_million_bytes_takes_linear_time() {
     let started = std::time::Instant::now();
-    let wrong = told(
+    let wrong = diagnostics_of(
         format!(
             "[servers.a]\ncommand = 'x'\nargs = [{}]",
             "1,".repeat(500_000)

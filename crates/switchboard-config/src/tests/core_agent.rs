@@ -1,4 +1,4 @@
-//! What seed 000 says of `.agents/mcp.json`.
+//! Tests of the core-agent dialect (seed 000): `.agents/mcp.json`.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -14,7 +14,7 @@ fn read(text: &str) -> Foreign {
     load_foreign(Dialect::CoreAgent, FILE, text).unwrap()
 }
 
-/// What a file is told that cannot be read.
+/// The errors of an invalid file.
 fn refused(text: &str) -> String {
     load_foreign(Dialect::CoreAgent, FILE, text)
         .map(|read| read.config)
@@ -47,7 +47,7 @@ fn http(url: &str, headers: &[(&str, &str)]) -> Endpoint {
     })
 }
 
-/// Puts files into a project's folder and loads what is found there.
+/// Writes files into a project's folder and loads them.
 fn project(files: &[(&str, &str)]) -> (tempfile::TempDir, Result<Config, ConfigErrors>) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -180,8 +180,7 @@ fn s0_03_version_is_the_integer_1_and_s0_41_may_be_left_out() {
     );
 }
 
-/// The name is what tools are prefixed with, so it stays as written: sanitising is for the exposed
-/// name only.
+/// Tools are prefixed with the name, so it stays as written: only the exposed name is sanitised.
 #[test]
 fn s0_04_servers_is_a_map_from_name_to_spec() {
     let text = r#"{"servers": {
@@ -336,7 +335,7 @@ fn s0_11_headers_are_custom_and_s0_12_expand_env_placeholders() {
     );
 }
 
-/// Every entry is checked when the file is read, and all that is wrong is told at once.
+/// Every entry is checked when the file is loaded, and all errors are reported at once.
 #[test]
 fn s0_13_validation_runs_at_load_and_one_wrong_entry_is_fatal() {
     let text = r#"{"servers": {
@@ -410,7 +409,7 @@ fn s0_14_mixing_transports_is_rejected_at_load() {
     assert!(both.contains("`transport` is missing"), "{both}");
 }
 
-/// The placeholder is what is kept until a start: two starts in two environments differ.
+/// The placeholder is kept until the start: two starts in two environments differ.
 #[test]
 fn s0_15_placeholders_expand_at_start_with_the_environment_of_that_moment() {
     let config = read(&entry(
@@ -452,10 +451,9 @@ fn s0_16_an_unset_name_expands_to_the_empty_string_and_is_no_error() {
     );
 }
 
-/// What is kept of the file, and what a person is shown of it, is the placeholder; the value is
-/// nowhere.
+/// The placeholder is what is stored and shown; the value never is.
 #[test]
-fn s0_17_what_is_stored_and_shown_is_the_placeholder() {
+fn s0_17_the_placeholder_is_stored_and_shown_instead_of_the_value() {
     let config = read(SCHEMA).config;
     let host = environment(&[("GITHUB_TOKEN", "ghp_CANARY")]);
     let github = &config.servers[1];
@@ -475,8 +473,8 @@ fn s0_17_what_is_stored_and_shown_is_the_placeholder() {
     }
 }
 
-/// S0-42: `permissions` of the same file and of `config.json` beside it; the file's own mode comes
-/// first, the rules of both hold.
+/// S0-42: `permissions` of the same file and of `config.json` next to it; the file's own mode takes
+/// precedence, the rules of both apply.
 #[test]
 fn s0_42_permissions_are_read_from_the_file_and_from_config_json_beside_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -546,8 +544,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// S0-42 in a project: what would lift questions is held back, whichever of the two files says it;
-/// what tightens holds.
+/// S0-42 in a project: what allows more is held back, in either file; what restricts applies.
 #[test]
 fn s0_42_a_projects_config_json_can_only_tighten_until_it_is_accepted() {
     let beside = r#"{"permissions": {"mode": "yolo", "allow": ["mcp:a_b"], "deny": ["mcp:c_d"]}}"#;
@@ -631,7 +628,7 @@ fn s0_43_everything_but_env_placeholders_in_env_and_headers_stays_literal() {
 }
 
 #[test]
-fn an_unknown_field_is_told_with_the_nearest_and_a_foreign_container_with_ours() {
+fn an_unknown_field_is_reported_with_the_nearest_and_a_foreign_section_with_ours() {
     let text = "{\"version\": 1, \"server\": {},\n\"servers\": {\"x\": {\"transport\": \"stdio\", \"command\": \"a\", \"evn\": {}, \"timeout\": 5}}}";
     let expected = [
         "mcp.json:1:16: server: unknown field, ignored; did you mean `servers`?",

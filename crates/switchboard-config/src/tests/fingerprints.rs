@@ -1,4 +1,4 @@
-//! T2: any change of what runs changes the fingerprint; formatting and key order do not.
+//! Tests of fingerprints (T2): any change of a launch changes it; formatting and key order do not.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn secrets() -> impl Strategy<Value = IndexMap<String, Secret>> {
     })
 }
 
-/// Few letters, so that parts that run into one another would be found.
+/// Few letters, so that ambiguous concatenations would be found.
 fn endpoint() -> impl Strategy<Value = Endpoint> {
     let stdio = (
         "[ab/]{1,3}",
@@ -94,7 +94,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     prop_oneof![stdio, http]
 }
 
-/// Every way to change one field a little.
+/// Every small change of one field.
 fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
     let changed_map = |map: &IndexMap<String, Secret>| {
         let mut all = Vec::new();
@@ -239,7 +239,7 @@ proptest! {
 }
 
 #[test]
-fn t2_formatting_and_settings_that_start_nothing_do_not_matter() {
+fn t2_formatting_and_settings_that_do_not_affect_the_launch_do_not_matter() {
     let of = |text: &str| load_text(text, Scope::User).unwrap().servers[0].fingerprint();
     let one = of("[servers.a]\ncommand = 'x'\nargs = ['b', 'c']\nenv = { K = 'v', L = 'w' }\n");
     assert_eq!(
@@ -257,7 +257,7 @@ fn t2_formatting_and_settings_that_start_nothing_do_not_matter() {
 }
 
 #[test]
-fn t2_the_folder_counts_where_it_decides_what_runs_and_for_every_project() {
+fn t2_the_folder_counts_if_it_determines_what_runs_and_for_every_project() {
     let same_elsewhere = |command: &str, cwd: Option<&str>, scope: Scope| {
         let endpoint = Endpoint::Stdio(StdioEndpoint {
             cwd: cwd.map(str::to_owned),
@@ -277,10 +277,9 @@ fn t2_the_folder_counts_where_it_decides_what_runs_and_for_every_project() {
     );
 }
 
-/// The same entry in another format is the same launch; only where a `$` means something else it is
-/// another one.
+/// The same entry in another format is the same launch, unless a `$` has another meaning.
 #[test]
-fn t2_the_format_does_not_count_and_the_syntax_only_where_a_dollar_is_read_otherwise() {
+fn t2_the_format_does_not_count_and_the_syntax_only_if_a_dollar_differs() {
     let folder = tempfile::tempdir().unwrap();
     let fingerprint = |name: &str, dialect: Dialect, text: &str| {
         let path = folder.path().join(name);
@@ -336,7 +335,7 @@ fn t2_the_format_does_not_count_and_the_syntax_only_where_a_dollar_is_read_other
         r#""transport": "http", "url": "https://x.example/mcp", "headers": {"A": "b"}"#;
     assert_eq!(json(Dialect::CoreAgent, core_agent), plain);
 
-    // A bare name is a reference in one and a text in the other.
+    // A bare name is a reference in one and literal in the other.
     let bare = toml("url = 'https://x.example/mcp'\nheaders = { A = '$T' }\ntransport = 'http'");
     assert_ne!(
         json(

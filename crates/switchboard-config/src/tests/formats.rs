@@ -1,5 +1,5 @@
-//! Every format as one tree with places: what it holds, what it refuses, and that no text makes a
-//! parser fall over.
+//! Tests of the formats: their trees with offsets, their errors, and that no text makes a parser
+//! panic.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use super::tree::{Node, Tree};
 use super::*;
 use crate::diagnostic::Diagnostics;
 
-/// The tree of a text, and what was told.
+/// The tree of a text, and the diagnostics.
 fn parsed(format: Format, text: &str) -> (Node, Vec<String>) {
     let mut diagnostics = Diagnostics::new(Arc::new("f".into()), text);
     let node = format.parse(text, &mut diagnostics);
@@ -44,9 +44,9 @@ fn shown(node: &Node) -> String {
 
 #[track_caller]
 fn check(format: Format, text: &str, expected: &str) {
-    let (node, told) = parsed(format, text);
+    let (node, messages) = parsed(format, text);
     assert_eq!(
-        (shown(&node).as_str(), &told[..]),
+        (shown(&node).as_str(), &messages[..]),
         (expected, &[][..]),
         "{text}"
     );
@@ -58,7 +58,7 @@ fn check_refused(format: Format, text: &str, expected: &str) {
 }
 
 #[test]
-fn hcl_blocks_and_attributes_are_entries_and_repeated_blocks_stay() {
+fn hcl_blocks_and_attributes_are_entries_and_repeated_blocks_are_kept() {
     let check = |text, expected| check(Format::Hcl, text, expected);
     check("", "{}");
     check("a = 1\nb = \"x\"", "{a@0=1@4 b@6=\"x\"@10}");
@@ -99,7 +99,7 @@ fn hcl_env_calls_are_native_references_and_every_other_dollar_is_escaped() {
 }
 
 #[test]
-fn json_has_comments_and_trailing_commas_and_each_value_its_place() {
+fn json_has_comments_trailing_commas_and_offsets() {
     let check = |text: &str, expected: &str| check(Format::Json, text, expected);
     check("{}", "{}");
     check(
@@ -112,8 +112,8 @@ fn json_has_comments_and_trailing_commas_and_each_value_its_place() {
 }
 
 #[test]
-fn json_says_what_is_wrong_and_where_without_the_value() {
-    let check = |text: &str, told: &str| check_refused(Format::Json, text, told);
+fn json_errors_have_a_position_and_no_value() {
+    let check = |text: &str, expected: &str| check_refused(Format::Json, text, expected);
     check("", "f: empty; expected a JSON object, { … }");
     check("[1]", "f:1:1: expected an object, { … }, found a list");
     check(
@@ -155,7 +155,7 @@ fn json_says_what_is_wrong_and_where_without_the_value() {
 }
 
 #[test]
-fn yaml_has_the_core_types_each_at_its_place() {
+fn yaml_has_the_core_types_with_offsets() {
     let check = |text: &str, expected: &str| check(Format::Yaml, text, expected);
     check("", "{}");
     check("# nothing\n", "{}");
@@ -191,12 +191,12 @@ fn yaml_has_the_core_types_each_at_its_place() {
 }
 
 #[test]
-fn s3_21_a_backslash_before_a_dollar_is_kept_in_every_kind_of_scalar_and_moves_nothing() {
+fn s3_21_a_backslash_before_a_dollar_is_kept_in_every_kind_of_scalar() {
     let check = |text: &str, expected: &str| check(Format::Yaml, text, expected);
     check(r#"a: "\${T}" "#, r#"{a@0="\\${T}"@3}"#);
     check(r"a: '\${T}' ", r#"{a@0="\\${T}"@3}"#);
     check(r"a: \${T} ", r#"{a@0="\\${T}"@3}"#);
-    // YAML's own way to write a backslash.
+    // YAML's own escape of a backslash.
     check(r#"a: "\\${T}" "#, r#"{a@0="\\${T}"@3}"#);
     check(r#"a: "\\\${T}" "#, r#"{a@0="\\\\${T}"@3}"#);
     check(
@@ -208,7 +208,7 @@ fn s3_21_a_backslash_before_a_dollar_is_kept_in_every_kind_of_scalar_and_moves_n
 
 #[test]
 fn yaml_refuses_what_no_configuration_needs() {
-    let check = |text: &str, told: &str| check_refused(Format::Yaml, text, told);
+    let check = |text: &str, expected: &str| check_refused(Format::Yaml, text, expected);
     check(
         "a: 1\na: 2\n",
         "f:2:1: this name is already set above; each may occur once",
@@ -230,13 +230,13 @@ fn yaml_refuses_what_no_configuration_needs() {
 }
 
 #[test]
-fn front_matter_is_what_stands_between_the_first_two_fences() {
+fn front_matter_is_between_the_first_two_fences() {
     let check = |text: &str, expected: &str| check(Format::FrontMatter, text, expected);
     check("---\na: 1\n---\n# Title\nb: [\n", "{a@4=1@7}");
     check("\u{feff}---  \r\na: 1\r\n---\r\n", "{a@10=1@13}");
     check("---\n---\n", "{}");
     check("---\na: 1\n---", "{a@4=1@7}");
-    let refused = |text: &str, told: &str| check_refused(Format::FrontMatter, text, told);
+    let refused = |text: &str, expected: &str| check_refused(Format::FrontMatter, text, expected);
     let none = "f:1:1: no front matter; expected the line `---` first, then YAML, then `---` again";
     refused("# Title\n---\na: 1\n---\n", none);
     refused("", none);
@@ -250,15 +250,15 @@ fn front_matter_is_what_stands_between_the_first_two_fences() {
     );
 }
 
-/// T27: no text costs much more than its length, however it nests or copies.
+/// T27: no text takes much longer than its length, however it nests or copies.
 #[test]
-fn t27_bombs_of_every_format_give_a_clean_error() {
-    let check = |format: Format, what: &str, text: String, told: &str| {
+fn t27_malicious_files_of_every_format_give_a_clean_error() {
+    let check = |format: Format, what: &str, text: String, expected: &str| {
         let started = std::time::Instant::now();
-        let (_, said) = parsed(format, &text);
+        let (_, messages) = parsed(format, &text);
         assert!(
-            said.len() == 1 && said[0].contains(told),
-            "{what}: {said:?}"
+            messages.len() == 1 && messages[0].contains(expected),
+            "{what}: {messages:?}"
         );
         assert!(started.elapsed().as_secs() < 20, "{what}");
     };
@@ -337,7 +337,7 @@ const FORMATS: [Format; 5] = [
     Format::Hcl,
 ];
 
-/// Every offset of a tree is one of the text.
+/// Whether every offset of a tree lies within the text.
 fn all_within(node: &Node, text: &str) -> bool {
     let inside = match &node.value {
         Tree::List(items) => items.iter().all(|item| all_within(item, text)),
@@ -360,9 +360,9 @@ proptest! {
         }
     }
 
-    /// T25: whatever one slip does to a file, no value of env, args or url shows in what is said.
+    /// T25: however a file is damaged, no value of env, args or url appears in a message.
     #[test]
-    fn t25_no_secret_shows_in_what_is_said_about_a_damaged_file(
+    fn t25_no_secret_appears_in_messages_about_a_damaged_file(
         which in 0..4usize, at in 0..400usize, remove in 0usize..40, insert in "[\\[\\]{}=:\"'\\n#.,a1$ ]{0,3}"
     ) {
         let (dialect, name, whole) = [
@@ -374,20 +374,20 @@ proptest! {
         let at = whole.floor_char_boundary(at.min(whole.len()));
         let end = whole.floor_char_boundary((at + remove).min(whole.len()));
         let text = format!("{}{insert}{}", &whole[..at], &whole[end..]);
-        let said = match load_foreign(dialect, name, &text) {
+        let messages = match load_foreign(dialect, name, &text) {
             Ok(foreign) => format!("{:?} {:?}", foreign.warnings(), foreign.faults()),
-            Err(said) => said,
+            Err(messages) => messages,
         };
-        // A slip may turn a value into a key, and a key is shown.
+        // Damage may turn a value into a key, and keys are shown.
         let shown_as_key = text.lines().any(|line| line.rsplit(['=', ':']).skip(1).any(|key| key.contains("CANARY")));
-        prop_assert!(!said.contains("CANARY") || shown_as_key, "{text}\n{said}");
+        prop_assert!(!messages.contains("CANARY") || shown_as_key, "{text}\n{messages}");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the tree holds, each dialect reads it: the same keys and kinds of values, in any place.
+    /// No tree makes a dialect panic: the same keys and kinds of values, at any place.
     #[test]
     fn no_document_makes_a_dialect_panic(
         text in "((metadata|mcp|mcp_servers|mcpServers|servers|permissions|security|rules|env|args|url|name|x)(: ?| ?= ?| ?\\{\n?|\\}\n)|\"[a$\\\\{}]{0,4}\"|[\\[\\]{}:,\n 1-]){0,40}"
@@ -438,7 +438,7 @@ const YAML: &str = r#"metadata:
       url: https://user@x.example/mcp?key=CANARY-query
 "#;
 
-/// T2: how an entry is written down does not count, only what it says.
+/// T2: the format of an entry does not matter, only its meaning.
 #[test]
 fn t2_one_entry_has_one_fingerprint_in_every_format() {
     let toml = "[servers.a]\ncommand = \"npx\"\nargs = [\"-y\", \"$$x\"]\nenv = { TOKEN = \"${TOKEN}\", B = \"é\" }\n";

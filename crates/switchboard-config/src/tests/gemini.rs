@@ -1,4 +1,4 @@
-//! What seed 002 says of `settings.json` and its `mcpServers`.
+//! Tests of the gemini dialect (seed 002): `settings.json` with `mcpServers`.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -22,7 +22,7 @@ fn entry(fields: &str) -> String {
     format!("{{\"mcpServers\": {{\n\"x\": {{{fields}}}\n}}}}")
 }
 
-/// A server with the deadline that the document gives to those that say none.
+/// A server with the documented default deadline.
 fn gemini(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
     let call = Duration::from_secs(600);
     let timeouts = Timeouts {
@@ -36,7 +36,7 @@ fn gemini(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
     }
 }
 
-/// With a deadline of its own, also for connecting (S2-21).
+/// With a deadline of its own, which also applies to connecting (S2-21).
 fn timed(server: ServerConfig, milliseconds: u64) -> ServerConfig {
     let written = Duration::from_millis(milliseconds);
     ServerConfig {
@@ -152,8 +152,8 @@ fn s2_71_the_documents_six_examples_load_verbatim() {
     );
 }
 
-/// S2-04, S2-58: each entry is there, in the order of the file; keys of other features are passed
-/// over in silence.
+/// S2-04, S2-58: each entry is read, in the order of the file; keys of other features are ignored
+/// silently.
 #[test]
 fn s2_04_every_entry_of_mcp_servers_is_read_and_s2_58_other_keys_are_ignored_silently() {
     let text = r#"{
@@ -176,7 +176,7 @@ fn s2_04_every_entry_of_mcp_servers_is_read_and_s2_58_other_keys_are_ignored_sil
     ];
     check(text, &expected, &[]);
     check(r#"{"theme": "Dark"}"#, &[], &[]);
-    // Also where a key looks like another program's.
+    // Also if a key looks like another program's.
     for key in ["servers", "mcp_servers", "context_servers"] {
         check(
             &format!(r#"{{"{key}": {{"x": {{"command": "a"}}}}}}"#),
@@ -186,7 +186,7 @@ fn s2_04_every_entry_of_mcp_servers_is_read_and_s2_58_other_keys_are_ignored_sil
     }
 }
 
-/// The user's `~/.gemini/settings.json` and the project's `.gemini/settings.json`, at their places.
+/// The user's `~/.gemini/settings.json` and the project's `.gemini/settings.json`.
 fn found(project: Option<&str>, user: Option<&str>) -> (tempfile::TempDir, Config) {
     let folder = tempfile::tempdir().unwrap();
     for (location, text) in [("project", project), ("home", user)] {
@@ -218,8 +218,7 @@ fn s2_08_settings_are_found_in_the_users_home_and_in_the_project() {
     }
 }
 
-/// S2-09, S2-20, C6: one of three is needed, in the order of the document's list; those that lose
-/// are told.
+/// S2-09, S2-20, C6: one of three is required, in the documented order; the others are reported.
 #[test]
 fn s2_20_http_url_comes_before_url_before_command_and_s2_09_each_of_them_does() {
     let (streamable, sse) = (HttpWire::Streamable, HttpWire::Sse);
@@ -278,13 +277,12 @@ fn s2_10_args_are_strings_and_s2_13_cwd_may_be_relative() {
         &[],
     );
     let wrong = read(&entry(r#""command": "a", "args": ["--x", 1]"#));
-    let told =
+    let expected =
         "settings.json:2:39: mcpServers.x.args[1]: expected a string, found an integer".to_owned();
-    assert_eq!(wrong.faults(), [("x".to_owned(), Some(told))]);
+    assert_eq!(wrong.faults(), [("x".to_owned(), Some(expected))]);
 }
 
-/// S2-11, S2-17: whatever headers a person sets are sent, also those that a program would set by
-/// itself.
+/// S2-11, S2-17: any header may be set, also one that an HTTP client sets itself.
 #[test]
 fn s2_11_and_s2_17_custom_headers_of_any_name_are_kept() {
     let fields = r#""httpUrl": "http://h/mcp", "headers": {"Authorization": "Bearer $T", "X-Custom-Header": "v", "Content-Type": "application/json"}"#;
@@ -310,7 +308,7 @@ fn s2_11_and_s2_17_custom_headers_of_any_name_are_kept() {
 }
 
 #[test]
-fn s2_12_env_values_refer_to_the_hosts_with_a_bare_or_a_braced_name() {
+fn s2_12_env_values_refer_to_the_hosts_variables_with_a_bare_or_braced_name() {
     let fields = r#""command": "a", "env": {"A": "$TOKEN", "B": "${TOKEN}", "C": "<$TOKEN-${OTHER}>", "D": "$5 ${a-b}", "PORT": 8080}"#;
     let config = read(&entry(fields)).config;
     let child = child_environment(
@@ -332,7 +330,7 @@ fn s2_12_env_values_refer_to_the_hosts_with_a_bare_or_a_braced_name() {
     );
 }
 
-/// S2-14, S2-18: milliseconds, absolute, ten minutes where nothing is said, on every transport.
+/// S2-14, S2-18: milliseconds, absolute, ten minutes by default, on every transport.
 #[test]
 fn s2_14_timeout_is_in_milliseconds_with_a_default_of_ten_minutes_and_s2_18_holds_for_http_too() {
     let calls = |fields: &str| {
@@ -358,16 +356,15 @@ fn s2_14_timeout_is_in_milliseconds_with_a_default_of_ten_minutes_and_s2_18_hold
         else {
             panic!("one")
         };
-        let told = "settings.json:2:34: mcpServers.x.timeout: expected a whole number of milliseconds, more than 0";
+        let expected = "settings.json:2:34: mcpServers.x.timeout: expected a whole number of milliseconds, more than 0";
         assert!(
-            fault.as_deref().unwrap().starts_with(told),
+            fault.as_deref().unwrap().starts_with(expected),
             "{wrong}: {fault:?}"
         );
     }
 }
 
-/// S2-21: connecting has the configured timeout, and where none is configured the document's
-/// default of ten minutes.
+/// S2-21: connecting has the configured timeout, or the documented default of ten minutes.
 #[test]
 fn s2_21_the_timeout_and_its_default_of_ten_minutes_hold_for_connecting() {
     let connect = |fields: &str| read(&entry(fields)).config.servers[0].timeouts.connect;
@@ -382,7 +379,7 @@ fn s2_21_the_timeout_and_its_default_of_ten_minutes_hold_for_connecting() {
     );
 }
 
-/// S2-15: false by default; a project's file lifts no confirmation by itself.
+/// S2-15: false by default; a project's file removes no approval by itself.
 #[test]
 fn s2_15_trust_is_false_by_default_and_held_back_in_a_projects_file() {
     let trust = |fields: &str| read(&entry(fields)).config.servers[0].trust;
@@ -401,7 +398,7 @@ fn s2_15_trust_is_false_by_default_and_held_back_in_a_projects_file() {
     );
 }
 
-/// `${PWD}` stands in the arguments, not in the environment: both expand.
+/// `${PWD}` is in the arguments, not in the environment: both are expanded.
 #[test]
 fn s2_16_the_docker_example_gets_the_folder_and_the_token() {
     let config = read(DOCKER).config;
@@ -470,8 +467,8 @@ fn s2_59_user_and_project_files_merge_and_the_projects_entry_wins() {
     assert_eq!(config.servers[0].source.shadows.as_deref(), Some(&shadowed));
 }
 
-/// S2-60: paths start at the folder that holds `.gemini`, or at the working folder for the user's
-/// file.
+/// S2-60: paths start at the folder that contains `.gemini`, or at the working folder for the
+/// user's file.
 #[test]
 fn s2_60_relative_paths_start_at_the_project_or_at_the_working_folder() {
     let text = entry(r#""command": "./server", "cwd": "sub""#);
@@ -497,7 +494,7 @@ fn s2_60_relative_paths_start_at_the_project_or_at_the_working_folder() {
     );
 }
 
-/// S2-62, C12: the entry alone has failed, with the place; those before and after it run.
+/// S2-62, C12: only that entry fails, with its location; those before and after it run.
 #[test]
 fn s2_62_an_entry_with_none_of_the_three_fails_alone() {
     let text = r#"{"mcpServers": {
@@ -542,7 +539,7 @@ fn s2_64_an_unset_variable_is_the_empty_string_with_a_warning() {
             .expose(),
         "x"
     );
-    // What the host warns about, by name and field.
+    // The warnings of the host, by name and field.
     let unset = [
         ("GONE".to_owned(), "args[0]".to_owned()),
         ("GONE".to_owned(), "env.A".to_owned()),
@@ -550,8 +547,8 @@ fn s2_64_an_unset_variable_is_the_empty_string_with_a_warning() {
     assert_eq!(launch.unset, unset);
 }
 
-/// C18, and fields of later versions: what belongs to the other transport is told and ignored; the
-/// rest arrives.
+/// C18, and fields of later versions: fields of the other transport are reported and ignored; the
+/// rest is read.
 #[test]
 fn c18_fields_of_the_other_transport_are_warned_about_and_later_fields_arrive() {
     let fields = r#""httpUrl": "https://h.example/mcp", "env": {"A": "b"}, "includeTools": ["a*"], "excludeTools": ["ab"], "description": "d", "oauth": {"enabled": true, "clientId": "id", "clientSecret": "s3cret", "scopes": ["s"], "redirectUri": "x"}"#;
@@ -595,7 +592,7 @@ fn c18_fields_of_the_other_transport_are_warned_about_and_later_fields_arrive() 
 }
 
 #[test]
-fn messages_spell_fields_as_the_file_does() {
+fn messages_use_the_files_own_field_names() {
     let fault = |fields: &str| read(&entry(fields)).faults()[0].1.clone().unwrap();
     assert_eq!(fault(r#""httpUrl": "nowhere""#), {
         "settings.json:2:7: mcpServers.x.httpUrl: not a URL: relative URL without a base; expected one such as \"https://example.com/mcp\""

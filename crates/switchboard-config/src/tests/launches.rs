@@ -1,4 +1,4 @@
-//! From an entry to a process: references, the child's environment, the program.
+//! Tests of resolving a launch: references, the child's environment, the program.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt;
@@ -99,7 +99,7 @@ fn c7_c8_references_expand_once_and_unset_ones_are_empty_and_recorded() {
 }
 
 #[test]
-fn t24_c9_the_child_gets_the_short_list_and_its_own_and_nothing_else() {
+fn t24_c9_the_child_gets_the_short_list_and_its_own_variables_only() {
     let folder = tempfile::tempdir().unwrap();
     program(&folder.path().join("tool"));
     let path = folder.path().to_str().unwrap();
@@ -209,7 +209,7 @@ fn t6_a_relative_path_starts_at_the_files_folder() {
 }
 
 #[test]
-fn a_launch_that_cannot_be_says_why_and_what_to_try() {
+fn an_impossible_launch_reports_why_and_what_to_try() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     std::fs::write(folder.path().join("plain"), "").unwrap();

@@ -1,4 +1,4 @@
-//! What is read of the files that most programs share, with or without a dialect of their own.
+//! Tests of the mcp-json dialect: the files that most programs share.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -51,12 +51,12 @@ fn check(fields: &str, endpoint: Endpoint, warnings: &[&str]) {
 }
 
 #[track_caller]
-fn check_wrong(fields: &str, told: &str) {
+fn check_wrong(fields: &str, expected: &str) {
     let foreign = read(&format!(
         "{{\"mcpServers\": {{\n\"x\": {{{fields}}},\n\"neighbour\": {{\"command\": \"a\"}}\n}}}}"
     ));
     let expected = [
-        ("x".to_owned(), Some(told.to_owned())),
+        ("x".to_owned(), Some(expected.to_owned())),
         ("neighbour".to_owned(), None),
     ];
     assert_eq!(foreign.faults(), expected, "{fields}");
@@ -96,9 +96,9 @@ fn a_command_is_a_text_or_a_list_and_values_of_env_may_be_numbers() {
     );
 }
 
-/// C5: a word decides, in every program's spelling; without one the wire is found out.
+/// C5: the named transport is used, in every program's spelling; without one it is detected.
 #[test]
-fn c5_the_word_for_the_wire_decides_and_a_bare_url_lets_it_be_found_out() {
+fn c5_the_named_transport_is_used_and_that_of_a_bare_url_is_detected() {
     let address = "https://x.example/mcp";
     for (word, wire) in [
         ("http", HttpWire::Streamable),
@@ -132,7 +132,7 @@ fn c5_the_word_for_the_wire_decides_and_a_bare_url_lets_it_be_found_out() {
 }
 
 #[test]
-fn c6_two_ways_to_reach_a_server_are_wrong_unless_the_type_says_which() {
+fn c6_two_endpoints_are_an_error_unless_the_type_decides() {
     let both = r#""command": "a", "serverUrl": "https://x.example/mcp""#;
     check_wrong(both, {
         ".mcp.json:2:23: mcpServers.x: both `command` (line 2) and `serverUrl` (line 2) are set; a server is either a program to \
@@ -209,10 +209,9 @@ fn disabled_servers_stay_listed_and_approvals_of_other_programs_are_ignored_with
     );
 }
 
-/// What an editor would put in is empty here: the server is not started with it, and its neighbours
-/// are.
+/// A value that only an editor can provide is an error of that server; the other servers run.
 #[test]
-fn what_an_editor_would_ask_for_is_an_error_of_that_server_alone() {
+fn a_value_that_only_an_editor_knows_is_an_error_of_that_server_alone() {
     check_wrong(r#""command": "a", "env": {"T": "${input:token}"}"#, {
         ".mcp.json:2:36: mcpServers.x.env.T: \"${input:…}\" is asked for by an editor, and nobody asks here; set a variable and \
          write \"${NAME}\""
@@ -233,7 +232,7 @@ fn what_an_editor_would_ask_for_is_an_error_of_that_server_alone() {
     );
 }
 
-/// C7: braces alone refer; a password with dollars is what it is.
+/// C7: only braced names are references; a password with dollars is literal.
 #[test]
 fn c7_only_braced_names_are_references() {
     let config =
@@ -261,7 +260,7 @@ fn c7_only_braced_names_are_references() {
 }
 
 #[test]
-fn vs_codes_shape_is_read() {
+fn the_format_of_vs_code_is_read() {
     let text = r#"{
   "inputs": [{"type": "promptString", "id": "key"}],
   "servers": {
@@ -282,16 +281,16 @@ fn vs_codes_shape_is_read() {
             server("local", 5, stdio("npx", &["-y", "x"], &[]))
         ]
     );
-    let told = "not read; put its variables into `env`, or set them before the start";
+    let expected = "not read; put its variables into `env`, or set them before the start";
     assert_eq!(
         foreign.warnings(),
-        [format!(".mcp.json:5:79: servers.local.envFile: {told}")]
+        [format!(".mcp.json:5:79: servers.local.envFile: {expected}")]
     );
 }
 
-/// Codex's TOML: no text refers to a variable, variables are named instead; times are in seconds.
+/// Codex's TOML: no text has references, variables are named instead; times are in seconds.
 #[test]
-fn codexs_file_is_read() {
+fn the_format_of_codex_is_read() {
     let text = r#"model = "o"
 [mcp_servers.docs]
 command = "docs-server"
@@ -384,9 +383,9 @@ fn a_timeout_is_in_milliseconds_or_zeds_seconds() {
     );
 }
 
-/// C12: what is wrong with an entry is its server's state, and no other's.
+/// C12: the error of an entry is the state of its server, and of no other.
 #[test]
-fn c12_one_bad_entry_never_drops_its_neighbours() {
+fn c12_one_invalid_entry_does_not_affect_the_others() {
     let text = r#"{"mcpServers": {
 "a": {"command": "a"}, "b": null, "c": {"command": 5}, "d": {}, "e/f": {"command": "a"}, "g": {"url": "not a url"}, "h": {"command": "h"}
 }}"#;
@@ -410,7 +409,7 @@ fn c12_one_bad_entry_never_drops_its_neighbours() {
     );
     assert!(
         foreign.warnings()[0].contains("mcpServers.\"e/f\""),
-        "a name that cannot be one is told: {:?}",
+        "a name that cannot be one is expected: {:?}",
         foreign.warnings()
     );
 }

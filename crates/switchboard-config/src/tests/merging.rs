@@ -1,9 +1,10 @@
-//! Files meet: whole entries, and a project that can only tighten.
+//! Tests of merging files: whole entries are replaced, and a project can only restrict.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 
-/// Loads files of these names, scopes and texts, highest first; also gives their folder.
+/// Loads files of these names, scopes and texts, highest precedence first; also returns their
+/// folder.
 fn load_files(files: &[(&str, Scope, &str)]) -> (tempfile::TempDir, Config) {
     let folder = tempfile::tempdir().unwrap();
     let files: Vec<ConfigFile> = files
@@ -34,7 +35,7 @@ fn warnings(config: &Config) -> Vec<String> {
 }
 
 #[test]
-fn every_field_of_a_server_arrives_as_written() {
+fn every_field_of_a_server_is_read_as_written() {
     let text = r#"
 [servers.git]
 command = "npx"
@@ -106,7 +107,7 @@ max_message = "1MiB"
 }
 
 #[test]
-fn what_is_left_out_has_its_default() {
+fn omitted_fields_have_their_defaults() {
     let (_folder, config) = load_files(&[(
         "user.toml",
         Scope::User,
@@ -141,7 +142,7 @@ fn what_is_left_out_has_its_default() {
 }
 
 #[test]
-fn c10_a_timeout_that_is_written_moves_the_other_ones_default() {
+fn c10_a_configured_timeout_adjusts_the_default_of_the_other() {
     let check = |written: &str, call_seconds: u64, max_seconds: u64| {
         let (_folder, config) = load_files(&[(
             "user.toml",
@@ -162,7 +163,7 @@ fn c10_a_timeout_that_is_written_moves_the_other_ones_default() {
 }
 
 #[test]
-fn a_higher_files_entry_replaces_the_lower_one_whole_and_knows_it() {
+fn an_entry_of_higher_precedence_replaces_the_lower_one_completely() {
     let (folder, config) = load_files(&[
         (
             "project.toml",
@@ -212,10 +213,10 @@ fn a_higher_files_entry_replaces_the_lower_one_whole_and_knows_it() {
     assert!(!config.locations.contains_key("servers.b.args"));
 }
 
-/// S0-27: a section about permissions is a gate, also where it is empty, whoever's file it stands
-/// in; no section anywhere is none.
+/// S0-27: a permissions section configures a gate, even if it is empty and in any file; without one
+/// there is no gate.
 #[test]
-fn s0_27_a_gate_is_configured_where_any_file_speaks_of_permissions() {
+fn s0_27_a_permissions_section_in_any_file_configures_a_gate() {
     let check = |projects: &str, users: &str, expected: bool| {
         let (_folder, config) = load_files(&[
             ("p.toml", Scope::Project, projects),
@@ -237,7 +238,7 @@ fn s0_27_a_gate_is_configured_where_any_file_speaks_of_permissions() {
 }
 
 #[test]
-fn a_project_can_only_tighten() {
+fn a_project_can_only_restrict() {
     let loosening = "[servers.x]\ncommand = 'x'\ntrust = true\n[permissions]\nmode = 'yolo'\nallow = ['*']\nask = ['x/a']\ndeny = ['x/b']\n\
                      [security]\nallow_servers = ['evil']\ndeny_servers = ['y']\nlocked = true\n[naming]\nstyle = 'identity'\n";
     let (folder, config) = load_files(&[
@@ -281,7 +282,7 @@ fn a_project_can_only_tighten() {
         !config.locations.contains_key("permissions.mode")
             && config.locations.contains_key("security.locked")
     );
-    // What would lift questions is held back, to be asked about.
+    // What would allow more is held back for approval.
     let [held_back] = &config.project_permissions[..] else {
         panic!("{:?}", config.project_permissions)
     };
@@ -296,10 +297,10 @@ fn a_project_can_only_tighten() {
     );
 }
 
-/// A yes is bound to the file and to all that it would let run: any change of that is another key,
-/// any other change is not.
+/// An acceptance is bound to the file and everything that it allows: a change of that changes the
+/// key, any other change does not.
 #[test]
-fn what_a_project_would_let_run_has_a_fingerprint_of_its_own() {
+fn a_projects_permissions_have_their_own_fingerprint() {
     let key = |name: &str, text: &str| {
         let (_folder, config) = load_files(&[(name, Scope::Project, text)]);
         let project = config.project_permissions.into_iter().next().unwrap();
@@ -332,10 +333,10 @@ fn what_a_project_would_let_run_has_a_fingerprint_of_its_own() {
     assert_ne!(first, key("1.toml", text));
 }
 
-/// A project that also says `ask` or `deny` lifts no question by `yolo`; what one file says nothing
-/// about, another may.
+/// A project that also sets `ask` or `deny` does not lift approvals by `yolo`; a setting that one
+/// file lacks may come from another.
 #[test]
-fn a_projects_yolo_and_silence_give_way_to_what_any_file_says() {
+fn a_projects_yolo_gives_way_to_any_configured_mode() {
     let lines = |files: &[(&str, Scope, &str)]| {
         let (_folder, config) = load_files(files);
         config
@@ -389,7 +390,7 @@ fn a_projects_yolo_and_silence_give_way_to_what_any_file_says() {
 }
 
 #[test]
-fn the_stricter_mode_holds_between_project_and_user_and_the_higher_one_between_the_users_own() {
+fn the_stricter_mode_of_project_and_user_applies() {
     let check = |files: &[(Scope, &str)], expected: Mode| {
         let texts: Vec<String> = files
             .iter()
@@ -427,7 +428,7 @@ fn the_stricter_mode_holds_between_project_and_user_and_the_higher_one_between_t
 }
 
 #[test]
-fn only_files_that_exist_are_found_the_projects_first() {
+fn existing_files_are_found_the_projects_first() {
     let folder = tempfile::tempdir().unwrap();
     let (project, own) = (folder.path().join("project"), folder.path().join("config"));
     std::fs::create_dir_all(&project).unwrap();
@@ -446,7 +447,7 @@ fn only_files_that_exist_are_found_the_projects_first() {
     );
 }
 
-/// A gateway that used the entry that clients have for it would connect to itself.
+/// A gateway that used its own entry in a client's file would connect to itself.
 #[test]
 fn the_gateways_own_entry_in_a_clients_file_is_not_a_server() {
     let (_folder, config) = load_files(&[(

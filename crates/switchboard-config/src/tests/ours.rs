@@ -1,10 +1,10 @@
-//! Fields of the native file in the files of other programs.
+//! Tests of native fields in the files of other programs.
 
 use super::*;
 
-/// Every kind of file takes the deadlines, the era and the start of the native file.
+/// Every dialect accepts the deadlines, the era and the start of the native file.
 #[test]
-fn each_kind_of_file_takes_our_own_deadlines_protocol_and_start() {
+fn every_dialect_accepts_native_deadlines_protocol_and_start() {
     let fields = [
         ("connect_timeout", "45s"),
         ("call_timeout", "90s"),
@@ -76,35 +76,36 @@ fn each_kind_of_file_takes_our_own_deadlines_protocol_and_start() {
     }
 }
 
-/// Of the dialect's own field and ours, ours holds, and the other is told as the file spells it.
+/// If both the dialect's own field and the native one are set, the native one applies, and the
+/// other is reported under its own name.
 #[test]
-fn two_fields_for_one_deadline_are_told() {
+fn two_fields_for_one_deadline_are_reported() {
     let text =
         r#"{ "mcpServers": { "x": { "command": "run", "timeout": 5000, "call_timeout": "7s" } } }"#;
     let Foreign { config, .. } = load_foreign(Dialect::Gemini, "settings.json", text)
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(config.servers[0].timeouts.call.as_secs(), 7);
-    let told: Vec<_> = config
+    let messages: Vec<_> = config
         .warnings
         .iter()
         .map(|warning| format!("{}: {}", warning.field, warning.message))
         .collect();
     assert_eq!(
-        told,
+        messages,
         ["mcpServers.x.timeout: ignored: `call_timeout` is set as well; remove one of them"]
     );
 }
 
-/// C16: what is told of a list of servers names it as its file does.
+/// C16: a diagnostic names a field as its file does.
 #[test]
-fn a_warning_spells_a_field_as_its_file_does() {
+fn a_warning_names_a_field_as_its_file_does() {
     let text = "[mcp_servers.x]\ncommand = \"run\"\n[security]\nmcp_server_allowlist = []\n";
     let Foreign { config, .. } = load_foreign(Dialect::AgentCode, "config.toml", text)
         .unwrap_or_else(|error| panic!("{error}"));
-    let told: Vec<_> = config
+    let messages: Vec<_> = config
         .warnings
         .iter()
         .map(|warning| warning.field.as_str())
         .collect();
-    assert_eq!(told, ["security.mcp_server_allowlist"]);
+    assert_eq!(messages, ["security.mcp_server_allowlist"]);
 }

@@ -1,9 +1,9 @@
-//! Which kind of file one is, and where files are looked for.
+//! Tests of recognising dialects, and of the search for files.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 
-/// The kinds that the servers of a file were read as, and the notices about it.
+/// The dialects that the servers of a file were read as, and the notices about it.
 fn recognised(path: &str, text: &str) -> (Vec<Dialect>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(path);
@@ -37,7 +37,7 @@ fn check(path: &str, text: &str, dialect: Dialect) {
 const PLAIN: &str = r#"{"mcpServers": {"x": {"command": "a"}}}"#;
 
 #[test]
-fn a_file_is_known_by_its_place_first() {
+fn a_dialect_is_recognised_by_path_first() {
     check(
         "switchboard.toml",
         "[servers.x]\ncommand = \"a\"\n",
@@ -72,7 +72,7 @@ fn a_file_is_known_by_its_place_first() {
 }
 
 #[test]
-fn elsewhere_by_what_only_one_kind_has() {
+fn elsewhere_a_dialect_is_recognised_by_its_unique_keys() {
     check(
         "a.json",
         r#"{"mcpServers": {"x": {"httpUrl": "https://x.example/mcp"}}}"#,
@@ -151,8 +151,7 @@ fn elsewhere_by_what_only_one_kind_has() {
     );
 }
 
-/// S4-28: each example of each document is read as what it is, whatever its file is called, and
-/// without a notice.
+/// S4-28: each documented example is recognised, whatever its file name, without a notice.
 #[test]
 fn s4_28_each_documents_own_examples_are_recognised() {
     let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds");
@@ -177,7 +176,7 @@ fn s4_28_each_documents_own_examples_are_recognised() {
     }
 }
 
-/// What a file is read as, with servers in it or without.
+/// The dialect that a file is read as, with servers in it or without.
 fn kind(path: &str, text: &str) -> Dialect {
     let path = std::path::Path::new(path);
     let mut diagnostics = diagnostic::Diagnostics::new(std::sync::Arc::new(path.to_owned()), text);
@@ -189,7 +188,7 @@ fn kind(path: &str, text: &str) -> Dialect {
 }
 
 #[test]
-fn what_fits_two_is_read_as_mcp_json_with_a_notice_that_names_dialect() {
+fn an_ambiguous_file_is_read_as_mcp_json_with_a_notice() {
     let gemini = "read as mcp-json; files of gemini look like this too: give its dialect, gemini or mcp-json";
     assert_eq!(
         recognised("a.json", PLAIN),
@@ -203,7 +202,7 @@ fn what_fits_two_is_read_as_mcp_json_with_a_notice_that_names_dialect() {
 }
 
 #[test]
-fn what_a_person_says_comes_before_place_and_shape() {
+fn a_given_dialect_takes_precedence_over_path_and_content() {
     for (dialect, path) in [
         (Dialect::Gemini, ".mcp.json"),
         (Dialect::McpJson, ".gemini/settings.json"),
@@ -226,10 +225,10 @@ fn what_a_person_says_comes_before_place_and_shape() {
     }
 }
 
-/// Files of different kinds at once: each server keeps its file's rules, and the higher file's
-/// entry replaces the lower one's.
+/// Files of different dialects at once: each server has its own dialect's profile, and an entry of
+/// higher precedence replaces the lower one.
 #[test]
-fn several_files_of_different_kinds_are_read_at_once() {
+fn files_of_different_dialects_are_read_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let texts = [
         ("switchboard.toml", "[servers.a]\ncommand = \"native\"\n"),
@@ -276,7 +275,7 @@ fn several_files_of_different_kinds_are_read_at_once() {
 }
 
 #[test]
-fn files_are_looked_for_in_one_order_the_projects_first() {
+fn files_are_searched_in_a_fixed_order_the_projects_first() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (project, config, home) = (at("project"), at("config"), at("home"));
@@ -305,8 +304,7 @@ fn files_are_looked_for_in_one_order_the_projects_first() {
     );
 }
 
-/// T1: a project's file is found only by a path without links; the user's own may be reached by
-/// one.
+/// T1: a project's file is found only by a path without links; the user's own may be a link.
 #[test]
 fn t1_a_projects_file_behind_a_link_is_not_found() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,15 +1,15 @@
-//! The exact words for each kind of wrong file: a stranger must be able to act on them.
+//! Tests of the exact messages for each kind of invalid file.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
-    assert_eq!(told(text, Scope::User), expected, "\n{text}");
+    assert_eq!(diagnostics_of(text, Scope::User), expected, "\n{text}");
 }
 
 #[test]
-fn bad_toml_says_where_and_what_without_the_line() {
+fn invalid_toml_is_reported_with_its_position_and_without_the_line() {
     check(
         "[servers.git\ncommand = 'x'",
         "switchboard.toml:1:13: not valid TOML: unclosed table, expected `]`",
@@ -116,7 +116,7 @@ fn c18_fields_of_the_other_transport_are_rejected() {
 }
 
 #[test]
-fn empty_values_are_told() {
+fn empty_values_are_reported() {
     check(
         "[servers.git]\ncommand = ''\n",
         "switchboard.toml:2:1: servers.git.command: empty; expected the program to start, such as \"npx\" or \"./server\"",
@@ -140,7 +140,7 @@ fn empty_values_are_told() {
 }
 
 #[test]
-fn a_bad_duration_or_size_says_what_one_looks_like() {
+fn an_invalid_duration_or_size_is_reported_with_the_expected_form() {
     check(
         "[servers.git]\ncommand = 'x'\nconnect_timeout = 'soon'\n",
         "switchboard.toml:3:19: servers.git.connect_timeout: \"soon\" is not a duration; expected a whole number and a unit, such as \
@@ -166,7 +166,7 @@ fn a_bad_duration_or_size_says_what_one_looks_like() {
 }
 
 #[test]
-fn a_bad_server_name_says_the_rule() {
+fn an_invalid_server_name_is_reported_with_the_rule() {
     let rule =
         "expected 1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end";
     for (key, shown) in [
@@ -186,16 +186,17 @@ fn a_bad_server_name_says_the_rule() {
             "servers.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\" cannot name a server: ",
         ),
     ] {
-        let said = told(format!("[servers.{key}]\ncommand = 'x'\n"), Scope::User);
+        let messages = diagnostics_of(format!("[servers.{key}]\ncommand = 'x'\n"), Scope::User);
         assert!(
-            said.starts_with(&format!("switchboard.toml:1:10: {shown}")) && said.ends_with(rule),
-            "{said}"
+            messages.starts_with(&format!("switchboard.toml:1:10: {shown}"))
+                && messages.ends_with(rule),
+            "{messages}"
         );
     }
 }
 
 #[test]
-fn a_wrong_type_says_what_was_expected_and_found() {
+fn a_wrong_type_is_reported_with_what_was_expected_and_found() {
     check(
         "servers = 1\n",
         "switchboard.toml:1:11: servers: expected a table for each server, [servers.NAME], found an integer",
@@ -229,7 +230,7 @@ fn a_wrong_type_says_what_was_expected_and_found() {
 }
 
 #[test]
-fn a_malformed_reference_is_found_when_the_file_is_read() {
+fn a_malformed_reference_is_reported_at_load() {
     check(
         "[servers.git]\ncommand = 'x'\nargs = ['a', '${TOKEN']\nenv = { A = 'hunter2 ${input:x}' }\n",
         "switchboard.toml:3:14: servers.git.args[1]: a reference opened with \"${\" is not closed with \"}\"; write \"$${\" for the text itself\n\
@@ -239,7 +240,7 @@ fn a_malformed_reference_is_found_when_the_file_is_read() {
 }
 
 #[test]
-fn a_bad_url_or_header_is_told_without_its_text() {
+fn an_invalid_url_or_header_is_reported_without_its_text() {
     check(
         "[servers.git]\nurl = 'x.example/hunter2'\n",
         "switchboard.toml:2:1: servers.git.url: not a URL: relative URL without a base; expected one such as \"https://example.com/mcp\"",
@@ -258,7 +259,7 @@ fn a_bad_url_or_header_is_told_without_its_text() {
 }
 
 #[test]
-fn a_zero_byte_or_a_bad_glob_is_told() {
+fn a_zero_byte_or_an_invalid_glob_is_reported() {
     check(
         "[servers.git]\ncommand = \"a\\u0000b\"\nenv = { 'A=B' = 'c' }\ninclude_tools = ['a[']\n",
         "switchboard.toml:2:1: servers.git.command: contains a zero byte, which cannot be passed to a program\n\
@@ -282,7 +283,7 @@ fn unknown_fields_are_warnings_with_the_nearest_known_name() {
 }
 
 #[test]
-fn a_misspelt_field_is_told_beside_the_error_it_causes() {
+fn a_misspelt_field_is_reported_with_the_error_it_causes() {
     check(
         "[servers.git]\ncomand = 'x'\n",
         "switchboard.toml:1:10: servers.git: neither `command` nor `url` is set; expected a program to start or a URL to reach\n\
@@ -291,7 +292,7 @@ fn a_misspelt_field_is_told_beside_the_error_it_causes() {
 }
 
 #[test]
-fn habits_of_other_programs_are_warned_about() {
+fn syntax_of_other_programs_is_warned_about() {
     check(
         "[servers.git]\ncommand = '~/bin/x'\nenv = { A = '$TOKEN', PATH = '/x' }\n",
         "warning: switchboard.toml:2:1: servers.git.command: \"~\" is not expanded; write \"${HOME}\" for your home folder\n\
@@ -301,7 +302,7 @@ fn habits_of_other_programs_are_warned_about() {
 }
 
 #[test]
-fn all_errors_of_a_file_come_at_once_beside_what_is_not_toml() {
+fn all_errors_of_a_file_are_reported_at_once_with_syntax_errors() {
     check(
         "[servers.a]\ncommand = ''\n[servers.b]\ncommand = npx\n[servers.c__d]\nurl = 'https://x.example'\nasks = 'maybe'\n[permissions]\nmode = 'x'\n",
         &format!(
@@ -316,14 +317,14 @@ fn all_errors_of_a_file_come_at_once_beside_what_is_not_toml() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn an_unreadable_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let check = |name: &str, scope: Scope, expected: &str| {
         let path = folder.path().join(name);
-        let said = load(&[ConfigFile::new(path.clone(), scope)])
+        let messages = load(&[ConfigFile::new(path.clone(), scope)])
             .unwrap_err()
             .to_string();
-        assert_eq!(said, format!("{}: {expected}", path.display()));
+        assert_eq!(messages, format!("{}: {expected}", path.display()));
     };
     check(
         "missing.toml",
@@ -348,12 +349,12 @@ fn a_file_that_cannot_be_read_is_named() {
         Scope::Project,
         "is not a regular file; expected one",
     );
-    let said = told(b"# \xc3\xa9\n[servers.a]\n# \xff\n", Scope::User);
+    let messages = diagnostics_of(b"# \xc3\xa9\n[servers.a]\n# \xff\n", Scope::User);
     assert_eq!(
-        said,
+        messages,
         "switchboard.toml:3:3: not UTF-8 text; save the file as UTF-8"
     );
-    // For the superuser no file is closed, so the words are asked for directly.
+    // The superuser can read every file, so the message is produced directly.
     assert_eq!(
         load::unreadable(std::io::ErrorKind::PermissionDenied.into()),
         "cannot be read: permission denied; try `chmod u+r`, or another file"
@@ -361,19 +362,19 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn all_errors_of_all_files_come_at_once() {
+fn all_errors_of_all_files_are_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let files = ["a.toml", "b.toml"].map(|name| {
         let path = folder.path().join(name);
         std::fs::write(&path, "[permissions]\nmode = 1\n").unwrap();
         ConfigFile::new(path, Scope::Given)
     });
-    let said = load(&files).unwrap_err().to_string();
+    let messages = load(&files).unwrap_err().to_string();
     let expected = files.map(|file| {
         format!(
             "{}:2:8: permissions.mode: expected \"ask\", \"yolo\" or \"deny\", found an integer",
             file.path.display()
         )
     });
-    assert_eq!(said, expected.join("\n"));
+    assert_eq!(messages, expected.join("\n"));
 }

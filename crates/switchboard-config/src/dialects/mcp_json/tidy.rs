@@ -1,15 +1,15 @@
 //! Normalises the variants of an entry before its fields are read.
 
-use super::is_nothing;
+use super::is_empty;
 use crate::diagnostic::{Diagnostics, visible_key};
 use crate::raw::RawServer;
 use crate::tree::{Node, TableEntry, Tree};
 
 /// Approval settings of other programs, which are not applied here.
-const CONFIRMATIONS: [&str; 3] = ["autoApprove", "alwaysAllow", "default_tools_approval_mode"];
+const APPROVAL_FIELDS: [&str; 3] = ["autoApprove", "alwaysAllow", "default_tools_approval_mode"];
 
 /// Known fields that have no effect here.
-const PASSED_OVER: [&str; 8] = [
+const IGNORED_FIELDS: [&str; 8] = [
     "name",
     "dev",
     "gallery",
@@ -21,7 +21,7 @@ const PASSED_OVER: [&str; 8] = [
 ];
 
 /// Fields that are not supported, with what to do instead.
-const MISSED: &[(&str, &str)] = &[
+const UNSUPPORTED_FIELDS: &[(&str, &str)] = &[
     (
         "envFile",
         "not read; put its variables into `env`, or set them before the start",
@@ -40,7 +40,7 @@ pub(super) fn entry(server: &RawServer, literal: bool, diagnostics: &mut Diagnos
     let Tree::Table(entries) = &mut node.value else {
         return node;
     };
-    entries.retain(|entry| !is_nothing(&entry.value));
+    entries.retain(|entry| !is_empty(&entry.value));
     drop_unused(entries, &server.path, diagnostics);
     headers_of_list(entries);
     for key in ["env", "environment"] {
@@ -92,18 +92,18 @@ fn flat(node: &Node) -> Node {
 fn drop_unused(entries: &mut Vec<TableEntry>, path: &str, diagnostics: &mut Diagnostics<'_>) {
     entries.retain(|TableEntry { key, at, value }| {
         let is_off = matches!(value.value, Tree::Flag(false));
-        let told = if CONFIRMATIONS.contains(&key.as_str()) {
+        let warning = if APPROVAL_FIELDS.contains(&key.as_str()) {
             Some("ignored: use `permissions.allow` of your own file instead")
         } else {
-            MISSED
+            UNSUPPORTED_FIELDS
                 .iter()
                 .find(|(missed, _)| missed == key)
                 .map(|(_, message)| *message)
         };
-        if let Some(message) = told.filter(|_| !is_off) {
+        if let Some(message) = warning.filter(|_| !is_off) {
             diagnostics.warn(*at, format!("{path}.{key}"), message);
         }
-        told.is_none() && !PASSED_OVER.contains(&key.as_str())
+        warning.is_none() && !IGNORED_FIELDS.contains(&key.as_str())
     });
 }
 

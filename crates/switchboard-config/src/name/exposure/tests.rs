@@ -1,4 +1,4 @@
-//! What names promise across servers of different styles, and over a run.
+//! Tests of names across servers of different styles, and over a run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,16 +12,20 @@ fn pair(server: &str, tool: &str) -> ToolId {
     }
 }
 
-/// One tool: server, tool, style, whether its bare name may be given.
-type Asked<'a> = (&'a str, &'a str, Style, bool);
+/// One request: server, tool, style, whether the bare name is allowed.
+type RequestedName<'a> = (&'a str, &'a str, Style, bool);
 
-/// The names given; `…` for one that waits, the reason in angle brackets for one that is withheld.
-fn named(asked: &[Asked<'_>], own: &[&str], published: &mut Arc<AssignedNames>) -> Vec<String> {
-    let pairs: Vec<_> = asked
+/// The assigned names; `…` for a pending one, the reason in angle brackets for a withheld one.
+fn named(
+    requested: &[RequestedName<'_>],
+    own: &[&str],
+    published: &mut Arc<AssignedNames>,
+) -> Vec<String> {
+    let pairs: Vec<_> = requested
         .iter()
         .map(|(server, tool, ..)| pair(server, tool))
         .collect();
-    let wishes: Vec<_> = asked
+    let wishes: Vec<_> = requested
         .iter()
         .zip(&pairs)
         .map(|((_, _, style, may_be_bare), pair)| NameRequest {
@@ -49,14 +53,14 @@ fn named(asked: &[Asked<'_>], own: &[&str], published: &mut Arc<AssignedNames>) 
     .collect()
 }
 
-fn once(asked: &[Asked<'_>], own: &[&str]) -> Vec<String> {
-    named(asked, own, &mut Arc::default())
+fn once(requested: &[RequestedName<'_>], own: &[&str]) -> Vec<String> {
+    named(requested, own, &mut Arc::default())
 }
 
 const BARE: Style = Style::FirstWins;
 
 #[test]
-fn c1_each_server_is_named_in_its_own_style_beside_the_others() {
+fn c1_each_servers_tools_are_named_in_its_own_style() {
     let named = once(
         &[
             ("filesystem", "read_file", Style::ServerTool, true),
@@ -80,10 +84,10 @@ fn c1_each_server_is_named_in_its_own_style_beside_the_others() {
 }
 
 #[test]
-fn c2_where_styles_meet_the_earlier_server_keeps_the_name_and_the_later_one_ends_in_its_hash() {
+fn c2_in_a_collision_of_styles_the_later_name_ends_in_its_hash() {
     let hash = |server: &str, tool: &str| Style::hash_of(&pair(server, tool));
-    let check = |asked: &[Asked<'_>; 2], expected: [String; 2]| {
-        assert_eq!(once(asked, &[]), expected, "{asked:?}")
+    let check = |requested: &[RequestedName<'_>; 2], expected: [String; 2]| {
+        assert_eq!(once(requested, &[]), expected, "{requested:?}")
     };
     check(
         &[("g", "mcp__a__b", BARE, true), ("a", "b", Style::Mcp, true)],
@@ -119,10 +123,9 @@ fn c2_where_styles_meet_the_earlier_server_keeps_the_name_and_the_later_one_ends
     );
 }
 
-/// S0-19, S4-11: nothing that a server offers takes the name of a tool of the program, in any
-/// style.
+/// S0-19, S4-11: no server's tool gets the name of a host tool, in any style.
 #[test]
-fn s0_19_s4_11_the_programs_own_names_always_win() {
+fn s0_19_s4_11_names_of_host_tools_take_precedence() {
     let own = ["search", "a_b", "mcp__a__b", "a-b", "z"];
     let hash = Style::hash_of(&pair("a", "b"));
     let named = once(
@@ -149,13 +152,13 @@ fn s0_19_s4_11_the_programs_own_names_always_win() {
 
 #[test]
 fn c15_a_bare_name_is_never_that_of_a_built_in_tool() {
-    let asked = [
+    let requested = [
         ("g", "Bash", BARE, true),
         ("i", "Bash", Style::Identity, true),
         ("s", "Bash", Style::ServerTool, true),
     ];
     assert_eq!(
-        once(&asked, &[]),
+        once(&requested, &[]),
         [
             "g__Bash",
             "<its name Bash is that of a built-in tool>",
@@ -164,12 +167,12 @@ fn c15_a_bare_name_is_never_that_of_a_built_in_tool() {
     );
 }
 
-/// S2-27, S2-28: a bare name waits for every earlier server, so that config order decides whoever
-/// connects first.
+/// S2-27, S2-28: a bare name waits for every earlier server, so that config order decides, not
+/// which server connects first.
 #[test]
-fn s2_27_s2_28_config_order_decides_whichever_server_is_there_first() {
+fn s2_27_s2_28_config_order_decides_whichever_server_connects_first() {
     let mut published = Arc::default();
-    // `a` is still connecting: what `b` offers has no name yet.
+    // `a` is still connecting: the tools of `b` have no names yet.
     assert_eq!(
         named(&[("b", "search", BARE, false)], &[], &mut published),
         ["…"]
@@ -179,19 +182,19 @@ fn s2_27_s2_28_config_order_decides_whichever_server_is_there_first() {
 }
 
 #[test]
-fn s2_28_a_latecomer_gets_the_prefixed_name_and_no_name_is_pointed_elsewhere() {
+fn s2_28_a_later_server_gets_the_prefixed_name_and_no_name_moves() {
     let mut published = Arc::default();
-    // `a` failed, so `b` had the bare name.
+    // `a` failed, so `b` got the bare name.
     assert_eq!(
         named(&[("b", "search", BARE, true)], &[], &mut published),
         ["search"]
     );
     let both = [("a", "search", BARE, true), ("b", "search", BARE, true)];
     assert_eq!(named(&both, &[], &mut published), ["a__search", "search"]);
-    // `b` is gone; its name stays its own, and is there when it comes back.
+    // `b` is gone; its name stays reserved for its return.
     assert_eq!(named(&both[..1], &[], &mut published), ["a__search"]);
     assert_eq!(named(&both, &[], &mut published), ["a__search", "search"]);
-    // Also while an earlier server is connecting anew.
+    // Also while an earlier server is reconnecting.
     assert_eq!(
         named(&[("b", "search", BARE, false)], &[], &mut published),
         ["search"]
@@ -199,7 +202,7 @@ fn s2_28_a_latecomer_gets_the_prefixed_name_and_no_name_is_pointed_elsewhere() {
 }
 
 #[test]
-fn c2_a_name_of_any_style_leads_to_its_pair_for_the_whole_run() {
+fn c2_a_name_of_any_style_belongs_to_its_tool_for_the_whole_run() {
     let mut published = Arc::default();
     assert_eq!(
         named(
@@ -221,16 +224,16 @@ fn c2_a_name_of_any_style_leads_to_its_pair_for_the_whole_run() {
 }
 
 #[test]
-fn a_server_that_always_offers_other_tools_does_not_fill_the_memory() {
+fn the_names_of_a_server_that_keeps_changing_its_tools_are_bounded() {
     let mut published = Arc::default();
     let names: Vec<_> = (0..MAX_NAMES + 1)
         .map(|index| format!("t{index}"))
         .collect();
-    let asked: Vec<Asked<'_>> = names
+    let requested: Vec<RequestedName<'_>> = names
         .iter()
         .map(|name| ("s", name.as_str(), BARE, true))
         .collect();
-    let given = named(&asked, &[], &mut published);
+    let given = named(&requested, &[], &mut published);
     assert_eq!(given[MAX_NAMES - 1], names[MAX_NAMES - 1]);
     assert_eq!(
         given[MAX_NAMES],

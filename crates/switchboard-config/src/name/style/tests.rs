@@ -1,4 +1,4 @@
-//! What the five naming styles promise: tables from the seeds' documents, and properties over
+//! Tests of the naming styles: tables from the dialects' documentation, and properties over
 //! adversarial names.
 
 #![allow(clippy::unwrap_used)]
@@ -55,7 +55,7 @@ fn every_style_has_one_word() {
 }
 
 #[test]
-fn s1_16_s1_27_s4_03_native_names_are_spelled_as_the_document_has_them() {
+fn s1_16_s1_27_s4_03_native_names_are_spelled_as_documented() {
     let long = "t".repeat(128);
     let pairs = [
         ("filesystem", "read_file"),
@@ -72,7 +72,7 @@ fn s1_16_s1_27_s4_03_native_names_are_spelled_as_the_document_has_them() {
 }
 
 #[test]
-fn c2_native_names_that_were_changed_or_cut_end_in_the_hash_of_their_pair() {
+fn c2_changed_or_truncated_native_names_end_in_the_hash_of_their_pair() {
     let long = "t".repeat(260);
     let spaced = pair_hash(&pair("fs", "read file"));
     let lengthy = pair_hash(&pair("fs", &long));
@@ -201,10 +201,9 @@ fn s2_25_to_s2_28_first_wins() {
     );
 }
 
-/// S2-26: 63 characters are kept, and one more is cut in the middle; a prefix counts as much as the
-/// rest.
+/// S2-26: 63 characters are kept, and longer names are cut in the middle; a prefix counts too.
 #[test]
-fn s2_26_a_name_longer_than_63_characters_is_cut_in_the_middle_its_prefix_included() {
+fn s2_26_a_name_longer_than_63_characters_is_cut_in_the_middle() {
     let long = |length: usize| {
         "abcdefghijklmnopqrstuvwxyz0123456789"
             .chars()
@@ -230,7 +229,7 @@ fn s2_26_a_name_longer_than_63_characters_is_cut_in_the_middle_its_prefix_includ
 }
 
 #[test]
-fn identity_changes_nothing_and_withholds_what_meets() {
+fn identity_changes_no_names_and_withholds_collisions() {
     assert_eq!(
         expose(
             Style::Identity,
@@ -246,7 +245,7 @@ fn identity_changes_nothing_and_withholds_what_meets() {
 }
 
 #[test]
-fn ten_thousand_tools_that_all_meet_are_named_in_linear_time() {
+fn ten_thousand_colliding_tools_are_named_in_linear_time() {
     let pairs: Vec<_> = (0..10_000)
         .map(|index| pair(&format!("s{index}"), "same"))
         .collect();
@@ -261,8 +260,8 @@ fn ten_thousand_tools_that_all_meet_are_named_in_linear_time() {
     }
 }
 
-/// Names that are near one another: few letters, separators, long ones, and ones that imitate the
-/// hash of another pair.
+/// Similar names: few letters, separators, long names, and names that imitate the hash of another
+/// pair.
 fn pairs() -> impl Strategy<Value = Vec<ToolId>> {
     let server = prop_oneof![
         "[ab_-]{1,4}".prop_filter("native", |name| ServerName::new(name).is_ok()),
@@ -288,7 +287,7 @@ fn pairs() -> impl Strategy<Value = Vec<ToolId>> {
                     format!("{}_{}", victim.tool.as_wire(), pair_hash(victim))
                 }
                 1 if !pairs.is_empty() => {
-                    // The very name that the victim is exposed under, less the prefix of the style.
+                    // The exposed name of the victim, without the prefix of the style.
                     let victim = &pairs[victim.index(pairs.len())];
                     let mut name = native(victim);
                     name.split_off(
