@@ -1,8 +1,7 @@
-//! For tests only: [`TestCaller`], a caller of the host that answers as scripted and records what it
-//! was asked.
+//! For tests only: [`TestCaller`], a caller that answers as scripted and records its questions.
 //!
 //! A crate of its own, because it depends on the host, and `switchboard-testkit` must not: its
-//! programs are servers and network faults, which know nothing of the host they are used against.
+//! programs are servers and network faults, which are independent of the host.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
@@ -16,23 +15,23 @@ use switchboard::caller::{
 use switchboard::wire::RawJson;
 use tokio::sync::watch;
 
-/// The longest wait for something to be seen, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for a recorded event, on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Makes the answer to a question.
+/// Produces the answer to a question.
 type Answer<T> = Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>;
 
-/// A caller that answers as scripted, and records what it was asked.
+/// A caller that answers as scripted, and records its questions.
 ///
-/// Unless told otherwise it approves each call once, fills the form fields `answer` and `name` with
-/// its own name and `yes` with true, and offers nothing to servers.
+/// By default it approves each call once, fills the form fields `answer` and `name` with its own
+/// name and `yes` with true, and offers no capabilities to servers.
 pub struct TestCaller {
     name: String,
     offers: Offers,
     roots: Option<Vec<Root>>,
     approval: Answer<Approval>,
     form: Answer<ElicitAnswer>,
-    /// The name of its model, and the text of its answers.
+    /// The name of its model, and the text of its sampling answers.
     model: (String, String),
     seen: watch::Sender<Seen>,
     /// The exposed names of the tools that it was asked to approve.
@@ -41,7 +40,7 @@ pub struct TestCaller {
     lines: Mutex<Vec<String>>,
 }
 
-/// What a caller was asked and told so far.
+/// The questions and notices that a caller has received so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
     /// `server/tool`, and whether its definition was shown as changed.
@@ -76,19 +75,19 @@ impl TestCaller {
         caller.fills_in(fields)
     }
 
-    /// What servers may ask it.
+    /// Sets the capabilities that servers are told.
     pub fn offers(mut self, offers: Offers) -> Self {
         self.offers = offers;
         self
     }
 
-    /// The roots that servers may ask for.
+    /// Sets the roots that servers may ask for.
     pub fn roots(mut self, roots: Vec<Root>) -> Self {
         self.roots = Some(roots);
         self
     }
 
-    /// Gives the same answer to every request for approval.
+    /// Answers every approval request with `answer`.
     pub fn approves(self, answer: Approval) -> Self {
         self.on_approval(move || {
             let answer = answer.clone();
@@ -96,7 +95,7 @@ impl TestCaller {
         })
     }
 
-    /// Does something before each answer to a request for approval.
+    /// Runs a closure before each answer to an approval request.
     pub fn on_approval(
         mut self,
         answer: impl Fn() -> BoxFuture<'static, Approval> + Send + Sync + 'static,
@@ -111,7 +110,7 @@ impl TestCaller {
         self.form = Box::new(move || {
             let fields = fields.clone();
             Box::pin(async {
-                // Other callers get a chance to run in between.
+                // Lets other callers run in between.
                 tokio::task::yield_now().await;
                 ElicitAnswer::Accept(fields)
             })
@@ -119,30 +118,30 @@ impl TestCaller {
         self
     }
 
-    /// Reads every form and never answers it.
+    /// Receives every form and never answers it.
     pub fn never_fills_in(mut self) -> Self {
         self.form = Box::new(|| Box::pin(std::future::pending()));
         self
     }
 
-    /// Reads every question and never answers it.
+    /// Receives every question and never answers it.
     pub fn never_answers(self) -> Self {
         self.on_approval(|| Box::pin(std::future::pending()))
             .never_fills_in()
     }
 
-    /// The name of its model, and the text of its answers; by default its own name and `hi`.
+    /// Sets the name of its model and the text of its answers; by default its own name and `hi`.
     pub fn model(mut self, name: &str, text: &str) -> Self {
         self.model = (name.to_owned(), text.to_owned());
         self
     }
 
-    /// Shared, as a call takes it.
+    /// Wraps the caller in an `Arc`, as calls need it.
     pub fn arc(self) -> Arc<Self> {
         Arc::new(self)
     }
 
-    /// What it has seen so far.
+    /// What it has received so far.
     pub fn seen(&self) -> Seen {
         self.seen.borrow().clone()
     }
@@ -157,10 +156,17 @@ impl TestCaller {
         self.lines.lock().unwrap().clone()
     }
 
-    /// Waits until what it has seen satisfies the condition.
+    /// The notices about its calls.
+    pub fn notices(&self) -> Vec<String> {
+        let lines = self.lines();
+        let notices = lines.iter().filter_map(|line| line.strip_prefix("notice "));
+        notices.map(ToOwned::to_owned).collect()
+    }
+
+    /// Waits until the recorded events satisfy the condition.
     pub async fn until(&self, condition: impl FnMut(&Seen) -> bool) {
         let mut seen = self.seen.subscribe();
-        tokio::time::timeout(PATIENCE, seen.wait_for(condition))
+        tokio::time::timeout(TIMEOUT, seen.wait_for(condition))
             .await
             .expect("the caller does not see it in time")
             .unwrap();

@@ -17,17 +17,16 @@ use crate::process_group::ProcessGroup;
 pub struct Child {
     /// Its process id.
     pub pid: u32,
-    /// `None` once taken.
+    /// The child's stdin; `None` once taken.
     pub stdin: Option<pipe::Sender>,
-    /// `None` once taken.
+    /// The child's stdout; `None` once taken.
     pub stdout: Option<pipe::Receiver>,
-    /// `None` once taken.
+    /// The child's stderr; `None` once taken.
     pub stderr: Option<pipe::Receiver>,
     control: ChildControl,
 }
 
-/// When a child that is being stopped is sent which signal, counted from the moment its stdin was
-/// closed.
+/// When a child that is being stopped gets which signal, counted from the closing of its stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopTiming {
     /// SIGTERM to all descendants.
@@ -86,8 +85,7 @@ impl Child {
                 .is_err()
             {
                 self.control.signal(Signal::SIGKILL);
-                // A process that SIGKILL does not end hangs in the kernel; its keeper stays with
-                // it.
+                // A process that SIGKILL does not end hangs in the kernel; its keeper stays.
                 let _ = timeout_at(at(timing.verified), self.control.wait_all_ended()).await;
             }
         }
@@ -112,8 +110,8 @@ impl ChildControl {
         }
     }
 
-    /// Until no descendant is left. In a process group, until the child has ended: the others were
-    /// killed then.
+    /// Waits until no descendant is left. For a process group: until the child has ended, when the
+    /// others are killed.
     async fn wait_all_ended(&mut self) {
         match self {
             #[cfg(target_os = "linux")]
@@ -140,7 +138,7 @@ impl ChildControl {
         }
     }
 
-    /// Without waiting for the end.
+    /// The exit status if it is known, without waiting.
     async fn exit_if_known(&mut self) -> Exit {
         timeout_at(Instant::now(), self.exited())
             .await

@@ -1,4 +1,4 @@
-//! What to start: a program, its arguments, its whole environment, its working folder.
+//! A program to start: its arguments, its whole environment, its working folder.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// A program to start. Unlike [`std::process::Command`] it inherits nothing: the child's
 /// environment is what [`env`](Self::env) adds, and its standard streams are pipes.
 ///
-/// Values of variables are taken for secrets: they are overwritten when the command is dropped, and
-/// its `Debug` output shows only their names.
+/// Values of variables are treated as secrets: they are overwritten when the command is dropped,
+/// and `Debug` shows only their names.
 #[derive(Clone)]
 pub struct Command {
     pub(crate) program: PathBuf,
@@ -99,7 +99,7 @@ pub(crate) struct WipedBytes(pub(crate) Vec<u8>);
 impl Drop for WipedBytes {
     fn drop(&mut self) {
         self.0.fill(0);
-        // Without this the compiler may leave the writing out: nothing reads the bytes again.
+        // Without this the compiler may omit the overwriting: nothing reads the bytes again.
         std::hint::black_box(&self.0);
     }
 }

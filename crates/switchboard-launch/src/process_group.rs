@@ -97,8 +97,8 @@ fn spawn_and_wait(
     exit_sender: &watch::Sender<Option<Exit>>,
 ) {
     let spawned = command.spawn();
-    // Closes our copies of the child's ends: as long as we hold them, the host does not see the end
-    // of its output.
+    // Closes our copies of the child's ends: as long as they are open, the host does not see the
+    // end of its output.
     drop(command);
     let mut child = match spawned {
         Ok(child) => child,
@@ -110,7 +110,7 @@ fn spawn_and_wait(
     let pid = Pid::from_raw(child.id().cast_signed());
     *leader.lock() = Some(pid);
     if result.send(Ok(child.id())).is_err() {
-        // The caller has given up.
+        // The caller was cancelled.
         let _ = killpg(pid, Signal::SIGKILL);
     }
     wait_without_reaping(pid);

@@ -1,5 +1,4 @@
-//! The last 64 KiB of what a child wrote to stderr. Stderr is read until its end, so that a child
-//! never blocks on it.
+//! The last 64 KiB of a child's stderr. It is read to its end, so that a child never blocks on it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,41 +7,41 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
-/// How much a [`StderrTail`] holds.
+/// The size of a [`StderrTail`].
 pub const TAIL_BYTES: usize = 64 * 1024;
 
 /// How much is shown of a line that fills the whole tail: not all of it, because a filter cannot
 /// recognise a secret whose first half was dropped.
 const SHOWN_OF_ENDLESS_LINE_BYTES: usize = 4 * 1024;
-/// As much as a pipe holds.
+/// The capacity of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The last of what a child wrote to stderr. Clones share it, and it can be used for one child
-/// after another.
+/// The last output of a child on stderr. Clones share it; it can be used for one child after
+/// another.
 #[derive(Debug, Clone, Default)]
 pub struct StderrTail(Arc<TailState>);
 
 #[derive(Debug, Default)]
 struct TailState {
     buffer: Mutex<TailBuffer>,
-    /// How many tasks are reading a stderr into this.
+    /// The number of tasks that read a stderr into this tail.
     readers: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
 struct TailBuffer {
-    /// As the child wrote it. Split into lines only when they are asked for: a flood must cost
+    /// The bytes as the child wrote them. Split into lines only on demand: a flood must cost
     /// little.
     bytes: VecDeque<u8>,
-    /// Something older was dropped, so the first line is not whole.
+    /// Whether older bytes were dropped, so that the first line is incomplete.
     cut: bool,
-    /// Counts the children. Only the output of the latest is taken.
+    /// Counts the children. Only the output of the latest is kept.
     run: u64,
 }
 
 impl StderrTail {
     /// Empties the tail for a new child and reads its stderr until the last process that holds it
-    /// has ended. `sink` is given every chunk, also once another child has taken over the tail; it
+    /// has ended. `sink` gets every chunk, even after another child has taken over the tail; it
     /// must not block.
     pub fn drain(&self, stderr: pipe::Receiver, sink: impl FnMut(&[u8]) + Send + 'static) {
         let run = {
@@ -54,13 +53,12 @@ impl StderrTail {
             buffer.run
         };
         self.0.readers.send_modify(|count| *count += 1);
-        // The task ends with the last process that holds the pipe, and those are ended with the
-        // child.
+        // The task ends with the last process that holds the pipe; those are ended with the child.
         tokio::spawn(read(Reader(self.clone()), run, stderr, sink));
     }
 
-    /// The last `count` lines of the current child, oldest first. `filter` is given each whole
-    /// line: what it returns is shown instead, and a line for which it returns `None` is left out.
+    /// The last `count` lines of the current child, oldest first. `filter` gets each whole line:
+    /// its result is shown instead, and a line for which it returns `None` is left out.
     pub fn last_lines(&self, count: usize, filter: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let (bytes, cut) = {
             let buffer = self.buffer();
@@ -120,7 +118,7 @@ impl StderrTail {
 async fn read(reader: Reader, run: u64, mut stderr: pipe::Receiver, mut sink: impl FnMut(&[u8])) {
     let mut chunk = Vec::new();
     loop {
-        // Most children write little: no 64 KiB for each while it is silent.
+        // Most children write little: the buffer is allocated when there is data.
         if chunk.is_empty() && stderr.readable().await.is_err() {
             break;
         }
@@ -140,7 +138,7 @@ async fn read(reader: Reader, run: u64, mut stderr: pipe::Receiver, mut sink: im
     }
 }
 
-/// One task's share in the count of readers, given back however the task ends.
+/// Counts one reader until it is dropped.
 struct Reader(StderrTail);
 
 impl Drop for Reader {
@@ -191,9 +189,9 @@ mod tests {
         assert_eq!(shown, ["password [secret] rejected", "last"]);
     }
 
-    /// F11: 64 KiB, whatever comes.
+    /// F11: at most 64 KiB.
     #[test]
-    fn f11_the_tail_never_grows_past_its_bound() {
+    fn f11_the_tail_never_exceeds_its_size() {
         let stderr = StderrTail::default();
         for _ in 0..100 {
             stderr.push(0, &[b'x'; 3 * 1000]);
@@ -211,10 +209,9 @@ mod tests {
         );
     }
 
-    /// A server that is started again right away: what the process before it writes late is not
-    /// shown as its output.
+    /// Late output of the previous process is not shown as that of a restarted server.
     #[test]
-    fn what_an_earlier_run_says_late_is_not_taken_for_this_one() {
+    fn late_output_of_an_earlier_run_is_dropped() {
         let stderr = StderrTail::default();
         stderr.push(0, b"first\n");
         *stderr.buffer() = TailBuffer {

@@ -1,5 +1,5 @@
-//! Real processes through the real launcher: what they get, how they end, and that none is ever
-//! left (Linux).
+//! Tests with real processes through the real launcher: their environment, how they end, and that
+//! none is left (Linux).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use switchboard_launch::{Child, Command, Containment, Exit, Launcher, StderrTail, StopTiming};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Ends on TERM and on end of input.
+/// Ends on SIGTERM and at the end of its input.
 const PLAIN: &str = "echo up; exec cat >/dev/null";
 /// Ignores both, with a child that does, too.
 const STUBBORN: &str = "trap '' TERM; sleep 600 & echo up; while :; do sleep 600; done";
@@ -26,14 +26,14 @@ const STUBBORN: &str = "trap '' TERM; sleep 600 & echo up; while :; do sleep 600
 const DAEMON: &str =
     "(trap '' TERM; setsid sleep 600 </dev/null >/dev/null 2>&1 &); echo up; exec cat >/dev/null";
 
-/// The longest that anything here may take, on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest that any step may take, on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn launcher() -> Launcher {
     Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap()
 }
 
-/// Marks processes, so that they are found in /proc wherever they went.
+/// Marks processes, so that they are found in /proc wherever they are.
 fn canary() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!(
@@ -50,12 +50,12 @@ fn shell(canary: &str, script: &str) -> Command {
         .envs([("CANARY", canary), ("PATH", "/usr/bin:/bin")])
 }
 
-/// Nobody reads its stderr.
+/// Starts a child whose stderr is not read.
 async fn start(launcher: &Launcher, canary: &str, script: &str) -> Child {
     launcher.spawn(&shell(canary, script)).await.unwrap()
 }
 
-/// As [`start`], and waits until the child says that it is up.
+/// Like [`start`], and waits until the child has written `up`.
 async fn start_up(launcher: &Launcher, canary: &str, script: &str) -> Child {
     let mut child = start(launcher, canary, script).await;
     wait_until_up(&mut child).await;
@@ -106,7 +106,7 @@ fn parent(pid: u32) -> u32 {
     stat(pid).unwrap()[1].parse().unwrap()
 }
 
-/// Waits for what no event tells, and returns how long it took.
+/// Polls for a condition without an event, and returns how long it took.
 async fn until(what: &str, limit: Duration, condition: impl Fn() -> bool) -> Duration {
     let began = Instant::now();
     while !condition() {
@@ -116,11 +116,11 @@ async fn until(what: &str, limit: Duration, condition: impl Fn() -> bool) -> Dur
     began.elapsed()
 }
 
-/// After a stop nobody is left. A group's members have been killed by then, but nobody waits for
-/// them.
+/// Asserts that no process is left after a stop. Members of a group have been killed by then, but
+/// not reaped.
 async fn assert_none_left(launcher: &Launcher, canary: &str) {
     if launcher.containment() == Containment::ProcessGroups {
-        until("the group is gone", PATIENCE, || living(canary).is_empty()).await;
+        until("the group is gone", TIMEOUT, || living(canary).is_empty()).await;
     }
     assert_eq!(living(canary), BTreeSet::new());
 }
@@ -130,7 +130,7 @@ fn kill_process(pid: u32) {
 }
 
 #[tokio::test]
-async fn f7_exit_status_and_signal_are_reported_and_stay_known() {
+async fn f7_exit_status_and_signal_are_reported_repeatedly() {
     for launcher in [launcher(), Launcher::process_groups()] {
         let check = async |script: &str, expected: Exit| {
             let mut child = start(&launcher, "", script).await;
@@ -152,7 +152,7 @@ async fn f7_exit_status_and_signal_are_reported_and_stay_known() {
 }
 
 #[tokio::test]
-async fn f7_waiting_for_the_exit_may_be_given_up_at_any_point() {
+async fn f7_waiting_for_the_exit_is_cancel_safe() {
     let launcher = launcher();
     let mut child = start_up(&launcher, "", PLAIN).await;
     for _ in 0..100 {
@@ -167,7 +167,7 @@ async fn f7_waiting_for_the_exit_may_be_given_up_at_any_point() {
 }
 
 #[tokio::test]
-async fn f8_a_server_that_ignores_everything_is_stopped_in_time() {
+async fn f8_a_server_that_ignores_signals_is_stopped_in_time() {
     for launcher in [launcher(), Launcher::process_groups()] {
         let canary = canary();
         let child = start_up(&launcher, &canary, STUBBORN).await;
@@ -181,7 +181,7 @@ async fn f8_a_server_that_ignores_everything_is_stopped_in_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_with_its_input_is_not_waited_for() {
+async fn a_server_that_ends_with_its_input_gets_no_signal() {
     let check = async |launcher: &Launcher, script: &str, timing: StopTiming, expected: Exit| {
         let canary = canary();
         let child = start_up(launcher, &canary, script).await;
@@ -202,7 +202,7 @@ async fn a_server_that_ends_with_its_input_is_not_waited_for() {
     for launcher in [launcher(), Launcher::process_groups()] {
         check(&launcher, PLAIN, StopTiming::default(), Exit::Status(0)).await;
         check(&launcher, tidy, at_once, Exit::Status(7)).await;
-        // It ends with its input and leaves a child behind, which gets its TERM right then.
+        // It ends with its input and leaves a child behind, which gets its SIGTERM right then.
         check(
             &launcher,
             "sleep 600 & echo up; read line",
@@ -219,8 +219,8 @@ async fn f9_grandchildren_are_gone_after_a_stop() {
         let canary = canary();
         let script = "sleep 600 & sh -c 'sleep 600 & sleep 600' & echo up; sleep 600";
         let child = start_up(&launcher, &canary, script).await;
-        // Four or five: some shells become their last command.
-        until("all run", PATIENCE, || living(&canary).len() >= 4).await;
+        // Four or five: some shells replace themselves by their last command.
+        until("all run", TIMEOUT, || living(&canary).len() >= 4).await;
         let quick = StopTiming {
             term: Duration::ZERO,
             ..StopTiming::default()
@@ -236,7 +236,7 @@ async fn f10_double_forked_daemon_is_found_and_ended() {
     let canary = canary();
     let child = start_up(&launcher, &canary, DAEMON).await;
     let daemon = || living(&canary).into_iter().find(|pid| *pid != child.pid);
-    until("the daemon leads a session", PATIENCE, || {
+    until("the daemon leads a session", TIMEOUT, || {
         daemon().is_some_and(|pid| stat(pid).unwrap()[3] == pid.to_string())
     })
     .await;
@@ -249,7 +249,7 @@ async fn f10_double_forked_daemon_is_found_and_ended() {
 }
 
 #[tokio::test]
-async fn f10_what_a_server_leaves_behind_ends_when_the_child_is_dropped() {
+async fn f10_descendants_of_an_ended_server_end_when_the_child_is_dropped() {
     let launcher = launcher();
     let canary = canary();
     let mut child = start_up(
@@ -259,12 +259,12 @@ async fn f10_what_a_server_leaves_behind_ends_when_the_child_is_dropped() {
     )
     .await;
     assert_eq!(child.exited().await, Exit::Status(3));
-    until("only the daemon is left", PATIENCE, || {
+    until("only the daemon is left", TIMEOUT, || {
         living(&canary).len() == 1
     })
     .await;
     drop(child);
-    until("the daemon ends", PATIENCE, || living(&canary).is_empty()).await;
+    until("the daemon ends", TIMEOUT, || living(&canary).is_empty()).await;
 }
 
 #[tokio::test]
@@ -273,15 +273,15 @@ async fn dropping_a_child_kills_it_at_once() {
         let canary = canary();
         let child = start_up(&launcher, &canary, STUBBORN).await;
         drop(child);
-        let took = until("all are gone", PATIENCE, || living(&canary).is_empty()).await;
-        // No grace: the keeper's own is 1.5 s.
+        let took = until("all are gone", TIMEOUT, || living(&canary).is_empty()).await;
+        // No grace period: the keeper's own is 1.5 s.
         assert!(took < Duration::from_millis(1400), "{took:?}");
     }
 }
 
-/// F11: the child never waits for us, and its last words are kept.
+/// F11: the child never blocks on us, and its last lines are kept.
 #[tokio::test]
-async fn f11_a_gigabyte_on_stderr_neither_blocks_nor_stays() {
+async fn f11_a_gigabyte_on_stderr_neither_blocks_nor_is_kept() {
     let stderr = StderrTail::default();
     let script = "yes 'a line of no interest' | head -c 1000000000 >&2; echo >&2; echo last words >&2; exit 5";
     let mut child = launcher().spawn(&shell("", script)).await.unwrap();
@@ -293,7 +293,7 @@ async fn f11_a_gigabyte_on_stderr_neither_blocks_nor_stays() {
         tokio::time::timeout(Duration::from_secs(60), child.exited()).await,
         Ok(Exit::Status(5))
     );
-    tokio::time::timeout(PATIENCE, stderr.drained())
+    tokio::time::timeout(TIMEOUT, stderr.drained())
         .await
         .unwrap();
     assert_eq!(
@@ -303,10 +303,10 @@ async fn f11_a_gigabyte_on_stderr_neither_blocks_nor_stays() {
     assert_eq!(*total.borrow(), 1_000_000_012);
 }
 
-/// T24, T12, T6: what a server is given is what was written, and nothing else.
+/// T24, T12, T6: a server gets exactly what the command specifies.
 #[tokio::test]
 async fn t24_a_server_has_three_descriptors_its_own_environment_and_no_terminal() {
-    // The embedder left one inheritable.
+    // A descriptor that the embedding program left inheritable.
     let (inheritable, _other) = std::io::pipe().unwrap();
     fcntl(inheritable.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     for launcher in [launcher(), Launcher::process_groups()] {
@@ -314,7 +314,7 @@ async fn t24_a_server_has_three_descriptors_its_own_environment_and_no_terminal(
             .args(["; $( ) && \n", "", "`id` > * 'é\""])
             .current_dir("/usr");
         let mut child = launcher.spawn(&command).await.unwrap();
-        // Before that, its loader may still hold a library open.
+        // Before that, the loader may still have a library open.
         wait_until_up(&mut child).await;
         let proc = |file: &str| format!("/proc/{}/{file}", child.pid);
         let open: BTreeSet<String> = fs::read_dir(proc("fd"))
@@ -348,10 +348,10 @@ async fn t24_a_server_has_three_descriptors_its_own_environment_and_no_terminal(
 }
 
 #[tokio::test]
-async fn bytes_go_straight_through_and_the_end_of_input_arrives() {
+async fn bytes_and_the_end_of_input_reach_the_child() {
     let launcher = launcher();
     let mut first = start(&launcher, "", "exec cat").await;
-    // Had anybody else a copy of the first one's pipes, its input would never end.
+    // If another process had a copy of the first one's pipes, its input would never end.
     let second = start_up(&launcher, "", PLAIN).await;
     let (mut stdin, mut stdout) = (first.stdin.take().unwrap(), first.stdout.take().unwrap());
     let sent: Vec<u8> = (0..3_000_000u32)
@@ -377,7 +377,7 @@ async fn a_request_larger_than_a_socket_buffer_is_delivered() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_failed_start_reports_why() {
     let folder = tempfile::tempdir().unwrap();
     let script = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -416,7 +416,7 @@ async fn what_cannot_be_started_says_why() {
         "cannot run {bare}: Exec format error (os error 8); a script needs a first line such as `#!/bin/sh`"
     );
     check(Command::new(bare), &expected).await;
-    // None of it has hurt the launcher.
+    // None of these affects the launcher.
     assert_eq!(
         start(&launcher, "", "exit 6").await.exited().await,
         Exit::Status(6)
@@ -424,7 +424,7 @@ async fn what_cannot_be_started_says_why() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_given_up_leaves_nothing_behind() {
+async fn a_cancelled_start_leaves_nothing_behind() {
     let launcher = launcher();
     let canary = canary();
     for micros in (0..4000).step_by(100) {
@@ -432,11 +432,11 @@ async fn a_start_that_is_given_up_leaves_nothing_behind() {
         let starting = launcher.spawn(&command);
         let _ = tokio::time::timeout(Duration::from_micros(micros), starting).await;
     }
-    until("all are gone", PATIENCE, || living(&canary).is_empty()).await;
+    until("all are gone", TIMEOUT, || living(&canary).is_empty()).await;
 }
 
 #[tokio::test]
-async fn a_program_that_is_no_launcher_is_found_out() {
+async fn a_program_that_is_not_a_launcher_is_detected() {
     let launcher = Launcher::start("/bin/true".into()).unwrap();
     let error = launcher
         .spawn(&shell("", "exit 0"))
@@ -455,7 +455,7 @@ async fn a_program_that_is_no_launcher_is_found_out() {
 }
 
 #[tokio::test]
-async fn the_launcher_ends_with_its_last_holder_but_not_before_its_children() {
+async fn the_launcher_ends_with_its_last_clone_but_not_before_its_children() {
     let launcher = launcher();
     assert_eq!(
         (
@@ -469,10 +469,10 @@ async fn the_launcher_ends_with_its_last_holder_but_not_before_its_children() {
     drop(launcher);
     drop(child.stdin.take());
     assert_eq!(child.exited().await, Exit::Status(0));
-    until("the launcher ends", PATIENCE, || !is_alive(process)).await;
+    until("the launcher ends", TIMEOUT, || !is_alive(process)).await;
 }
 
-/// Runs only when started by the tests below: a host that holds 25 servers until it is killed.
+/// Runs only when started by the tests below: a host with 25 servers, until it is killed.
 #[tokio::test]
 async fn victim_host() {
     let Ok(canary) = std::env::var("VICTIM_HOST") else {
@@ -488,7 +488,7 @@ async fn victim_host() {
     std::future::pending::<()>().await;
 }
 
-/// The pids of host and launcher, once the host holds all its servers and these their descendants:
+/// The pids of host and launcher, once the host has all its servers and these their descendants:
 /// 25, ten with a child, five with a daemon.
 async fn start_victim(canary: &str) -> (std::process::Child, u32) {
     let mut host = std::process::Command::new(std::env::current_exe().unwrap())
@@ -502,7 +502,7 @@ async fn start_victim(canary: &str) -> (std::process::Child, u32) {
         .map(Result::unwrap);
     let mut words = lines.filter_map(|line| line.strip_prefix("launcher ")?.parse().ok());
     let launcher = words.next().expect("the host starts its servers");
-    until("all have their descendants", PATIENCE, || {
+    until("all have their descendants", TIMEOUT, || {
         living(canary).len() >= 25 + 10 + 5
     })
     .await;
@@ -519,7 +519,7 @@ async fn f29_p4_nothing_survives_a_host_that_is_killed() {
         living(&canary).is_empty()
     })
     .await;
-    until("nor is the launcher", PATIENCE, || !is_alive(launcher)).await;
+    until("nor is the launcher", TIMEOUT, || !is_alive(launcher)).await;
 }
 
 #[tokio::test]
@@ -559,17 +559,17 @@ async fn p4_nothing_survives_a_keeper_that_is_killed() {
         &format!("{DAEMON} & {STUBBORN}").replacen("echo up;", "", 1),
     )
     .await;
-    until("all run", PATIENCE, || living(&canary).len() >= 4).await;
+    until("all run", TIMEOUT, || living(&canary).len() >= 4).await;
     kill_process(parent(child.pid));
     assert_eq!(child.exited().await, Exit::Unknown);
-    until("all are gone", PATIENCE, || living(&canary).is_empty()).await;
-    // Its neighbour has not noticed.
+    until("all are gone", TIMEOUT, || living(&canary).is_empty()).await;
+    // Its neighbour is not affected.
     drop(neighbour.stdin.take());
     assert_eq!(neighbour.exited().await, Exit::Status(0));
 }
 
 #[tokio::test]
-async fn a_launcher_that_was_killed_is_started_again() {
+async fn a_killed_launcher_is_started_again() {
     let launcher = launcher();
     let mut child = start_up(&launcher, "", PLAIN).await;
     kill_process(parent(parent(child.pid)));

@@ -27,7 +27,7 @@ use crate::command::WipedBytes;
 /// How long launcher process and keeper may take to start a child.
 const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What every message about a program that does not serve as a launcher ends with.
+/// The end of every message about a program that does not serve as a launcher.
 const MAIN_MUST_CALL: &str =
     "its `main` must call `launcher_main()` of switchboard-launch before anything else";
 
@@ -42,8 +42,7 @@ pub(crate) struct LauncherConnection {
 impl LauncherConnection {
     pub(crate) fn start(program: PathBuf) -> io::Result<Self> {
         if std::env::var_os(MARKER).is_some() {
-            // Otherwise a program that does not call `launcher_main` would start itself without
-            // end.
+            // Otherwise a program that does not call `launcher_main` would start itself endlessly.
             return Err(io::Error::other(format!(
                 "this process was started as a launcher; {MAIN_MUST_CALL}"
             )));
@@ -139,7 +138,8 @@ impl LauncherConnection {
                         self.explain_timeout(),
                     ));
                 }
-                // It died, and its children were ended. The new child needs a new one.
+                // The launcher process died, and its children were ended. The new child needs a new
+                // one.
                 Err(Errno::EPIPE | Errno::ECONNRESET) if !restarted => {
                     restarted = true;
                     self.process().restart(&self.program)?;
