@@ -1,4 +1,4 @@
-//! Each call is one span and one event, with who, what, why and for how long.
+//! Tests that each call is one span and one event, with caller, tool, decision, outcome and times.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl Subscriber for Captured {
 }
 
 #[tokio::test]
-async fn each_call_is_one_event_with_its_decision_its_outcome_and_its_times() {
+async fn each_call_is_one_event_with_decision_outcome_and_times() {
     let scratch = Scratch::new();
     let server = Chaos::new()
         .tool("look", Step::text("fine"))
@@ -83,7 +83,7 @@ async fn each_call_is_one_event_with_its_decision_its_outcome_and_its_times() {
     host.stop().await;
 
     let events = captured.events.lock().unwrap();
-    let told: Vec<_> = events
+    let message: Vec<_> = events
         .iter()
         .map(|Fields(fields)| {
             let names = ["caller", "server", "tool", "decision", "outcome"];
@@ -91,7 +91,7 @@ async fn each_call_is_one_event_with_its_decision_its_outcome_and_its_times() {
         })
         .collect();
     assert_eq!(
-        told,
+        message,
         [
             ["host", "s", "look", "allow", "answered"],
             ["other", "s", "look", "allow", "answered"],

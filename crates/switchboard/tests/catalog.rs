@@ -1,4 +1,4 @@
-//! What a host shows of its servers, with real processes.
+//! Tests of a host's catalog, with real processes.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -9,8 +9,7 @@ use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-/// P8: whoever has seen a server Ready finds its tools in the catalog, without waiting for anything
-/// else.
+/// P8: the tools of a server that was seen Ready are in the catalog, without further waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p8_the_catalog_shows_the_tools_of_every_server_that_was_seen_ready() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! The examples do what their first lines say.
+//! Tests that the examples do what their first lines say.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +30,7 @@ fn servers_rules_and_approval_can_be_given_in_code() {
     let scratch = Scratch::new();
     let server = Chaos::new().tool("write_file", Step::text("written"));
     let launch = server.launch();
-    // The program that the example starts, found where it looks for it.
+    // The program that the example starts, at the path where it expects it.
     let script = scratch.write("script.json", &launch.args[0]);
     let npx = scratch.write(
         "npx",
@@ -46,13 +46,13 @@ fn servers_rules_and_approval_can_be_given_in_code() {
         .current_dir(scratch.folder())
         .env("PATH", format!("{}:{path}", scratch.folder().display()))
         .output();
-    let told =
+    let message =
         "server \"files\", tool write_file: denied: the answer was no: this program only reads\n";
     assert_eq!(
         outcome(ran),
         (
             Some(0),
-            told.to_owned(),
+            message.to_owned(),
             "files/write_file: no rule applies\n".to_owned()
         )
     );
@@ -85,9 +85,8 @@ fn outcome(ran: std::io::Result<Output>) -> (Option<i32>, String, String) {
     (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
 }
 
-/// An example as `cargo test` has built it. Where only this test was asked for, nobody has: then
-/// cargo does, with features resolved for this crate alone, which may take as long as a build from
-/// nothing.
+/// An example as `cargo test` has built it. If only this test is run, cargo builds it, with
+/// features resolved for this crate alone, which may take as long as a full build.
 fn example(name: &str) -> Command {
     let test = std::env::current_exe().unwrap();
     let built = test.parent().unwrap().with_file_name("examples").join(name);
@@ -96,8 +95,7 @@ fn example(name: &str) -> Command {
             .and_then(|metadata| metadata.modified())
             .ok()
     };
-    // Newer than its source and the library's map: good enough, since a whole `cargo test` always
-    // builds it.
+    // Newer than its source and `lib.rs`: good enough, since a whole `cargo test` always builds it.
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples")
         .join(name)
@@ -112,7 +110,7 @@ fn example(name: &str) -> Command {
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["run", "--quiet", "--example", name]);
-    // The folder that the example runs in is the test's, not the workspace.
+    // The example runs in the test's folder, not in the workspace.
     cargo.args([
         "--manifest-path",
         concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),

@@ -1,5 +1,5 @@
-//! What servers offer beside calls, through a whole host: the demo server in both eras, and one
-//! that misbehaves.
+//! Tests of subscriptions, completions, logs and caching through a whole host: the demo server in
+//! both eras, and a misbehaving one.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
@@ -19,19 +19,19 @@ use switchboard::{Host, HostBuilder};
 use switchboard_testkit::script::{Era, Flip};
 use switchboard_testkit::{Chaos, Entry, Launch, Record, Scratch, Step, program};
 
-/// The longest that anything here may take, on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest that any step may take, on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 const ERAS: [&str; 2] = ["legacy", "modern"];
 
 /// A host of one server called `it`.
-struct Stage {
+struct TestHost {
     host: Host,
     it: ServerName,
     scratch: Scratch,
 }
 
-impl Stage {
+impl TestHost {
     async fn open(entry: impl FnOnce(&Scratch) -> Entry) -> Self {
         let scratch = Scratch::new();
         let path = scratch.config(&[entry(&scratch)]);
@@ -42,7 +42,7 @@ impl Stage {
             .start()
             .await
             .unwrap();
-        assert!(host.settled(PATIENCE).await);
+        assert!(host.settled(TIMEOUT).await);
         Self {
             host,
             it: ServerName::new("it").unwrap(),
@@ -50,7 +50,7 @@ impl Stage {
         }
     }
 
-    /// The demo server, spoken to in this era.
+    /// The demo server in this era.
     async fn demo(era: &str) -> Self {
         Self::open(|_| {
             Entry::new("it", &Launch::new(program("switchboard-demo"))).set("protocol", era)
@@ -67,7 +67,7 @@ impl Stage {
         &self,
         tool: &str,
         arguments: Value,
-        caller: &Arc<Somebody>,
+        caller: &Arc<RecordingCaller>,
     ) -> Result<CallResult, String> {
         let call =
             Call::new(format!("it/{tool}"), arguments).caller(caller.clone() as Arc<dyn Caller>);
@@ -82,15 +82,15 @@ impl Stage {
     }
 }
 
-/// Makes calls, and keeps what they were told meanwhile.
+/// A caller that records notices and logs of its calls.
 #[derive(Default)]
-struct Somebody {
+struct RecordingCaller {
     level: Option<LogLevel>,
     logged: Mutex<Vec<String>>,
     noticed: Mutex<Vec<String>>,
 }
 
-impl Caller for Somebody {
+impl Caller for RecordingCaller {
     fn id(&self) -> CallerId {
         CallerId::new("somebody")
     }
@@ -120,7 +120,7 @@ fn raw(text: &str) -> RawJson {
     RawJson::parse(text.to_owned()).unwrap()
 }
 
-/// The next event that is wanted.
+/// The next event that `wanted` accepts.
 async fn next<T>(events: &mut Events, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
     let waiting = async {
         loop {
@@ -134,7 +134,7 @@ async fn next<T>(events: &mut Events, mut wanted: impl FnMut(Event) -> Option<T>
             }
         }
     };
-    tokio::time::timeout(PATIENCE, waiting)
+    tokio::time::timeout(TIMEOUT, waiting)
         .await
         .expect("it has not happened")
 }
@@ -147,27 +147,26 @@ fn updated(event: Event) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_subscription_holds_until_it_is_ended_also_over_a_restart() {
+async fn a_subscription_survives_a_restart_until_it_is_ended() {
     for era in ERAS {
-        let stage = Stage::demo(era).await;
-        let somebody = Arc::new(Somebody::default());
-        let mut events = stage.host.events();
-        stage
-            .host
-            .subscribe(&stage.it, "demo://counter")
+        let test = TestHost::demo(era).await;
+        let somebody = Arc::new(RecordingCaller::default());
+        let mut events = test.host.events();
+        test.host
+            .subscribe(&test.it, "demo://counter")
             .await
             .unwrap();
-        stage.call("count_up", json!({}), &somebody).await.unwrap();
+        test.call("count_up", json!({}), &somebody).await.unwrap();
         assert_eq!(next(&mut events, updated).await, "demo://counter", "{era}");
 
-        let server = stage.host.server("it").unwrap();
+        let server = test.host.server("it").unwrap();
         server.restart().await;
         server.settled().await;
-        // Told by the server, once it was asked again: until then it counts unheard.
-        let mut events = stage.host.events();
+        // The server sends updates once it has the subscription again: until then none arrive.
+        let mut events = test.host.events();
         let counting = async {
             loop {
-                stage.call("count_up", json!({}), &somebody).await.unwrap();
+                test.call("count_up", json!({}), &somebody).await.unwrap();
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -176,33 +175,32 @@ async fn a_subscription_holds_until_it_is_ended_also_over_a_restart() {
             () = counting => unreachable!("it counts for ever"),
         }
 
-        stage
-            .host
-            .unsubscribe(&stage.it, "demo://counter")
+        test.host
+            .unsubscribe(&test.it, "demo://counter")
             .await
             .unwrap();
-        let mut events = stage.host.events();
-        stage.call("count_up", json!({}), &somebody).await.unwrap();
-        // The server tells before it answers, and one stream carries both.
-        while let Some(NextEvent::Event(event)) = events.happened() {
+        let mut events = test.host.events();
+        test.call("count_up", json!({}), &somebody).await.unwrap();
+        // The server notifies before it responds, on the same stream.
+        while let Some(NextEvent::Event(event)) = events.try_next() {
             assert_eq!(updated(event), None, "{era}");
         }
 
-        let refused = stage
+        let refused = test
             .host
-            .subscribe(&stage.it, "demo://none")
+            .subscribe(&test.it, "demo://none")
             .await
             .unwrap_err()
             .to_string();
         assert!(refused.starts_with("server \"it\": "), "{era}: {refused}");
-        stage.host.stop().await;
+        test.host.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_of_prompts_and_templates_are_completed() {
     for era in ERAS {
-        let stage = Stage::demo(era).await;
+        let test = TestHost::demo(era).await;
         let (review, greeting) = (
             CompletionTarget::Prompt("review".to_owned()),
             CompletionTarget::Resource("demo://greeting/{name}".to_owned()),
@@ -213,9 +211,9 @@ async fn arguments_of_prompts_and_templates_are_completed() {
             (&greeting, "name", "a", json!(["Ada", "Alan"])),
         ] {
             let given = Map::from_iter([("other".to_owned(), Value::from("x"))]);
-            let result = stage
+            let result = test
                 .host
-                .complete(&stage.it, of, argument, value, &given)
+                .complete(&test.it, of, argument, value, &given)
                 .await
                 .unwrap();
             assert_eq!(
@@ -225,9 +223,9 @@ async fn arguments_of_prompts_and_templates_are_completed() {
             );
         }
         let unknown = CompletionTarget::Prompt("none".to_owned());
-        let refused = stage
+        let refused = test
             .host
-            .complete(&stage.it, &unknown, "a", "", &Map::new())
+            .complete(&test.it, &unknown, "a", "", &Map::new())
             .await
             .unwrap_err()
             .to_string();
@@ -236,24 +234,24 @@ async fn arguments_of_prompts_and_templates_are_completed() {
             "server \"it\": the server answered with error -32602: unknown prompt \"none\"",
             "{era}"
         );
-        stage.host.stop().await;
+        test.host.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_logs_from_the_level_on_that_was_set() {
-    let modern = Stage::demo("modern").await;
-    let curious = Arc::new(Somebody {
+async fn a_server_logs_from_the_configured_level() {
+    let modern = TestHost::demo("modern").await;
+    let curious = Arc::new(RecordingCaller {
         level: Some(LogLevel::Critical),
-        ..Somebody::default()
+        ..RecordingCaller::default()
     });
     modern.call("log", json!({}), &curious).await.unwrap();
     assert_eq!(
         *curious.logged.lock().unwrap(),
         ["log critical", "log alert", "log emergency"]
     );
-    // Whoever sets no level of their own has the server's.
-    let other = Arc::new(Somebody::default());
+    // A caller without its own level has the server's.
+    let other = Arc::new(RecordingCaller::default());
     modern.call("log", json!({}), &other).await.unwrap();
     assert_eq!(*other.logged.lock().unwrap(), [] as [&str; 0]);
     modern
@@ -265,7 +263,7 @@ async fn a_server_logs_from_the_level_on_that_was_set() {
     assert_eq!(*other.logged.lock().unwrap(), ["log emergency"]);
     modern.host.stop().await;
 
-    let legacy = Stage::demo("legacy").await;
+    let legacy = TestHost::demo("legacy").await;
     let mut events = legacy.host.events();
     legacy
         .host
@@ -289,11 +287,11 @@ async fn a_server_logs_from_the_level_on_that_was_set() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_offer_something_is_named_in_the_refusal() {
-    let stage = Stage::chaos(Chaos::new().tool("x", [Step::Answer])).await;
-    let refused = stage
+async fn an_undeclared_capability_is_refused_with_the_servers_name() {
+    let test = TestHost::chaos(Chaos::new().tool("x", [Step::Answer])).await;
+    let refused = test
         .host
-        .subscribe(&stage.it, "a:b")
+        .subscribe(&test.it, "a:b")
         .await
         .unwrap_err()
         .to_string();
@@ -301,17 +299,17 @@ async fn a_server_that_does_not_offer_something_is_named_in_the_refusal() {
         refused,
         "server \"it\": the server does not offer subscriptions to resources"
     );
-    let refused = stage
+    let refused = test
         .host
-        .set_log_level(&stage.it, LogLevel::Info)
+        .set_log_level(&test.it, LogLevel::Info)
         .await
         .unwrap_err()
         .to_string();
     assert_eq!(refused, "server \"it\": the server does not offer logging");
     let of = CompletionTarget::Prompt("p".to_owned());
-    let refused = stage
+    let refused = test
         .host
-        .complete(&stage.it, &of, "a", "", &Map::new())
+        .complete(&test.it, &of, "a", "", &Map::new())
         .await
         .unwrap_err()
         .to_string();
@@ -319,11 +317,11 @@ async fn a_server_that_does_not_offer_something_is_named_in_the_refusal() {
         refused,
         "server \"it\": the server does not offer completions"
     );
-    stage.host.stop().await;
+    test.host.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_breaks_its_tools_promise_is_told_and_passes_as_it_came() {
+async fn a_result_that_violates_its_output_schema_is_reported_and_returned_unchanged() {
     let number = r#"{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}"#;
     let no_fit = "its structuredContent does not fit its output schema: ";
     let none = "its result has no structuredContent, though its output schema promises it";
@@ -385,26 +383,26 @@ async fn a_result_that_breaks_its_tools_promise_is_told_and_passes_as_it_came() 
                 .tool(tool, [Step::result(result)])
                 .define(tool, "outputSchema", schema)
         });
-    let stage = Stage::chaos(server).await;
+    let test = TestHost::chaos(server).await;
     for (tool, _, result, expected) in cases {
-        let somebody = Arc::new(Somebody::default());
-        let answer = stage.call(tool, json!({}), &somebody).await.unwrap();
+        let somebody = Arc::new(RecordingCaller::default());
+        let answer = test.call(tool, json!({}), &somebody).await.unwrap();
         assert_eq!(
             (answer.raw, answer.misfit.clone()),
             (raw(result), expected.clone()),
             "{tool}"
         );
-        let told: Vec<_> = expected
+        let output: Vec<_> = expected
             .into_iter()
             .map(|misfit| format!("server \"it\", tool {tool}: {misfit}"))
             .collect();
-        assert_eq!(*somebody.noticed.lock().unwrap(), told, "{tool}");
+        assert_eq!(*somebody.noticed.lock().unwrap(), output, "{tool}");
     }
-    stage.host.stop().await;
+    test.host.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_whose_headers_were_refused_is_made_once_more_after_listing_again() {
+async fn a_call_with_refused_headers_is_repeated_once_after_a_new_listing() {
     let refusal = || Step::error(-32020, "header mismatch");
     let server = Chaos::new()
         .era(Era::Modern)
@@ -434,8 +432,8 @@ async fn a_call_whose_headers_were_refused_is_made_once_more_after_listing_again
             .collect(),
             ..Flip::default()
         });
-    let stage = Stage::chaos(server).await;
-    let somebody = Arc::new(Somebody::default());
+    let test = TestHost::chaos(server).await;
+    let somebody = Arc::new(RecordingCaller::default());
     let calls = |tool: &str| {
         let named = |message: &switchboard_testkit::record::Message| {
             message
@@ -443,76 +441,69 @@ async fn a_call_whose_headers_were_refused_is_made_once_more_after_listing_again
                 .as_ref()
                 .is_some_and(|params| params.get().contains(&format!("\"name\":\"{tool}\"")))
         };
-        stage
-            .record()
+        test.record()
             .with_method("tools/call")
             .iter()
             .filter(|message| named(message))
             .count()
     };
-    let answer = stage.call("once", json!({}), &somebody).await.unwrap();
+    let answer = test.call("once", json!({}), &somebody).await.unwrap();
     assert_eq!(answer.untrusted_text().unwrap().raw(), "done");
-    assert_eq!((calls("once"), stage.record().count("tools/list")), (2, 2));
+    assert_eq!((calls("once"), test.record().count("tools/list")), (2, 2));
 
-    let refused = stage
-        .call("always", json!({}), &somebody)
-        .await
-        .unwrap_err();
+    let refused = test.call("always", json!({}), &somebody).await.unwrap_err();
     assert_eq!(
         refused,
         "server \"it\": the server answered with error -32020: header mismatch"
     );
-    assert_eq!(
-        (calls("always"), stage.record().count("tools/list")),
-        (2, 3)
-    );
+    assert_eq!((calls("always"), test.record().count("tools/list")), (2, 3));
 
-    // The definition is another one now; it is decided on anew, and here the answer is yes.
-    let answer = stage.call("moved", json!({}), &somebody).await.unwrap();
+    // The definition has changed; it needs a new decision, and here it is approved.
+    let answer = test.call("moved", json!({}), &somebody).await.unwrap();
     assert_eq!(
         (answer.untrusted_text().unwrap().raw(), calls("moved")),
         ("done", 2)
     );
-    stage.host.stop().await;
+    test.host.stop().await;
 }
 
-/// P5: only a modern server means by this code that it executed nothing.
+/// P5: only a modern server means by this code that nothing was executed.
 #[tokio::test(flavor = "multi_thread")]
-async fn p5_a_legacy_server_that_happens_to_use_the_code_of_refused_headers_is_called_once() {
-    let stage = Stage::chaos(
+async fn p5_a_legacy_error_with_the_header_mismatch_code_is_not_repeated() {
+    let test = TestHost::chaos(
         Chaos::new()
             .era(Era::Legacy)
             .tool("x", [Step::error(-32020, "done, but late")]),
     )
     .await;
-    let refused = stage
-        .call("x", json!({}), &Arc::new(Somebody::default()))
+    let refused = test
+        .call("x", json!({}), &Arc::new(RecordingCaller::default()))
         .await
         .unwrap_err();
     assert_eq!(
         refused,
         "server \"it\": the server answered with error -32020: done, but late"
     );
-    assert_eq!(stage.record().count("tools/call"), 1);
-    stage.host.stop().await;
+    assert_eq!(test.record().count("tools/call"), 1);
+    test.host.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_lets_us_keep_is_not_asked_for_twice() {
+async fn a_cacheable_result_is_not_requested_twice() {
     let kept = r#"{"contents":[],"ttlMs":3600000,"cacheScope":"public"}"#;
     let server = Chaos::new()
         .era(Era::Modern)
         .tool("x", [Step::Answer])
         .on("resources/read", [Step::result(kept)]);
-    let stage = Stage::chaos(server).await;
-    let somebody: Arc<dyn Caller> = Arc::new(Somebody::default());
+    let test = TestHost::chaos(server).await;
+    let somebody: Arc<dyn Caller> = Arc::new(RecordingCaller::default());
     for _ in 0..3 {
         assert_eq!(
-            stage.host.read(&stage.it, "a:b", &somebody).await.unwrap(),
+            test.host.read(&test.it, "a:b", &somebody).await.unwrap(),
             raw(kept)
         );
     }
-    stage.host.read(&stage.it, "a:c", &somebody).await.unwrap();
-    assert_eq!(stage.record().count("resources/read"), 2);
-    stage.host.stop().await;
+    test.host.read(&test.it, "a:c", &somebody).await.unwrap();
+    assert_eq!(test.record().count("resources/read"), 2);
+    test.host.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Every tool of a large corpus of real servers is listed in a form that strict clients take.
+//! Tests that every tool of a large corpus of real servers is listed in a form that strict clients
+//! accept.
 //!
 //! The corpus is not part of the project: `SWITCHBOARD_TOOL_CORPUS` names its file.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,5 @@
-//! Calls that become tasks, against a real server in both eras: followed with progress, asked,
-//! cancelled, late, failed, in parallel.
+//! Tests of calls that become tasks, against a real server in both eras: progress, questions,
+//! cancellation, deadlines, failures, parallel tasks.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ use switchboard::{Host, HostBuilder};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Entry, Launch, Passed, Scratch, program, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const ERAS: [&str; 2] = ["legacy", "modern"];
 
-/// A host with the demo server in each era, by the era's name, and a record of what passed between.
-struct World {
+/// A host with the demo server in each era, named by the era, and a record of the messages.
+struct TaskHosts {
     host: Host,
     scratch: Scratch,
 }
 
-impl World {
+impl TaskHosts {
     async fn new() -> Self {
         let scratch = Scratch::new();
         let entry = |era: &str| {
@@ -70,7 +70,7 @@ async fn start(path: PathBuf) -> Host {
             ..Offers::default()
         });
     let host = host.start().await.unwrap();
-    assert!(host.settled(PATIENCE).await);
+    assert!(host.settled(TIMEOUT).await);
     host
 }
 
@@ -85,13 +85,13 @@ fn person(name: &str) -> Arc<TestCaller> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_followed_to_its_end_and_told_of_in_both_eras() {
-    let world = World::new().await;
+async fn a_task_is_followed_to_its_end_with_progress_in_both_eras() {
+    let world = TaskHosts::new().await;
     for era in ERAS {
         let anna = person("anna");
         let result = world
             .host
-            .call_with(World::errand(
+            .call_with(TaskHosts::errand(
                 era,
                 json!({"seconds": 0.9, "steps": 2}),
                 &anna,
@@ -114,8 +114,8 @@ async fn a_task_is_followed_to_its_end_and_told_of_in_both_eras() {
             "{}",
             result.raw.as_str()
         );
-        let told = anna.seen().progress_messages;
-        assert_eq!(told[..2], ["on its way", "step 1 of 2"], "{told:?}");
+        let message = anna.seen().progress_messages;
+        assert_eq!(message[..2], ["on its way", "step 1 of 2"], "{message:?}");
         assert_eq!(
             world
                 .sent(era)
@@ -128,10 +128,10 @@ async fn a_task_is_followed_to_its_end_and_told_of_in_both_eras() {
     world.host.stop().await;
 }
 
-/// S3-16: two callers at once, each asked what its own task asks.
+/// S3-16: two concurrent callers, each asked by its own task.
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_16_what_parallel_tasks_ask_reaches_the_caller_of_each() {
-    let world = World::new().await;
+async fn s3_16_questions_of_parallel_tasks_reach_their_own_callers() {
+    let world = TaskHosts::new().await;
     for era in ERAS {
         let people = ["anna", "bert"].map(person);
         let calls: Vec<_> = (0..20)
@@ -141,7 +141,7 @@ async fn s3_16_what_parallel_tasks_ask_reaches_the_caller_of_each() {
                 tokio::spawn(async move {
                     (
                         person.id().as_str().to_owned(),
-                        host.call_with(World::errand(era, arguments, &person))
+                        host.call_with(TaskHosts::errand(era, arguments, &person))
                             .await
                             .unwrap(),
                     )
@@ -166,13 +166,12 @@ async fn s3_16_what_parallel_tasks_ask_reaches_the_caller_of_each() {
     world.host.stop().await;
 }
 
-/// F28.
 #[tokio::test(flavor = "multi_thread")]
-async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
-    let world = World::new().await;
+async fn f28_a_task_is_cancelled_when_its_call_is_dropped_or_late() {
+    let world = TaskHosts::new().await;
     for era in ERAS {
         let anna = person("anna");
-        let call = World::errand(era, json!({"seconds": 3000}), &anna);
+        let call = TaskHosts::errand(era, json!({"seconds": 3000}), &anna);
         let late = world
             .host
             .call_with(call.clone().timeout(Duration::from_millis(500)))
@@ -192,13 +191,13 @@ async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
 
         let host = world.host.clone();
         let going = tokio::spawn(async move { host.call_with(call).await });
-        // Before its answer it is a request like any other, and no task yet.
+        // Before its response it is an ordinary request, not a task yet.
         let polled = || {
             let sent = world.sent(era);
             sent.iter().filter(|method| *method == "tools/call").count() == 2
                 && sent.last().is_some_and(|last| last == "tasks/get")
         };
-        assert!(wait_until(PATIENCE, polled));
+        assert!(wait_until(TIMEOUT, polled));
         going.abort();
         let cancelled = || {
             world
@@ -209,12 +208,12 @@ async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
                 == 2
         };
         assert!(
-            wait_until(PATIENCE, cancelled),
+            wait_until(TIMEOUT, cancelled),
             "{era}: {:?}",
             world.sent(era)
         );
         // The server acknowledges both.
-        assert!(wait_until(PATIENCE, || Passed::read(
+        assert!(wait_until(TIMEOUT, || Passed::read(
             &world.scratch.path(era)
         )
         .results_of("tasks/cancel")
@@ -225,8 +224,8 @@ async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_without_a_result_says_why_in_both_eras() {
-    let world = World::new().await;
+async fn a_task_without_a_result_reports_why_in_both_eras() {
+    let world = TaskHosts::new().await;
     let gone = "the task is gone before its result came";
     let cases = [
         (
@@ -249,7 +248,7 @@ async fn a_task_without_a_result_says_why_in_both_eras() {
         ("modern", "forget", gone),
     ];
     for (era, end, expected) in cases {
-        let call = World::errand(
+        let call = TaskHosts::errand(
             era,
             json!({"seconds": 0.1, "steps": 1, "end": end}),
             &person("anna"),
@@ -296,10 +295,10 @@ impl Drop for Served {
     }
 }
 
-/// Streamable HTTP in both eras, and HTTP+SSE: followed, asked, and over when its time is.
+/// Streamable HTTP in both eras, and HTTP+SSE: progress, questions, and the deadline.
 #[cfg(feature = "http")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
+async fn a_task_is_followed_asked_and_cancelled_over_http_too() {
     let served = Served::start();
     let entry = |(name, path, more): (&str, &str, &str)| {
         format!("[servers.{name}]\nurl = \"{}{path}\"\n{more}\n", served.1)
@@ -318,7 +317,7 @@ async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
     .await;
     for (name, ..) in entries {
         let anna = person("anna");
-        let asking = World::errand(
+        let asking = TaskHosts::errand(
             name,
             json!({"seconds": 0.2, "steps": 2, "ask": true}),
             &anna,
@@ -337,7 +336,7 @@ async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
         );
         assert_eq!(anna.seen().questions.len(), 1, "{name}");
 
-        let long = World::errand(name, json!({"seconds": 3000}), &anna)
+        let long = TaskHosts::errand(name, json!({"seconds": 3000}), &anna)
             .timeout(Duration::from_millis(500));
         let CallError::Request { fault, .. } = host.call_with(long).await.unwrap_err() else {
             panic!("{name}")

@@ -1,5 +1,4 @@
-//! A call carries its caller's channel; what the call leads to comes through that channel, and
-//! through no other.
+//! Tests that what a call causes reaches its caller's channel and no other.
 
 use std::sync::Arc;
 
@@ -15,13 +14,13 @@ use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
 use tokio::sync::Notify;
 
-use crate::support::{PATIENCE, YOLO, call, open, open_file, person, server};
+use crate::support::{TIMEOUT, YOLO, call, open, open_file, person, server};
 use crate::ways;
 
-/// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody at the terminal
-/// calls the same server and is asked there.
+/// S3-15, S3-17: a call from a mailbox is asked about by mail, while a person at the terminal calls
+/// the same server and is asked there.
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
+async fn s3_17_s3_19_a_call_from_mail_is_asked_about_by_mail() {
     for way in ways::ALL {
         let (scratch, reached) = (Scratch::new(), way.reach());
         let host = open(
@@ -57,9 +56,9 @@ async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
     }
 }
 
-/// S3-20, as the file of an agent of agent-apps has it, with nothing said about questions: a legacy
-/// server on stdio, which cannot say for which call it asks; two channels call at once, again and
-/// again, and no question crosses or is declined.
+/// S3-20, with an agent-apps file that does not set `asks`: a legacy server on stdio, which cannot
+/// show which call it asks for; two channels call at once, repeatedly, and no question crosses or
+/// is declined.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_20_concurrent_calls_from_two_channels_of_an_agent_apps_file_do_not_cross() {
     let scratch = Scratch::new();
@@ -77,10 +76,10 @@ async fn s3_20_concurrent_calls_from_two_channels_of_an_agent_apps_file_do_not_c
         let person = person(name).arc();
         for turn in 0..20 {
             let what = format!("{name} {turn}");
-            let said = call(&host, "demo/confirm", &json!({"subject": what}), &person)
+            let reply = call(&host, "demo/confirm", &json!({"subject": what}), &person)
                 .await
                 .unwrap();
-            assert_eq!(said, format!("accepted: {what} would be erased now"));
+            assert_eq!(reply, format!("accepted: {what} would be erased now"));
         }
         let asked = person
             .lines()
@@ -98,11 +97,11 @@ async fn s3_20_concurrent_calls_from_two_channels_of_an_agent_apps_file_do_not_c
     host.stop().await;
 }
 
-/// A host of one's own opens a prompt and waits for whoever sits there: the call waits with it, and
-/// goes on with the answer.
+/// An embedder's own prompt waits for its user: the call waits with it, and continues with the
+/// answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() {
-    /// Somebody whose answer is typed elsewhere.
+    /// A caller whose answer comes from elsewhere.
     struct Prompt {
         opened: Notify,
         typed: Notify,
@@ -145,12 +144,12 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
     .caller(prompt.clone() as Arc<dyn Caller>);
     let waiting = host.clone();
     let mut calling = tokio::spawn(async move { waiting.call_with(call).await });
-    tokio::time::timeout(PATIENCE, prompt.opened.notified())
+    tokio::time::timeout(TIMEOUT, prompt.opened.notified())
         .await
         .expect("the prompt opens");
     assert!(!calling.is_finished(), "the call waits for the user");
     prompt.typed.notify_one();
-    let result = tokio::time::timeout(PATIENCE, &mut calling)
+    let result = tokio::time::timeout(TIMEOUT, &mut calling)
         .await
         .expect("it goes on")
         .unwrap()
@@ -162,9 +161,9 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
     host.stop().await;
 }
 
-/// S3-18: a question that no call caused is declined, counted, and told in one line.
+/// S3-18: a question that no call caused is declined, counted, and reported in one line.
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_18_a_question_without_a_call_is_declined_and_told() {
+async fn s3_18_a_question_without_a_call_is_declined_and_reported() {
     let scratch = Scratch::new();
     let (go, answered) = (scratch.path("go"), scratch.path("answered"));
     let chaos = Chaos::new()
@@ -185,21 +184,21 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
     .await;
     let mut events = host.events();
     std::fs::write(&go, "").unwrap();
-    let told = async {
+    let output = async {
         loop {
             if let Some(NextEvent::Event(Event::Notice { server, line })) = events.next().await {
                 return (server.map(|server| server.to_string()), line);
             }
         }
     };
-    let told = tokio::time::timeout(PATIENCE, told)
+    let output = tokio::time::timeout(TIMEOUT, output)
         .await
         .expect("it is told");
     let line =
         "a question of the server was declined: no call is under way that it could belong to";
-    assert_eq!(told, (Some("chaos".to_owned()), line.to_owned()));
+    assert_eq!(output, (Some("chaos".to_owned()), line.to_owned()));
     assert_eq!(server(&host).snapshot().oddities.oddities().unattributed, 1);
-    // It goes on only with its answer, and so does this call.
+    // The server continues only after its answer, and so does this call.
     let person = person("later").arc();
     assert_eq!(
         call(&host, "chaos/ok", &json!({}), &person).await.unwrap(),
@@ -217,9 +216,8 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
     host.stop().await;
 }
 
-/// S0-35, S0-38: the program that embeds the host supplies a function for questions; a server of a
-/// core-agent file reaches it during a call, and goes on with what it answers: a yes with its
-/// fields, or a no.
+/// S0-35, S0-38: the embedder supplies a function for questions; a server of a core-agent file
+/// reaches it during a call, and continues with its answer: accepted with fields, or declined.
 #[tokio::test(flavor = "multi_thread")]
 async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_server() {
     struct Elicitor(ElicitAnswer);

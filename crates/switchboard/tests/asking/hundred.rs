@@ -1,4 +1,4 @@
-//! One hundred calls at once that each ask, of two callers, over one shared server.
+//! Tests of one hundred concurrent calls with questions, of two callers, over one shared server.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::Scratch;
 use tokio::task::JoinSet;
 
-use crate::support::{PATIENCE, YOLO, call, open, person, server};
+use crate::support::{TIMEOUT, YOLO, call, open, person, server};
 use crate::ways::{
     HTTP_LEGACY, HTTP_LEGACY_GET, HTTP_MODERN, HTTP_SSE, Reached, STDIO_LEGACY, STDIO_MODERN, Way,
 };
 
 const CALLS: usize = 100;
 
-/// What became of the questions.
+/// What happened to the questions.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     /// Calls whose question came to their caller and was answered.
     reached: usize,
-    /// Calls whose question was declined, since nobody could tell whose it was.
+    /// Calls whose question was declined, since its caller was not certain.
     declined: usize,
-    /// Questions that came to somebody who had not caused them.
+    /// Questions that reached a caller who had not caused them.
     crossed: Vec<String>,
-    /// Questions that the session counts as nobody's.
+    /// Questions that the session counted as unattributed.
     counted: u64,
 }
 
@@ -48,8 +48,7 @@ async fn host(scratch: &Scratch, reached: &Reached, asks: &str) -> Host {
     .await
 }
 
-/// Makes the calls: each question names what its call is about, and what a call is about names its
-/// caller.
+/// Makes the calls: each question names its call's subject, which names its caller.
 async fn hundred(host: &Host) -> Outcome {
     let before = server(host).snapshot().oddities.oddities().unattributed;
     let people: Vec<Arc<TestCaller>> = ["ada", "bob"].map(|name| person(name).arc()).into();
@@ -95,8 +94,8 @@ async fn hundred(host: &Host) -> Outcome {
     outcome
 }
 
-/// S3-20, first run: nothing is known of the server. What could be anybody's is declined and
-/// counted; from then on callers take turns.
+/// S3-20, first run: nothing is known of the server. Ambiguous questions are declined and counted;
+/// from then on callers are serialised.
 async fn learns(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
     let host = host(&scratch, &reached, "auto").await;
@@ -127,9 +126,8 @@ async fn learns(way: &Way) {
     host.stop().await;
 }
 
-/// S3-20, the learning run at its worst: from first to last a call of a third caller is under way,
-/// so that no question can be told whose it is. Each is declined with the reason and counted, and
-/// reaches nobody.
+/// S3-20, the worst first run: a call of a third caller is in flight throughout, so that no
+/// question's caller is certain. Each is declined with the reason and counted, and reaches nobody.
 async fn cannot_tell(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
     let host = host(&scratch, &reached, "auto").await;
@@ -143,7 +141,7 @@ async fn cannot_tell(way: &Way) {
             .await
             .map(|_| ())
     });
-    tokio::time::timeout(PATIENCE, eve.until(|seen| !seen.progress.is_empty()))
+    tokio::time::timeout(TIMEOUT, eve.until(|seen| !seen.progress.is_empty()))
         .await
         .expect("it is under way");
 
@@ -164,14 +162,14 @@ async fn cannot_tell(way: &Way) {
 
     let reason = "a question of the server was declined: \
                   calls of different callers are under way, and this wire does not say whose it is";
-    let mut told = 0;
-    while told < CALLS {
-        match tokio::time::timeout(PATIENCE, events.next())
+    let mut message = 0;
+    while message < CALLS {
+        match tokio::time::timeout(TIMEOUT, events.next())
             .await
             .expect("each is told")
             .unwrap()
         {
-            NextEvent::Event(Event::Notice { line, .. }) if line == reason => told += 1,
+            NextEvent::Event(Event::Notice { line, .. }) if line == reason => message += 1,
             NextEvent::Event(_) => {}
             missed => panic!("{}: {missed:?}", way.name),
         }
@@ -189,12 +187,12 @@ async fn knows(way: &Way) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_stdio_legacy_a_hundred_calls_at_once_teach_what_the_server_is_like() {
+async fn s3_20_stdio_legacy_the_first_questions_make_callers_serialised() {
     learns(&STDIO_LEGACY).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_stdio_legacy_a_hundred_questions_that_could_be_anybodys_are_declined_and_counted() {
+async fn s3_20_stdio_legacy_a_hundred_ambiguous_questions_are_declined_and_counted() {
     cannot_tell(&STDIO_LEGACY).await;
 }
 
@@ -204,7 +202,7 @@ async fn s3_20_stdio_legacy_a_hundred_questions_reach_their_callers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_stdio_modern_a_hundred_calls_at_once_need_no_turns() {
+async fn s3_20_stdio_modern_a_hundred_calls_are_not_serialised() {
     learns(&STDIO_MODERN).await;
 }
 
@@ -214,7 +212,7 @@ async fn s3_20_stdio_modern_a_hundred_questions_reach_their_callers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_http_legacy_a_hundred_calls_at_once_need_no_turns() {
+async fn s3_20_http_legacy_a_hundred_calls_are_not_serialised() {
     learns(&HTTP_LEGACY).await;
 }
 
@@ -224,13 +222,12 @@ async fn s3_20_http_legacy_a_hundred_questions_reach_their_callers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_http_legacy_get_a_hundred_calls_at_once_teach_what_the_server_is_like() {
+async fn s3_20_http_legacy_get_the_first_questions_make_callers_serialised() {
     learns(&HTTP_LEGACY_GET).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_http_legacy_get_a_hundred_questions_that_could_be_anybodys_are_declined_and_counted()
-{
+async fn s3_20_http_legacy_get_a_hundred_ambiguous_questions_are_declined_and_counted() {
     cannot_tell(&HTTP_LEGACY_GET).await;
 }
 
@@ -240,7 +237,7 @@ async fn s3_20_http_legacy_get_a_hundred_questions_reach_their_callers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_http_modern_a_hundred_calls_at_once_need_no_turns() {
+async fn s3_20_http_modern_a_hundred_calls_are_not_serialised() {
     learns(&HTTP_MODERN).await;
 }
 
@@ -250,12 +247,12 @@ async fn s3_20_http_modern_a_hundred_questions_reach_their_callers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_http_sse_a_hundred_calls_at_once_teach_what_the_server_is_like() {
+async fn s3_20_http_sse_the_first_questions_make_callers_serialised() {
     learns(&HTTP_SSE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_http_sse_a_hundred_questions_that_could_be_anybodys_are_declined_and_counted() {
+async fn s3_20_http_sse_a_hundred_ambiguous_questions_are_declined_and_counted() {
     cannot_tell(&HTTP_SSE).await;
 }
 
@@ -264,8 +261,8 @@ async fn s3_20_http_sse_a_hundred_questions_reach_their_callers() {
     knows(&HTTP_SSE).await;
 }
 
-/// One hundred callers at once, two rounds each, with a state that the server seals to its call:
-/// none comes back on another's.
+/// One hundred concurrent callers, two rounds each, with a state that the server seals to its call:
+/// none is returned on another's call.
 async fn keeps_states_apart(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
     let host = host(&scratch, &reached, "auto").await;

@@ -1,5 +1,5 @@
-//! All that a server asks reaches whoever caused it, and nobody else: through the public library,
-//! against real servers (Linux).
+//! Tests that a server's question reaches the caller who caused it, and nobody else: through the
+//! public library, against real servers (Linux).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! `session = "per-caller"`: each caller has a process of its own, within bounds, and all end with
-//! the server.
+//! Tests of `session = "per-caller"`: each caller has its own process, within limits, and all end
+//! with the server.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
 use switchboard_testkit::{Chaos, Scratch, Step, is_alive};
 
-use crate::support::{PATIENCE, YOLO, call, open, person, server};
+use crate::support::{TIMEOUT, YOLO, call, open, person, server};
 use crate::ways::{STDIO_LEGACY, STDIO_MODERN};
 
 const OWN: &str = "session = \"per-caller\"\n";
@@ -23,14 +23,14 @@ async fn process_of(host: &Host, who: &Arc<TestCaller>) -> u32 {
 }
 
 async fn until(what: &str, condition: impl Fn() -> bool) {
-    let waited = tokio::time::timeout(PATIENCE, async {
+    let waited = tokio::time::timeout(TIMEOUT, async {
         while !condition() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     });
     waited
         .await
-        .unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
+        .unwrap_or_else(|_| panic!("{what}: not within {TIMEOUT:?}"));
 }
 
 fn inspecting(scratch: &Scratch) -> String {
@@ -43,7 +43,7 @@ fn inspecting(scratch: &Scratch) -> String {
     )
 }
 
-/// S3-20: nothing is shared, so nothing can cross, and nobody waits for anybody.
+/// S3-20: nothing is shared, so no question can cross, and no caller waits for another.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_20_each_caller_has_a_process_of_its_own_and_all_end_with_the_server() {
     let scratch = Scratch::new();
@@ -73,9 +73,9 @@ async fn s3_20_each_caller_has_a_process_of_its_own_and_all_end_with_the_server(
     }
 }
 
-/// P1: the number of processes is bounded; the caller that was idle for longest makes room.
+/// P1: the number of processes is limited; the session that was idle for longest is evicted.
 #[tokio::test(flavor = "multi_thread")]
-async fn p1_callers_beyond_the_bound_take_the_place_of_the_idlest() {
+async fn p1_callers_beyond_the_limit_evict_the_longest_idle_session() {
     let scratch = Scratch::new();
     let host = open(&scratch, &inspecting(&scratch)).await;
     let first = person("first").arc();
@@ -93,10 +93,10 @@ async fn p1_callers_beyond_the_bound_take_the_place_of_the_idlest() {
     host.stop().await;
 }
 
-/// T33: what was approved is what the shared session listed; a caller's own that defines the tool
-/// otherwise is not called.
+/// T33: tools are approved from the shared session's list; a caller's own session that defines the
+/// tool differently is not called.
 #[tokio::test(flavor = "multi_thread")]
-async fn t33_a_tool_that_is_another_one_in_the_callers_own_session_is_not_called() {
+async fn t33_a_tool_that_differs_in_the_callers_own_session_is_not_called() {
     let scratch = Scratch::new();
     let flipped = scratch.path("flipped");
     let description = serde_json::value::to_raw_value("does something else").unwrap();
@@ -133,10 +133,10 @@ async fn t33_a_tool_that_is_another_one_in_the_callers_own_session_is_not_called
     host.stop().await;
 }
 
-/// What is wanted of the server is wanted of each connection to it: a caller's own process knows
-/// the level and the subscriptions too.
+/// Subscriptions and the log level apply to each connection of the server: also to a caller's own
+/// process.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
+async fn subscriptions_and_log_level_apply_to_a_callers_own_session() {
     let scratch = Scratch::new();
     let host = open(
         &scratch,
@@ -148,8 +148,8 @@ async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
     host.subscribe(&demo, "demo://counter").await.unwrap();
     let ada = person("ada").arc();
     let mut events = host.events();
-    let mut told = async || {
-        let told = async {
+    let mut message = async || {
+        let message = async {
             loop {
                 match events.next().await {
                     Some(NextEvent::Event(Event::ResourceUpdated { uri, .. })) => {
@@ -161,11 +161,11 @@ async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, told)
+        tokio::time::timeout(TIMEOUT, message)
             .await
             .expect("it is told")
     };
-    // Her process counts unheard until it was told, with the level before that.
+    // Her process sends nothing until it has the subscription, and the level before that.
     let counting = async {
         loop {
             call(&host, "demo/count_up", &json!({}), &ada)
@@ -174,21 +174,21 @@ async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
         }
     };
     tokio::select! {
-        uri = told() => assert_eq!(uri, "demo://counter"),
+        uri = message() => assert_eq!(uri, "demo://counter"),
         () = counting => unreachable!("it counts for ever"),
     }
     call(&host, "demo/log", &json!({}), &ada).await.unwrap();
     let mut logged = Vec::new();
     while logged.len() < 2 {
-        logged.push(told().await);
-        logged.retain(|told| told != "demo://counter");
+        logged.push(message().await);
+        logged.retain(|message| message != "demo://counter");
     }
     assert_eq!(logged, ["alert", "emergency"]);
     assert_eq!(server(&host).own_sessions(), 1);
     host.stop().await;
 }
 
-/// A modern server keeps nothing between requests: one session is enough for all.
+/// A modern server keeps no state between requests: one session serves all.
 #[tokio::test(flavor = "multi_thread")]
 async fn modern_callers_share_one_session() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! T32: sampling goes through the gate, as the tool `server/@sampling`.
+//! Tests that sampling passes the gate, as the tool `server/@sampling` (T32).
 
 use serde_json::json;
 use switchboard::caller::{Approval, Keep};
@@ -30,7 +30,8 @@ fn modern() -> Chaos {
     )
 }
 
-/// Calls the tool twice under these permissions; what the caller saw, and how the last call ended.
+/// Calls the tool twice with these permissions; checks what the caller saw, and how the last call
+/// ended.
 async fn check(chaos: &Chaos, permissions: &str, approval: Approval, came: &[&str], ended: &str) {
     let scratch = Scratch::new();
     let tables = format!(
@@ -73,7 +74,7 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
     let answer =
         r#"{"result":{"role":"assistant","model":"ada","content":{"type":"text","text":"hi"}}}"#;
     let rejected = r#"{"error":{"code":-1,"message":"User rejected sampling request"}}"#;
-    let told = |why: &str| {
+    let output = |why: &str| {
         format!("notice server \"chaos\" wanted an answer of a model and got none: {why}")
     };
     let allow = r#"allow = ["chaos/sample"]"#;
@@ -93,7 +94,7 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
         answer,
     )
     .await;
-    let no = told("the answer was no");
+    let no = output("the answer was no");
     check(
         &legacy(),
         allow,
@@ -110,13 +111,13 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
         answer,
     )
     .await;
-    let deny = told(r#"deny rule "chaos/@sampling" (switchboard.toml:3)"#);
+    let deny = output(r#"deny rule "chaos/@sampling" (switchboard.toml:3)"#);
     let denied = "allow = [\"chaos\"]\ndeny = [\"chaos/@sampling\"]";
     check(&legacy(), denied, Approval::Once, &[&deny, &deny], rejected).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t32_modern_sampling_is_decided_by_the_gate_and_a_no_ends_the_call() {
+async fn t32_modern_sampling_is_decided_by_the_gate_and_a_denial_ends_the_call() {
     let allow = r#"allow = ["chaos/sample"]"#;
     let answer = r#"{"inputResponses":{"q":{"role":"assistant","model":"ada","content":{"type":"text","text":"hi"}}}}"#;
     check(
@@ -138,10 +139,10 @@ async fn t32_modern_sampling_is_decided_by_the_gate_and_a_no_ends_the_call() {
     .await;
 }
 
-/// T32: a yes for every tool of a server, given at one of its tools, is none for sampling; and no
-/// tool can take its name.
+/// T32: an approval of all tools of a server, given for one of them, does not cover sampling; and
+/// no tool can have its name.
 #[tokio::test(flavor = "multi_thread")]
-async fn t32_a_yes_for_a_servers_tools_is_none_for_its_sampling() {
+async fn t32_approval_of_a_servers_tools_does_not_cover_its_sampling() {
     let scratch = Scratch::new();
     let chaos = legacy().extra_tool(r#"{"name":"@sampling","inputSchema":{"type":"object"}}"#);
     let host = open(&scratch, &chaos.entry("chaos").render()).await;

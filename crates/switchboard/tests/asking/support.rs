@@ -1,4 +1,4 @@
-//! A host for one test, and the people who call through it.
+//! A host for one test, and its callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use switchboard::{Host, HostBuilder};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::Scratch;
 
-/// The longest that anything here may take, on a machine that is busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest that any step may take, on a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Everything that a caller can answer.
+/// Every capability of a caller.
 pub(crate) const ALL: Offers = Offers {
     elicit_form: true,
     elicit_url: true,
@@ -36,14 +36,14 @@ pub(crate) async fn open(scratch: &Scratch, tables: &str) -> Host {
     .await
 }
 
-/// The same with a file of any dialect.
+/// Like [`open`], with a file of any dialect.
 pub(crate) async fn open_file(file: ConfigFile) -> Host {
     let config = config::load(&[file]).unwrap();
     let builder = HostBuilder::new(config)
         .launcher(Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap())
         .offers(ALL);
     let host = builder.start().await.unwrap();
-    assert!(host.settled(PATIENCE).await, "the servers do not settle");
+    assert!(host.settled(TIMEOUT).await, "the servers do not settle");
     host
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn call(
 ) -> Result<String, CallError> {
     let call =
         Call::new(tool, RawJson::from_value(arguments)).caller(who.clone() as Arc<dyn Caller>);
-    let result = tokio::time::timeout(PATIENCE, host.call_with(call))
+    let result = tokio::time::timeout(TIMEOUT, host.call_with(call))
         .await
         .expect("a call ends")?;
     Ok(result.untrusted_text().unwrap().raw().to_owned())

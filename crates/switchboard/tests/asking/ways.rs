@@ -1,21 +1,21 @@
-//! The ways to reach the demo server, on every wire and in both eras. A wire is one more row.
+//! The demo server on every transport and in both eras. A transport is one more row.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use switchboard_testkit::program;
 
-/// One way.
+/// One transport and era.
 pub(crate) struct Way {
     pub(crate) name: &'static str,
-    /// Nothing on this wire says for which call a question is.
+    /// Whether nothing on this transport shows which call a question belongs to.
     pub(crate) single_stream: bool,
     reach: fn() -> Reached,
 }
 
-/// A demo server that can be reached, for as long as this lives.
+/// A running demo server, until this is dropped.
 pub(crate) struct Reached {
-    /// How its entry begins, as TOML.
+    /// The start of its entry, as TOML.
     pub(crate) entry: String,
     _listening: Option<Listening>,
 }
@@ -111,7 +111,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

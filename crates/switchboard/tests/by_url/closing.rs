@@ -1,5 +1,5 @@
-//! How a server that is reached by a URL ends, and how one that is not there is told of, as the
-//! core-agent document has it.
+//! Tests of how URL servers of a core-agent file are closed, and how an unreachable one is
+//! reported.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use switchboard::store::{MemoryStore, Store};
 use switchboard::{Hint, HostBuilder};
 
 use crate::peer::{Kind, Peer};
-use crate::support::{HANGS, call, entry, server, start, state};
+use crate::support::{TIMEOUT, call, entry, server, start, state};
 
 fn core_agent(peer: &Peer) -> ServerConfig {
     ServerConfig {
@@ -19,10 +19,10 @@ fn core_agent(peer: &Peer) -> ServerConfig {
     }
 }
 
-/// S0-33: even where the server never acknowledges the end of its session, which takes the native
-/// rule two seconds.
+/// S0-33: even if the server never acknowledges the end of its session, which takes two seconds in
+/// the native dialect.
 #[tokio::test]
-async fn s0_33_closing_an_http_server_returns_at_once_and_later_calls_say_that_it_is_closed() {
+async fn s0_33_closing_an_http_server_returns_at_once_and_later_calls_report_it_closed() {
     let peer = Peer::start(Kind::LegacySession).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let host = start(
@@ -53,10 +53,9 @@ async fn s0_33_closing_an_http_server_returns_at_once_and_later_calls_say_that_i
     host.stop().await;
 }
 
-/// S0-11, S0-12: the headers of the entry go with every request, with the value of the variable
-/// that the file only names.
+/// S0-11, S0-12: the entry's headers are sent with every request, with the variables' values.
 #[tokio::test]
-async fn s0_11_s0_12_the_headers_of_a_core_agent_entry_go_with_every_request_expanded() {
+async fn s0_11_s0_12_the_expanded_headers_of_a_core_agent_entry_are_sent_with_every_request() {
     let check = async |kind: Kind, era: &str| {
         let peer = Peer::start(kind).await;
         let headers = r#"{"Authorization": "Bearer ${env:TOKEN}", "X-Plain": "as it is"}"#;
@@ -75,7 +74,7 @@ async fn s0_11_s0_12_the_headers_of_a_core_agent_entry_go_with_every_request_exp
             .start()
             .await
             .unwrap();
-        assert!(host.settled(HANGS).await);
+        assert!(host.settled(TIMEOUT).await);
         call(&host).await.unwrap();
         let seen = peer.seen();
         assert!(
@@ -99,13 +98,13 @@ async fn s0_11_s0_12_the_headers_of_a_core_agent_entry_go_with_every_request_exp
 }
 
 #[tokio::test]
-async fn s0_30_an_http_server_that_answers_404_has_failed_with_what_it_said() {
+async fn s0_30_an_http_server_that_responds_404_fails_with_its_message() {
     let peer = Peer::start(Kind::Always(404, "nothing here")).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let host = start(core_agent(&peer), &store).await;
-    let told = state(&host);
-    let (State::Failed { error } | State::Backoff { error, .. }) = &told else {
-        panic!("{told}")
+    let message = state(&host);
+    let (State::Failed { error } | State::Backoff { error, .. }) = &message else {
+        panic!("{message}")
     };
     assert!(error.contains("HTTP 404"), "{error}");
     host.stop().await;

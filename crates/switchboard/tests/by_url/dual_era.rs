@@ -1,24 +1,23 @@
-//! A server of both eras with one tool that asks with a request (`older`) and one that asks in its
-//! result (`newer`): each tool's calls go over the connection that its way of asking needs.
+//! Tests of a server of both eras with one tool that asks with a request (`older`) and one that
+//! asks in its result (`newer`): each tool's calls use the connection that its way of asking needs.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use switchboard::call::Call;
-use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
-};
+use switchboard::caller::Offers;
 use switchboard::config::{Config, Mode, ServerConfig, Sharing};
 use switchboard::name::ToolName;
 use switchboard::session::Era;
 use switchboard::store::{MemoryStore, Store};
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
+use switchboard_host_testkit::TestCaller;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::peer::{DualEra, Kind, Peer, json_with, status_with};
-use crate::support::{HANGS, entry, found};
+use crate::support::{TIMEOUT, entry, found};
 
 const FORMS: Offers = Offers {
     elicit_form: true,
@@ -26,34 +25,6 @@ const FORMS: Offers = Offers {
     sampling: false,
     sampling_tools: false,
 };
-
-/// Answers every form, and keeps what it is told.
-#[derive(Default)]
-struct Person {
-    notices: Mutex<Vec<String>>,
-}
-
-impl Caller for Person {
-    fn id(&self) -> CallerId {
-        CallerId::new("person")
-    }
-
-    fn offers(&self) -> Offers {
-        FORMS
-    }
-
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        Box::pin(async { Approval::Once })
-    }
-
-    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
-        Box::pin(async { ElicitAnswer::Accept(Map::new()) })
-    }
-
-    fn notice(&self, line: &str) {
-        self.notices.lock().unwrap().push(line.to_owned());
-    }
-}
 
 fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
@@ -68,24 +39,24 @@ async fn host_of(entry: ServerConfig, store: &Arc<dyn Store>) -> Host {
         .start()
         .await
         .unwrap();
-    assert!(host.settled(HANGS).await, "the server does not settle");
+    assert!(host.settled(TIMEOUT).await, "the server does not settle");
     host
 }
 
-/// What a call brings, or why it brings nothing, and what its caller is told meanwhile.
+/// The result or error of a call, and the notices of its caller.
 async fn call(host: &Host, tool: &str) -> (String, String) {
-    let person = Arc::new(Person::default());
+    let person = TestCaller::new("person").offers(FORMS).arc();
     let arguments: RawJson = "{}".parse().unwrap();
     let call = Call::new(format!("peer/{tool}"), arguments).caller(person.clone());
     let brought = match host.call_with(call).await {
         Ok(result) => result.raw.as_str().to_owned(),
         Err(error) => error.to_string(),
     };
-    let notices = person.notices.lock().unwrap().join("\n");
+    let notices = person.notices().join("\n");
     (brought, notices)
 }
 
-/// The call is answered, and there is nothing to tell.
+/// Asserts that the call succeeds without a notice.
 async fn answered(host: &Host, tool: &str) {
     let (brought, notices) = call(host, tool).await;
     assert!(
@@ -94,16 +65,16 @@ async fn answered(host: &Host, tool: &str) {
     );
 }
 
-/// The call is refused, and this is told.
-async fn refused(host: &Host, tool: &str, told: &str) {
+/// Asserts that the call is refused with this notice.
+async fn refused(host: &Host, tool: &str, output: &str) {
     let (brought, notices) = call(host, tool).await;
     assert!(
-        !brought.contains("is answered") && notices.contains(told),
+        !brought.contains("is answered") && notices.contains(output),
         "{tool}: {brought} {notices}"
     );
 }
 
-/// A host that has seen both ways of asking refused.
+/// A host on which both ways of asking have been refused.
 async fn switched_back(peer: &Peer, store: &Arc<dyn Store>) -> Host {
     let host = host_of(entry(&peer.url()), store).await;
     refused(&host, "older", "reopened with 2025-11-25 and remembered").await;
@@ -125,7 +96,7 @@ async fn until_listed_as(host: &Host, tool: &str, description: &str) {
         let tool = catalog.resolve(&format!("peer/{tool}")).unwrap();
         tool.definition.raw.as_str().contains(&listed)
     };
-    let waited = tokio::time::timeout(HANGS, async {
+    let waited = tokio::time::timeout(TIMEOUT, async {
         while !is_listed() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
@@ -146,7 +117,7 @@ async fn each_tool_is_called_over_the_connection_that_carries_its_questions() {
     assert_eq!(found(&host).0, Era::Modern);
     host.stop().await;
 
-    // The next run knows it from the first call on.
+    // The next run uses what was remembered from its first call.
     let host = host_of(entry(&peer.url()), &store).await;
     let second = |host: &Host| {
         let second = host.servers()[0].second_connection().unwrap();
@@ -161,9 +132,9 @@ async fn each_tool_is_called_over_the_connection_that_carries_its_questions() {
     host.stop().await;
 }
 
-/// Each caller has a session of its own there, as the entry says.
+/// Per-caller sessions apply to it as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_per_caller_hold_for_the_second_connection_too() {
+async fn per_caller_sessions_apply_to_the_second_connection_too() {
     let (peer, store) = (
         Peer::start(Kind::DualEra(DualEra::default())).await,
         store(),
@@ -177,9 +148,9 @@ async fn sessions_per_caller_hold_for_the_second_connection_too() {
     host.stop().await;
 }
 
-/// Tools that are answered in the older way stay where they are.
+/// Tools that ask in the older way stay on their connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_whose_older_questions_arrived_keeps_its_connection_and_gets_a_newer_one() {
+async fn a_confirmed_legacy_server_keeps_its_connection_and_gets_a_modern_one() {
     let (peer, store) = (
         Peer::start(Kind::DualEra(DualEra::default())).await,
         store(),
@@ -200,9 +171,9 @@ async fn a_server_whose_older_questions_arrived_keeps_its_connection_and_gets_a_
     host.stop().await;
 }
 
-/// A tool that may run twice is called again at once.
+/// An idempotent tool is called again at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_that_may_run_twice_is_called_again_over_the_other_connection() {
+async fn an_idempotent_tool_is_called_again_over_the_other_connection() {
     let (peer, store) = (
         Peer::start(Kind::DualEra(DualEra::default())).await,
         store(),
@@ -221,7 +192,7 @@ async fn a_tool_that_may_run_twice_is_called_again_over_the_other_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_that_neither_connection_carries_is_said_to_be_so_each_time() {
+async fn a_tool_that_neither_connection_carries_is_reported_each_time() {
     let stateless = DualEra {
         is_stateless: true,
         ..DualEra::default()
@@ -240,7 +211,7 @@ async fn a_tool_that_neither_connection_carries_is_said_to_be_so_each_time() {
     host.stop().await;
 }
 
-/// What was approved is what is called: a tool that is another one over there is not called there.
+/// A tool whose definition differs on the other connection is not called there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_with_another_definition_on_the_other_connection_is_not_called_there() {
     let differs = DualEra {
@@ -265,8 +236,8 @@ async fn a_tool_with_another_definition_on_the_other_connection_is_not_called_th
 const NO_BACK_CHANNEL: &str = "Cannot send 'elicitation/create': this transport context has no back-channel for \
                                server-initiated requests.";
 
-/// What the server answers. A question with a request of its own goes out on the call's stream
-/// first; `answer_to` waits for the answer.
+/// The server's response. A question by request is sent on the call's stream first; `answer_to`
+/// waits for its answer.
 pub(crate) async fn reply(
     stream: &mut TcpStream,
     line: &str,

@@ -1,5 +1,5 @@
-//! Answers that are none, through the whole host: told in a sentence, sent again only where that
-//! does no harm, and the server stays.
+//! Tests of failed responses through the whole host: reported in a sentence, repeated only if
+//! idempotent, and the server stays.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::support::{call, entry, start, state};
 
 const CALL: &str = "POST /mcp tools/call";
 
-/// A modern server that answers the first request of this method like this.
+/// A modern server that responds to the first request of this method like this.
 fn but(method: &'static str, head: &str, body: &str) -> Kind {
     Kind::ModernBut(method, head.to_owned(), body.to_owned())
 }
@@ -36,9 +36,9 @@ fn calls(peer: &Peer) -> usize {
     peer.seen().iter().filter(|seen| seen.line == CALL).count()
 }
 
-/// The sentence of a call that is answered like this; the call after it is served by the same
-/// connection, and nothing was sent twice.
-async fn told(head: &str, body: &str) -> String {
+/// The error of a call with this response; the next call uses the same connection, and nothing is
+/// sent twice.
+async fn error_of_call(head: &str, body: &str) -> String {
     let peer = Peer::start(Kind::Modern).await;
     let host = host(entry(&peer.url())).await;
     peer.become_kind(but("tools/call", head, body));
@@ -60,10 +60,10 @@ async fn told(head: &str, body: &str) -> String {
     sentence
 }
 
-/// F23: an error of HTTP, a page, a body of another kind: one sentence with the start of what came,
-/// made safe and cut.
+/// F23: an HTTP error, a page or a body of another type is one sentence with the start of the body,
+/// escaped and truncated.
 #[tokio::test]
-async fn f23_a_call_that_is_answered_with_no_answer_says_what_came_and_the_server_stays() {
+async fn f23_an_unusable_response_is_quoted_and_the_server_stays() {
     let long = format!("<h1>{}</h1>", "x".repeat(100_000));
     let cases = [
         (
@@ -89,12 +89,12 @@ async fn f23_a_call_that_is_answered_with_no_answer_says_what_came_and_the_serve
     ];
     for (head, body, expected) in cases {
         assert_eq!(
-            told(head, body).await,
+            error_of_call(head, body).await,
             format!("server \"peer\": {expected}")
         );
     }
-    // What the entry keeps secret is not repeated, though the server repeats it.
-    let leaking = told("500 Oh", "X-Key was the-key-of-the-entry").await;
+    // The entry's secrets are redacted even if the server repeats them.
+    let leaking = error_of_call("500 Oh", "X-Key was the-key-of-the-entry").await;
     assert!(
         leaking.starts_with("server \"peer\": HTTP 500: X-Key was "),
         "{leaking}"
@@ -102,25 +102,31 @@ async fn f23_a_call_that_is_answered_with_no_answer_says_what_came_and_the_serve
     assert!(!leaking.contains("the-key-of-the-entry"), "{leaking}");
 }
 
-/// F22: a call that may have been executed is not sent again; the sentence says when the server
-/// wants to be asked.
+/// F22: a call that may have been executed is not repeated; the error states the server's
+/// Retry-After.
 #[tokio::test]
-async fn f22_a_busy_server_is_told_of_with_the_time_it_named() {
-    let said = told("429 Slow Down\r\nRetry-After: 1", "too many").await;
-    assert_eq!(said, "server \"peer\": HTTP 429: too many; retry after 1 s");
+async fn f22_a_busy_server_is_reported_with_its_retry_after() {
+    let output = error_of_call("429 Slow Down\r\nRetry-After: 1", "too many").await;
+    assert_eq!(
+        output,
+        "server \"peer\": HTTP 429: too many; retry after 1 s"
+    );
     let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"full"}}"#;
-    let said = told(
+    let output = error_of_call(
         "503 Busy\r\nContent-Type: application/json\r\nRetry-After: 99999",
         error,
     )
     .await;
-    assert_eq!(said, "server \"peer\": HTTP 503: full; retry after 3600 s");
+    assert_eq!(
+        output,
+        "server \"peer\": HTTP 503: full; retry after 3600 s"
+    );
 }
 
-/// F22: what does no harm twice is sent once more, when the server wants it: an idempotent tool, a
-/// list, the handshake.
+/// F22: an idempotent request is repeated once, after Retry-After: an idempotent tool, a list, the
+/// handshake.
 #[tokio::test]
-async fn f22_what_does_no_harm_waits_for_a_busy_server_and_is_sent_once_more() {
+async fn f22_idempotent_requests_are_repeated_once_after_retry_after() {
     for method in ["server/discover", "tools/list", "tools/call"] {
         let peer = Peer::start(but(method, "503 Busy\r\nRetry-After: 1", "later")).await;
         let began = Instant::now();
@@ -154,10 +160,9 @@ async fn f22_what_does_no_harm_waits_for_a_busy_server_and_is_sent_once_more() {
     }
 }
 
-/// F22: a handshake that the server wants to see only after our deadline is left until then, and
-/// not tried again in half a second.
+/// F22: a handshake whose Retry-After is beyond our deadline is retried then, not in half a second.
 #[tokio::test]
-async fn f22_a_server_that_is_busy_for_longer_than_a_handshake_may_take_is_left_alone() {
+async fn f22_a_retry_after_beyond_the_connect_deadline_is_honoured() {
     let peer = Peer::start(but(
         "server/discover",
         "503 Busy\r\nRetry-After: 600",
@@ -184,9 +189,9 @@ async fn f22_a_server_that_is_busy_for_longer_than_a_handshake_may_take_is_left_
     host.stop().await;
 }
 
-/// T26: an answer past the bound fails its call as what it is, and the server stays.
+/// T26: a response over the size limit fails its call with that error, and the server stays.
 #[tokio::test]
-async fn t26_an_answer_that_is_too_large_fails_its_call_and_no_more() {
+async fn t26_an_oversized_response_fails_its_call_alone() {
     const LIMIT: usize = 64 * 1024;
     let large = format!(
         r#"{{"jsonrpc":"2.0","id":"ID","result":{{"content":[{{"type":"text","text":"{}"}}]}}}}"#,

@@ -1,5 +1,5 @@
-//! Which wire and era a bare URL speaks: found by the specification's rules, remembered, and found
-//! anew.
+//! Tests of detecting the transport and era of a URL: by the specification's rules, remembered, and
+//! detected again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,35 +10,35 @@ use switchboard::session::Era;
 use switchboard::store::{MemoryStore, Store};
 
 use crate::peer::{Kind, Peer};
-use crate::support::{HANGS, entry, error, found, server, start};
+use crate::support::{TIMEOUT, entry, error, found, server, start};
 
 const DISCOVER: &str = "POST /mcp server/discover";
 const INITIALIZE: &str = "POST /mcp initialize";
 const STREAM: &str = "GET /mcp";
 
-/// What a server turns out to speak, and over what.
+/// The detected era and transport.
 type Found = (Era, Wire);
 
 fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
 }
 
-/// What is asked until a server of this kind is ready.
+/// The requests until a server of this kind is ready.
 async fn handshakes(peer: &Peer, store: &Arc<dyn Store>, expected: Found) -> Vec<String> {
     let host = start(entry(&peer.url()), store).await;
     assert_eq!(found(&host), (expected.0, Some(expected.1)));
     host.stop().await;
     let asked = peer.handshakes(expected.1 == Wire::Sse);
-    // On HTTP+SSE the handshake itself goes elsewhere.
+    // On HTTP+SSE the handshake itself is posted elsewhere.
     asked
         .into_iter()
         .filter(|line| !line.contains("/messages"))
         .collect()
 }
 
-/// F21: modern, then legacy, then HTTP+SSE; and what worked is all that is asked the next time.
+/// F21: modern, then legacy, then HTTP+SSE; the next time only what worked is tried.
 #[tokio::test]
-async fn f21_a_bare_url_finds_what_its_server_speaks_and_remembers_it() {
+async fn f21_the_transport_and_era_of_a_url_are_detected_and_remembered() {
     let cases: [(Kind, Found, &[&str], &[&str]); 5] = [
         (
             Kind::Modern,
@@ -87,10 +87,10 @@ async fn f21_a_bare_url_finds_what_its_server_speaks_and_remembers_it() {
     }
 }
 
-/// What is remembered stops working: everything is tried again in the same attempt, and that is
-/// remembered instead.
+/// If what is remembered stops working, everything is tried again in the same attempt, and the
+/// result is remembered.
 #[tokio::test]
-async fn a_server_that_became_another_is_found_again_in_one_attempt() {
+async fn a_changed_server_is_detected_again_in_one_attempt() {
     let cases: [(Kind, Found, Kind, Found, &[&str]); 4] = [
         (
             Kind::Sse(404),
@@ -137,9 +137,10 @@ async fn a_server_that_became_another_is_found_again_in_one_attempt() {
     }
 }
 
-/// F21, F23: a status that says nothing about the wire is no reason to try another, and is told.
+/// F21, F23: a status that does not concern the transport is reported, and no other transport is
+/// tried.
 #[tokio::test]
-async fn f21_only_400_404_and_405_lead_to_the_older_wire() {
+async fn f21_only_400_404_and_405_lead_to_http_sse() {
     let neither = "the server refused the handshake: it speaks neither Streamable HTTP (HTTP 404) nor HTTP+SSE (HTTP 404)";
     let cases: [(Kind, bool, &str); 4] = [
         (
@@ -172,9 +173,9 @@ async fn f21_only_400_404_and_405_lead_to_the_older_wire() {
     }
 }
 
-/// An entry that names the wire or the era is taken at its word.
+/// An entry that names the transport or the era determines it.
 #[tokio::test]
-async fn an_entry_that_says_what_its_server_speaks_is_believed() {
+async fn an_entry_that_names_the_transport_or_era_determines_it() {
     let cases: [(HttpWire, Protocol, &[&str]); 4] = [
         (
             HttpWire::Streamable,
@@ -196,7 +197,7 @@ async fn an_entry_that_says_what_its_server_speaks_is_believed() {
         let host = start(entry, &store()).await;
         error(&host);
         host.stop().await;
-        // The first attempt: others may have begun.
+        // The first attempt only: others may have begun.
         let seen = peer.handshakes(true);
         assert_eq!(
             seen.iter().take(asked.len()).collect::<Vec<_>>(),
@@ -210,9 +211,9 @@ async fn an_entry_that_says_what_its_server_speaks_is_believed() {
     }
 }
 
-/// However many wires are tried, there is one deadline.
+/// All transports that are tried share one deadline.
 #[tokio::test]
-async fn all_wires_together_have_one_deadline() {
+async fn all_tried_transports_share_one_deadline() {
     for (kind, fact) in [
         (Kind::Hangs, "no answer to the handshake within 1 s"),
         (Kind::SseThatHangs, "no answer to the handshake within 1 s"),
@@ -222,7 +223,7 @@ async fn all_wires_together_have_one_deadline() {
         entry.timeouts.connect = Duration::from_secs(1);
         let began = Instant::now();
         let host = start(entry, &store()).await;
-        // Twice the deadline would be two of them.
+        // Less than twice the deadline.
         assert!(
             began.elapsed() < Duration::from_millis(1950),
             "{kind:?} took {:?}",
@@ -233,9 +234,9 @@ async fn all_wires_together_have_one_deadline() {
     }
 }
 
-/// F24: where nobody listens, nothing else is tried, and the sentence says so.
+/// F24: if nothing listens, no other transport is tried, and the error says so.
 #[tokio::test]
-async fn f24_a_port_that_nobody_listens_on_is_told_as_such() {
+async fn f24_a_port_without_a_listener_is_reported_as_such() {
     let peer = Peer::start(Kind::Modern).await;
     let (url, port) = (peer.url(), peer.port);
     drop(peer);
@@ -244,7 +245,7 @@ async fn f24_a_port_that_nobody_listens_on_is_told_as_such() {
         error(&host),
         format!("127.0.0.1:{port} refused the connection (is the server running?)")
     );
-    let not_ready = server(&host).ready(HANGS).await.unwrap_err();
+    let not_ready = server(&host).ready(TIMEOUT).await.unwrap_err();
     assert!(
         not_ready
             .to_string()

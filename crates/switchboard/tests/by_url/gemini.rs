@@ -1,5 +1,5 @@
-//! Servers of a gemini file that are reached by a URL: how long connecting may take, which of them
-//! stay, how a lost one is told of.
+//! Tests of URL servers in a gemini file: the connect timeout, which of them stay, and how a lost
+//! one is reported.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use switchboard::{Host, HostBuilder};
 use switchboard_testkit::Scratch;
 
 use crate::peer::{Kind, Peer};
-use crate::support::{HANGS, call, error, server};
+use crate::support::{TIMEOUT, call, error, server};
 
-/// A host over a file with this one server; `key` is how the file names its URL.
+/// A host with a file with this one server; `key` is the file's field for its URL.
 async fn open(peer: &Peer, key: &str, mut entry: Value) -> Host {
     entry[key] = peer.url().into();
     let text = json!({ "mcpServers": { "peer": entry } }).to_string();
@@ -25,29 +25,29 @@ async fn open(peer: &Peer, key: &str, mut entry: Value) -> Host {
         .start()
         .await
         .unwrap();
-    assert!(host.settled(HANGS).await, "the server does not settle");
+    assert!(host.settled(TIMEOUT).await, "the server does not settle");
     host
 }
 
-/// Waits until the server is told of as lost, with a reason.
+/// Waits until the server is reported as lost, with a reason.
 async fn disconnected(host: &Host) -> DialectStatus {
     let server = server(host);
     let mut events = host.events();
     let lost = async {
         loop {
-            let told = server.record();
-            if told.status == "DISCONNECTED" && told.error.is_some() {
-                return told;
+            let message = server.dialect_status();
+            if message.status == "DISCONNECTED" && message.error.is_some() {
+                return message;
             }
             events.next().await.expect("the host runs");
         }
     };
-    tokio::time::timeout(HANGS, lost)
+    tokio::time::timeout(TIMEOUT, lost)
         .await
         .expect("it is DISCONNECTED")
 }
 
-/// S2-21: over both wires, to a server that takes the connection and says nothing.
+/// S2-21: over both transports, with a server that accepts the connection and sends nothing.
 #[tokio::test]
 async fn s2_21_connecting_by_a_url_takes_no_longer_than_the_timeout() {
     let check = async |key: &str, kind: Kind| {
@@ -71,21 +71,22 @@ async fn s2_21_connecting_by_a_url_takes_no_longer_than_the_timeout() {
     check("url", Kind::SseThatHangs).await;
 }
 
-/// S2-35: the session of a server whose tools are all left out is ended on its side, too; one with
-/// a tool keeps its own.
+/// S2-35: the session of a server without usable tools is also ended on its side; one with a tool
+/// is kept.
 #[tokio::test]
 async fn s2_35_the_session_of_a_server_by_url_without_usable_tools_ends() {
     let peer = Peer::start(Kind::LegacySession).await;
     let host = open(&peer, "httpUrl", json!({ "excludeTools": ["one"] })).await;
-    let told = disconnected(&host).await;
+    let message = disconnected(&host).await;
     assert!(
-        told.error
+        message
+            .error
             .as_ref()
             .unwrap()
             .starts_with("no tools discovered"),
-        "{told:?}"
+        "{message:?}"
     );
-    tokio::time::timeout(HANGS, peer.until_seen("DELETE /mcp"))
+    tokio::time::timeout(TIMEOUT, peer.until_seen("DELETE /mcp"))
         .await
         .expect("its session ends");
     host.stop().await;
@@ -93,7 +94,7 @@ async fn s2_35_the_session_of_a_server_by_url_without_usable_tools_ends() {
     let peer = Peer::start(Kind::LegacySession).await;
     let host = open(&peer, "httpUrl", json!({ "trust": true })).await;
     call(&host).await.unwrap();
-    assert_eq!(server(&host).record().status, "CONNECTED");
+    assert_eq!(server(&host).dialect_status().status, "CONNECTED");
     assert!(
         peer.seen().iter().all(|seen| seen.line != "DELETE /mcp"),
         "{:?}",
@@ -102,21 +103,21 @@ async fn s2_35_the_session_of_a_server_by_url_without_usable_tools_ends() {
     host.stop().await;
 }
 
-/// S2-63: the stream of an SSE server ends, and it does not come back.
+/// S2-63: the stream of an SSE server ends and is not opened again.
 #[tokio::test]
 async fn s2_63_a_gemini_server_whose_event_stream_ends_is_disconnected_with_the_reason() {
     let peer = Peer::start(Kind::Sse(405)).await;
     let host = open(&peer, "url", json!({})).await;
-    let told = server(&host).record();
-    assert_eq!((told.status, told.error), ("CONNECTED", None));
+    let message = server(&host).dialect_status();
+    assert_eq!((message.status, message.error), ("CONNECTED", None));
     peer.become_kind(Kind::Always(503, "closed for today"));
-    peer.hang_up();
-    let told = disconnected(&host).await;
-    let error = told.error.as_ref().unwrap();
-    // The loss itself, or what the next attempt met with.
+    peer.disconnect();
+    let message = disconnected(&host).await;
+    let error = message.error.as_ref().unwrap();
+    // The loss itself, or the error of the next attempt.
     assert!(
         error.contains("ended the stream") || error.contains("503"),
-        "{told:?}"
+        "{message:?}"
     );
     host.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What a file of another program says to send, as it arrives.
+//! Tests of the headers that a file of another program sets.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use switchboard_testkit::Scratch;
 use crate::peer::{Kind, Peer};
 use crate::support::{call, start};
 
-/// The document's file, with the address of a server on this machine.
+/// The documented file, with the address of a server on this machine.
 const DOCUMENTS: &str =
     include_str!("../../../switchboard-config/tests/seeds/gemini/http-headers.json");
 
-/// S2-11, S2-17: headers of any name go with every request; one that the wire has as well goes
-/// once.
+/// S2-11, S2-17: headers of any name are sent with every request; one that the transport also sets
+/// is sent once.
 #[tokio::test]
-async fn s2_11_s2_17_the_documents_headers_arrive_with_every_request() {
+async fn s2_11_s2_17_the_documented_headers_are_sent_with_every_request() {
     let scratch = Scratch::new();
     for (kind, handshake) in [
         (Kind::Legacy, "POST /mcp initialize"),

@@ -1,5 +1,5 @@
-//! A server that wants a login: a state of its own, without a loop, left by the next use that finds
-//! the door open.
+//! Tests of a server that needs a login: its own state, without a retry loop, left by the next call
+//! after a login.
 
 use std::sync::Arc;
 
@@ -11,15 +11,16 @@ use switchboard::store::{MemoryStore, Store};
 use switchboard::transport::WireFault;
 
 use crate::peer::{Kind, Peer};
-use crate::support::{HANGS, call, entry, found, server, start, state};
+use crate::support::{TIMEOUT, call, entry, found, server, start, state};
 
 fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
 }
 
-/// F19: one attempt, then the state; each use tries once, since another process may have logged in.
+/// F19: one attempt, then the state; each call tries once, since another process may have logged
+/// in.
 #[tokio::test]
-async fn f19_a_server_that_wants_a_login_waits_for_one() {
+async fn f19_a_server_that_needs_a_login_waits_for_it() {
     let peer = Peer::start(Kind::Always(401, "")).await;
     let url = format!(
         "{}?key=secret-in-the-query",
@@ -32,7 +33,7 @@ async fn f19_a_server_that_wants_a_login_waits_for_one() {
         ["POST /mcp?key=secret-in-the-query server/discover"]
     );
 
-    let refused = server(&host).ready(HANGS).await.unwrap_err();
+    let refused = server(&host).ready(TIMEOUT).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
         "server \"peer\": needs a login (nobody is logged in)"
@@ -45,12 +46,12 @@ async fn f19_a_server_that_wants_a_login_waits_for_one() {
     );
 
     peer.become_kind(Kind::Modern);
-    server(&host).ready(HANGS).await.unwrap();
+    server(&host).ready(TIMEOUT).await.unwrap();
     found(&host);
     host.stop().await;
 }
 
-/// F19: a person who restarts the server has it tried again as well.
+/// F19: a restart by a person tries again as well.
 #[tokio::test]
 async fn f19_a_restart_tries_again() {
     let peer = Peer::start(Kind::Always(401, "")).await;
@@ -63,10 +64,9 @@ async fn f19_a_restart_tries_again() {
     host.stop().await;
 }
 
-/// F19: a login that runs out shows at a call: the call says so, and so does the server from then
-/// on.
+/// F19: an expired login fails the call with that reason, which then is the server's state.
 #[tokio::test]
-async fn f19_a_call_that_is_turned_away_moves_the_server() {
+async fn f19_a_rejected_call_changes_the_servers_state() {
     let peer = Peer::start(Kind::ModernWithoutCalls).await;
     let host = start(entry(&peer.url()), &store()).await;
     found(&host);
@@ -90,7 +90,7 @@ async fn f19_a_call_that_is_turned_away_moves_the_server() {
     );
     assert_eq!(state(&host), needs_login(&peer));
 
-    // What it offered stays on offer, and the next call finds it logged in.
+    // Its tools stay on offer, and the next call succeeds after a login.
     peer.become_kind(Kind::Modern);
     call(&host).await.unwrap();
     found(&host);

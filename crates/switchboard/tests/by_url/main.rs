@@ -1,5 +1,5 @@
-//! Servers that are given by a URL, under a whole host: which wire is found, what is remembered,
-//! what a login that is missing comes to.
+//! Tests of servers with a URL, through a whole host: which transport is detected, what is
+//! remembered, missing logins.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used)]
 

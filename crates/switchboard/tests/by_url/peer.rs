@@ -1,4 +1,4 @@
-//! A server over raw TCP that speaks one wire at a time, and writes down what it was asked.
+//! A server over raw TCP that speaks one transport at a time, and records its requests.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -12,63 +12,63 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::dual_era;
 
-/// What the server is.
+/// The behaviour of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     Modern,
     /// Streamable HTTP with `initialize`.
     Legacy,
-    /// The same with a session, whose end it does not acknowledge.
+    /// Legacy with a session, whose end it does not acknowledge.
     LegacySession,
     /// HTTP+SSE; a POST to its URL is answered with this status.
     Sse(u16),
     /// Every request is answered with this status and body.
     Always(u16, &'static str),
-    /// As a modern one, but calls are answered with 401.
+    /// Modern, but calls are answered with 401.
     ModernWithoutCalls,
-    /// As a modern one, but the first request of this method is answered with this status and these
-    /// headers, and this body; `"ID"` in it becomes the id of the request.
+    /// Modern, but the first request of this method is answered with this status, these headers and
+    /// this body; `"ID"` in it becomes the id of the request.
     ModernBut(&'static str, String, String),
-    /// HTTP+SSE whose `endpoint` event says this.
+    /// HTTP+SSE with this `endpoint` event.
     SseAt(&'static str),
-    /// HTTP+SSE that asks back over the stream for each reading, and takes the POST of that only
-    /// when it has the answer.
+    /// HTTP+SSE that asks over the stream for each read, and answers the POST only when it has the
+    /// answer.
     SseThatAsks,
-    /// A POST is answered with 404, and a GET with nothing.
+    /// A POST is answered with 404, and a GET never.
     SseThatHangs,
-    /// Both eras, and tools that ask in either way.
+    /// Both eras, with tools that ask in either way.
     DualEra(DualEra),
     /// Nothing is answered.
     Hangs,
 }
 
-/// What a server of both eras does beside the usual.
+/// Options of a server of both eras.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DualEra {
-    /// It cannot ask over a legacy connection either.
+    /// Whether it cannot ask over a legacy connection either.
     pub(crate) is_stateless: bool,
-    /// Its tools are defined otherwise over a legacy connection.
+    /// Whether its tools have another definition over a legacy connection.
     pub(crate) differs: bool,
 }
 
 pub(crate) struct Peer {
     pub(crate) port: u16,
-    stage: Arc<Stage>,
+    stage: Arc<PeerState>,
     accepting: AbortHandle,
 }
 
-struct Stage {
+struct PeerState {
     kind: Mutex<Kind>,
     seen: watch::Sender<Vec<Seen>>,
     /// The open streams of HTTP+SSE, by session.
     streams: Mutex<HashMap<String, mpsc::UnboundedSender<String>>>,
-    /// The answers to what [`Kind::SseThatAsks`] and [`Kind::DualEra`] asked.
+    /// The answers to the questions of [`Kind::SseThatAsks`] and [`Kind::DualEra`].
     answers: watch::Sender<HashSet<String>>,
     /// How long the POST of `notifications/initialized` takes.
     initialized_takes: Mutex<Duration>,
 }
 
-/// A request, as it was seen.
+/// A recorded request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// `POST /mcp initialize`, `GET /mcp`.
@@ -86,7 +86,7 @@ impl Peer {
     pub(crate) async fn start(kind: Kind) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let stage = Arc::new(Stage {
+        let stage = Arc::new(PeerState {
             kind: Mutex::new(kind),
             seen: watch::Sender::new(Vec::new()),
             streams: Mutex::default(),
@@ -112,7 +112,7 @@ impl Peer {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
-    /// From now on it is another server.
+    /// Changes the behaviour.
     pub(crate) fn become_kind(&self, kind: Kind) {
         self.stage.become_kind(kind);
     }
@@ -125,8 +125,8 @@ impl Peer {
         self.stage.seen.borrow().clone()
     }
 
-    /// What was asked since the last time, as far as it tells how the wire was found: probes,
-    /// handshakes, and streams where asked for.
+    /// The requests since the last time that show how the transport was detected: probes,
+    /// handshakes, and streams if requested.
     pub(crate) fn handshakes(&self, streams: bool) -> Vec<String> {
         let taken = self.stage.seen.send_replace(Vec::new());
         let tells = |line: &String| {
@@ -150,17 +150,17 @@ impl Peer {
     }
 
     /// Ends every open stream.
-    pub(crate) fn hang_up(&self) {
+    pub(crate) fn disconnect(&self) {
         self.stage.streams.lock().unwrap().clear();
     }
 }
 
-async fn serve(stream: TcpStream, stage: Arc<Stage>) {
+async fn serve(stream: TcpStream, stage: Arc<PeerState>) {
     let mut stream = BufReader::new(stream);
     while let Some((line, headers, body)) = read(&mut stream).await {
         let message: Value = serde_json::from_slice(&body).unwrap_or_default();
         let method = message["method"].as_str().unwrap_or_default().to_owned();
-        let told = if method.is_empty() {
+        let output = if method.is_empty() {
             line.clone()
         } else {
             format!("{line} {method}")
@@ -168,7 +168,7 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
         let is_in_session = headers.contains_key("mcp-session-id");
         stage.seen.send_modify(|seen| {
             seen.push(Seen {
-                line: told,
+                line: output,
                 headers,
             })
         });
@@ -249,7 +249,7 @@ async fn read(
         let Some((name, value)) = line.trim_end().split_once(": ") else {
             break;
         };
-        // One that comes twice is seen as such.
+        // A repeated header is recorded as such.
         let all = headers.entry(name.to_ascii_lowercase()).or_default();
         *all = if all.is_empty() {
             value.to_owned()
@@ -267,12 +267,12 @@ async fn read(
     Some((words.get(..2)?.join(" "), headers, body))
 }
 
-impl Stage {
+impl PeerState {
     fn become_kind(&self, kind: Kind) {
         *self.kind.lock().unwrap() = kind;
     }
 
-    /// Opens a stream: where messages go, then whatever answers there are, until the test hangs up.
+    /// Opens a stream: the endpoint, then the responses, until the test disconnects.
     async fn events(&self, mut stream: BufReader<TcpStream>, place: &str) {
         let (says, mut said) = mpsc::unbounded_channel();
         let session = {
@@ -300,7 +300,7 @@ impl Stage {
         }
     }
 
-    /// Answers a reading over the stream once its question is answered, and only then takes its
+    /// Answers a read over the stream once its question is answered, and only then answers the
     /// POST.
     async fn ask_back(&self, line: &str, message: &Value) -> String {
         if message["method"].is_null() {
@@ -313,23 +313,23 @@ impl Stage {
         let question = format!("about {}", message["id"]);
         let params =
             json!({"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}});
-        self.tell(line, &json!({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params}));
+        self.push(line, &json!({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params}));
         self.answer_to(question).await;
-        self.tell(
+        self.push(
             line,
             &json!({"jsonrpc": "2.0", "id": message["id"], "result": {"contents": []}}),
         );
         status_with(202, "Accepted")
     }
 
-    /// A question is answered.
+    /// Records the answer to a question.
     fn answered(&self, message: &Value) {
         let question = message["id"].as_str().unwrap_or_default().to_owned();
         self.answers
             .send_modify(|answers| answers.extend([question]));
     }
 
-    /// Waits for the answer to a question. One may be asked under the same id later.
+    /// Waits for the answer to a question. The same id may be used again later.
     async fn answer_to(&self, question: String) {
         self.answers
             .subscribe()
@@ -340,7 +340,7 @@ impl Stage {
             .send_modify(|answers| _ = answers.remove(&question));
     }
 
-    fn tell(&self, line: &str, message: &Value) {
+    fn push(&self, line: &str, message: &Value) {
         let streams = self.streams.lock().unwrap();
         if let Some(stream) = line
             .split_once("session=")

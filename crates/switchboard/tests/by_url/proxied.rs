@@ -1,5 +1,5 @@
-//! The way to a server that is slow, torn or cut, under a whole host: a proxy between the host and
-//! a real server does what it is told.
+//! Tests of a slow or broken network, through a whole host: a proxy between the host and a real
+//! server injects faults.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use switchboard::wire::RawJson;
 use switchboard_demo::{Demo, HttpEdge, HttpOptions};
 use switchboard_testkit::{Fault, FaultProxy, Plan};
 
-use crate::support::{HANGS, entry, server, start, state};
+use crate::support::{TIMEOUT, entry, server, start, state};
 
-/// How long a call here waits for a sign of life.
+/// The deadline of calls in these tests.
 const CALL: Duration = Duration::from_secs(3);
 
-struct Scene {
+struct ProxiedHost {
     host: Host,
     proxy: FaultProxy,
     _edge: HttpEdge,
 }
 
-impl Scene {
-    /// The demo server behind a proxy that begins like this.
+impl ProxiedHost {
+    /// The demo server behind a proxy with this initial plan.
     async fn new(protocol: Protocol, plan: Plan) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let place: SocketAddr = listener.local_addr().unwrap();
@@ -56,22 +56,22 @@ impl Scene {
             arguments.parse::<RawJson>().unwrap(),
         )
         .caller(caller);
-        let result = tokio::time::timeout(HANGS, self.host.call_with(call))
+        let result = tokio::time::timeout(TIMEOUT, self.host.call_with(call))
             .await
             .expect("a call ends")?;
         Ok(result.untrusted_text().unwrap().raw().to_owned())
     }
 
-    /// How often the server was told to count so far, this time included.
+    /// How often the server has counted, including this time.
     async fn count(&self) -> Result<u32, CallError> {
-        let said = self.call("count_up", "{}").await?;
-        Ok(said.rsplit(' ').next().unwrap().parse().unwrap())
+        let message = self.call("count_up", "{}").await?;
+        Ok(message.rsplit(' ').next().unwrap().parse().unwrap())
     }
 }
 
-/// F24: bytes one by one, late, or slowly are still the answer, byte for byte.
+/// F24: bytes that arrive one by one, late or slowly are still the response, byte for byte.
 #[tokio::test]
-async fn f24_a_slow_way_changes_nothing_but_the_time() {
+async fn f24_a_slow_network_changes_only_the_duration() {
     let words = "Grüße, 漢字 \u{1f600}".repeat(20);
     let arguments = format!("{{\"message\":\"{words}\"}}");
     let late = Duration::from_millis(20);
@@ -81,7 +81,7 @@ async fn f24_a_slow_way_changes_nothing_but_the_time() {
             Plan::up([Fault::Delay(late)]).and_down([Fault::Delay(late)]),
             Plan::up([Fault::Throttle(200_000)]).and_down([Fault::Throttle(200_000)]),
         ] {
-            let scene = Scene::new(protocol, plan.clone()).await;
+            let scene = ProxiedHost::new(protocol, plan.clone()).await;
             assert!(
                 matches!(state(&scene.host), State::Ready { .. }),
                 "{protocol:?} {plan:?}: {}",
@@ -97,10 +97,10 @@ async fn f24_a_slow_way_changes_nothing_but_the_time() {
     }
 }
 
-/// F24, P5: a way that breaks in the middle of a call fails that call and no more. It is told, it
-/// is not sent again, and as soon as there is a way the same server is used again.
+/// F24, P5: a connection that breaks during a call fails that call alone. It is reported, not
+/// repeated, and the same server is used once the network is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f24_a_way_that_breaks_fails_the_call_once_and_is_used_again_when_it_is_there() {
+async fn f24_a_broken_connection_fails_its_call_once_and_the_server_is_used_again() {
     let breaks = [
         Plan::up([Fault::Pass(20), Fault::Reset]),
         Plan::up([Fault::Pass(20), Fault::Drop]),
@@ -113,7 +113,7 @@ async fn f24_a_way_that_breaks_fails_the_call_once_and_is_used_again_when_it_is_
     ];
     for protocol in [Protocol::Modern, Protocol::Legacy] {
         for plan in &breaks {
-            let scene = Scene::new(protocol, Plan::clean()).await;
+            let scene = ProxiedHost::new(protocol, Plan::clean()).await;
             assert_eq!(scene.count().await.unwrap(), 1, "{protocol:?} {plan:?}");
 
             scene.proxy.always(plan.clone());
@@ -140,8 +140,8 @@ async fn f24_a_way_that_breaks_fails_the_call_once_and_is_used_again_when_it_is_
 
             scene.proxy.always(Plan::clean());
             scene.proxy.cut().await;
-            server(&scene.host).ready(HANGS).await.unwrap();
-            // Connections that were reset are found out about by the calls that take them.
+            server(&scene.host).ready(TIMEOUT).await.unwrap();
+            // Reset connections are detected by the calls that use them.
             let mut calls = 3;
             let counted = loop {
                 match scene.count().await {

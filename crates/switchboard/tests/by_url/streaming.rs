@@ -1,13 +1,11 @@
-//! HTTP+SSE: where messages go and with what, in which order, and what the end of the stream means.
+//! Tests of HTTP+SSE: where messages are posted, in which order, and the end of the stream.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::auth::NoCredentials;
 use switchboard::call::CallError;
-use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
-};
+use switchboard::caller::{Caller, Offers};
 use switchboard::config::{Endpoint, Environment, HttpWire, Protocol, ServerConfig, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::server::State;
@@ -15,9 +13,10 @@ use switchboard::session::{OpenOptions, RequestFault, Session};
 use switchboard::store::{MemoryStore, Store};
 use switchboard::transport::http::{HttpStack, HttpTarget};
 use switchboard::transport::sse::SseConnector;
+use switchboard_host_testkit::TestCaller;
 
 use crate::peer::{Kind, Peer};
-use crate::support::{HANGS, call, entry, error, found, server, start};
+use crate::support::{TIMEOUT, call, entry, error, found, server, start};
 
 fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
@@ -47,31 +46,7 @@ async fn opened(peer: &Peer) -> Arc<Session> {
     Session::open(&connector, options).await.unwrap()
 }
 
-/// Accepts every form.
-struct Agreeable;
-
-impl Caller for Agreeable {
-    fn id(&self) -> CallerId {
-        CallerId::new("tester")
-    }
-
-    fn offers(&self) -> Offers {
-        Offers {
-            elicit_form: true,
-            ..Offers::default()
-        }
-    }
-
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        Box::pin(async { Approval::Once })
-    }
-
-    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
-        Box::pin(async { ElicitAnswer::Accept(serde_json::Map::new()) })
-    }
-}
-
-/// The entry's headers go with the GET and with every POST; answers come over the stream.
+/// The entry's headers are sent with the GET and with every POST; responses come over the stream.
 #[tokio::test]
 async fn every_request_carries_the_headers_of_the_entry() {
     let peer = Peer::start(Kind::Sse(404)).await;
@@ -98,9 +73,9 @@ async fn every_request_carries_the_headers_of_the_entry() {
     }
 }
 
-/// Nothing overtakes `notifications/initialized`, however long the server takes to take it.
+/// No message overtakes `notifications/initialized`, however long the server takes to accept it.
 #[tokio::test]
-async fn nothing_is_sent_before_the_handshake_is_over() {
+async fn no_message_is_sent_before_the_handshake_is_complete() {
     let peer = Peer::start(Kind::Sse(404)).await;
     peer.take_initialized_slowly(Duration::from_millis(100));
     let host = start(sse(&peer), &store()).await;
@@ -118,8 +93,7 @@ async fn nothing_is_sent_before_the_handshake_is_over() {
     );
 }
 
-/// T22: messages, and what they are authorized with, go to the origin of the stream and nowhere
-/// else.
+/// T22: messages and their credentials are sent only within the origin of the stream.
 #[tokio::test]
 async fn t22_an_endpoint_of_another_origin_is_refused() {
     let peer = Peer::start(Kind::SseAt("http://127.0.0.1:9/messages")).await;
@@ -136,10 +110,10 @@ async fn t22_an_endpoint_of_another_origin_is_refused() {
     );
 }
 
-/// F25: a peer that is gone without a word (no power, a cable pulled) never ends the stream; it is
-/// noticed all the same, and the clock runs ahead to that moment.
+/// F25: a peer that vanished (no power, a cable pulled) never ends the stream; it is detected all
+/// the same, in paused time.
 #[tokio::test]
-async fn f25_a_peer_that_vanished_is_noticed_in_bounded_time() {
+async fn f25_a_vanished_peer_is_detected_in_bounded_time() {
     let peer = Peer::start(Kind::Sse(404)).await;
     let session = opened(&peer).await;
     let begun = tokio::time::Instant::now();
@@ -154,13 +128,17 @@ async fn f25_a_peer_that_vanished_is_noticed_in_bounded_time() {
     );
 }
 
-/// S3-14: a server that takes a POST only when it has answered it holds as many as there may be;
-/// what it asks meanwhile is answered all the same, or all of them would wait for each other.
+/// S3-14: a server that answers a POST only with its response holds as many as the limit allows;
+/// its questions are answered all the same, without a deadlock.
 #[tokio::test]
-async fn s3_14_answers_to_questions_never_wait_for_the_calls_that_ask() {
+async fn s3_14_answers_never_wait_for_the_calls_that_asked() {
     let peer = Peer::start(Kind::SseThatAsks).await;
     let session = opened(&peer).await;
-    let caller: Arc<dyn Caller> = Arc::new(Agreeable);
+    let forms = Offers {
+        elicit_form: true,
+        ..Offers::default()
+    };
+    let caller: Arc<dyn Caller> = TestCaller::new("tester").offers(forms).arc();
     let mut readings = tokio::task::JoinSet::new();
     for number in 0..300 {
         let (session, caller) = (session.clone(), caller.clone());
@@ -170,14 +148,14 @@ async fn s3_14_answers_to_questions_never_wait_for_the_calls_that_ask() {
                 .await
         });
     }
-    let all = tokio::time::timeout(HANGS, readings.join_all())
+    let all = tokio::time::timeout(TIMEOUT, readings.join_all())
         .await
         .expect("they do not wait for each other");
     assert_eq!(all.into_iter().filter(Result::is_ok).count(), 300);
 }
 
-/// F25: the end of the stream ends the calls under way, which are not sent again; the server is
-/// connected to anew.
+/// F25: the end of the stream fails the calls in flight, which are not repeated; the server is
+/// connected again.
 #[tokio::test]
 async fn f25_a_stream_that_ends_fails_its_calls_and_is_opened_again() {
     let peer = Peer::start(Kind::Sse(404)).await;
@@ -191,10 +169,10 @@ async fn f25_a_stream_that_ends_fails_its_calls_and_is_opened_again() {
         "{} tools/call",
         peer.seen()[1].line.trim_end_matches(" initialize")
     );
-    tokio::time::timeout(HANGS, peer.until_seen(&posted))
+    tokio::time::timeout(TIMEOUT, peer.until_seen(&posted))
         .await
         .unwrap();
-    peer.hang_up();
+    peer.disconnect();
     let error = calling.await.unwrap().unwrap_err();
     let CallError::Request {
         fault: RequestFault::Closed(_),
@@ -205,7 +183,7 @@ async fn f25_a_stream_that_ends_fails_its_calls_and_is_opened_again() {
     };
     session.closed().await;
 
-    server(&host).ready(HANGS).await.unwrap();
+    server(&host).ready(TIMEOUT).await.unwrap();
     assert!(matches!(
         server(&host).snapshot().state,
         State::Ready { .. }

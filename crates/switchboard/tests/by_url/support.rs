@@ -1,4 +1,4 @@
-//! A host with one server that is given by its URL, over a memory that outlives it.
+//! A host with one URL server, and a store that outlives it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use switchboard::session::Era;
 use switchboard::store::Store;
 use switchboard::{Host, HostBuilder};
 
-/// Nothing in these tests takes so long unless it hangs.
-pub(crate) const HANGS: Duration = Duration::from_secs(30);
+/// The timeout of these tests.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server at this URL, with a header of its own.
 pub(crate) fn entry(url: &str) -> ServerConfig {
@@ -39,7 +39,7 @@ pub(crate) async fn start(entry: ServerConfig, store: &Arc<dyn Store>) -> Host {
         .start()
         .await
         .unwrap();
-    assert!(host.settled(HANGS).await, "the server does not settle");
+    assert!(host.settled(TIMEOUT).await, "the server does not settle");
     host
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn state(host: &Host) -> State {
     server(host).snapshot().state.clone()
 }
 
-/// The era and the wire of a server that is ready.
+/// The era and the transport of a ready server.
 pub(crate) fn found(host: &Host) -> (Era, Option<Wire>) {
     let snapshot = server(host).snapshot();
     match &snapshot.state {
@@ -60,7 +60,7 @@ pub(crate) fn found(host: &Host) -> (Era, Option<Wire>) {
     }
 }
 
-/// Why it failed the first time; by now another attempt may be under way.
+/// The first failure; another attempt may be in progress.
 pub(crate) fn error(host: &Host) -> String {
     let history = server(host).snapshot().history.clone();
     let failure = history

@@ -1,5 +1,4 @@
-//! The corpus: JSON files beside this one, a list of messages each, with the type that it is an
-//! example of.
+//! The corpus: JSON files in this folder, each a list of messages with their types.
 
 use std::path::Path;
 
@@ -10,25 +9,25 @@ use switchboard::wire::Incoming;
 /// One message of the corpus.
 #[derive(Debug, Clone)]
 pub struct Example {
-    /// Which file it is from: a revision, or `odd`.
+    /// The file: a revision, or `odd`.
     pub file: String,
-    /// What it is an example of.
+    /// The type that the message is an example of.
     pub kind: String,
-    /// The message, as it stands in the file.
+    /// The message, as in the file.
     pub text: String,
 }
 
-/// The method that params travel under which are an example by themselves.
+/// The method for params that are an example by themselves.
 const WRAPPED: &str = "corpus/wrapped";
 
-/// What of a message must pass untouched: its method, and its params, result or error.
+/// The parts of a message that must arrive unchanged: its method, and its params, result or error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Core {
     pub what: String,
     pub bytes: String,
 }
 
-/// A message as serde sees it, which knows nothing of our scanner.
+/// A message as serde parses it, independently of our scanner.
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow, default)]
@@ -89,9 +88,9 @@ fn read(file: &str, text: &str) -> Vec<Example> {
 }
 
 impl Example {
-    /// A file of the specification's own examples: a message, or a part of one, which travels as a
-    /// result or as params by its name. Line breaks outside of strings go, since a line is a
-    /// message on some wires; nothing else does.
+    /// A file of the specification's own examples: a message, or a part of one, which is sent as a
+    /// result or as params by its name. Line breaks outside of strings are removed, since some
+    /// transports use lines; nothing else is.
     pub fn public(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         // JSON has no line breaks inside of strings.
@@ -119,7 +118,7 @@ impl Example {
         }
     }
 
-    /// Only a part of it is the specification's.
+    /// Whether only a part of it is the specification's.
     pub fn is_wrapped(&self) -> bool {
         self.text.contains(WRAPPED) || self.text.ends_with(r#","id":0}"#)
     }
@@ -145,7 +144,7 @@ impl Example {
         self.wire().method
     }
 
-    /// Its params, where it has some.
+    /// Its params, if it has any.
     pub fn params(&self) -> Option<String> {
         if self.is_batch() {
             None
@@ -154,7 +153,7 @@ impl Example {
         }
     }
 
-    /// Its result, where it is one.
+    /// Its result, if it is one.
     pub fn result(&self) -> Option<String> {
         if self.is_batch() {
             None
@@ -163,13 +162,13 @@ impl Example {
         }
     }
 
-    /// The same message under another id; every other byte as it is.
+    /// The message with another id; every other byte as it is.
     pub fn with_id(&self, id: u64) -> String {
         let old = match self.text.find(r#""id""#) {
             Some(_) if !self.is_batch() => self.wire().id.map(RawValue::get).unwrap_or("null"),
             _ => return self.text.clone(),
         };
-        // `null` is no id to serde; it is found by its place.
+        // `null` is not an id for serde; it is found by its position.
         let start = if old == "null" {
             self.text
                 .find(r#""id":null"#)
@@ -185,7 +184,7 @@ impl Example {
         )
     }
 
-    /// What must arrive of it.
+    /// The parts that must arrive.
     pub fn cores(&self) -> Vec<Core> {
         let core = |text: &str| {
             let wire: Wire<'_> = serde_json::from_str(text).unwrap();
@@ -247,7 +246,7 @@ impl Core {
         }
     }
 
-    /// The answer to a request that carries nothing.
+    /// The response to a request without params.
     pub fn empty() -> Self {
         Self {
             what: "result".into(),

@@ -1,4 +1,4 @@
-//! Must-show 5: messages of every type of every revision, and odd ones, pass every wire byte for
+//! Tests that messages of every type of every revision, and odd ones, pass every transport byte for
 //! byte in params and results.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, unreachable_pub, missing_docs)]
@@ -24,10 +24,10 @@ mod example;
 mod peer;
 mod types;
 
-/// Longer than anything takes on a busy machine; a test that passes never waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of these tests, on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Keeps what arrives.
+/// Records what arrives.
 struct Listener(mpsc::UnboundedSender<Heard>);
 
 #[derive(Debug, PartialEq, Eq)]
@@ -68,9 +68,9 @@ impl Inbound for Listener {
     }
 }
 
-/// What of the corpus may be sent by a host: all but batches, which we only receive.
+/// The messages that a host may send: all but batches, which it only receives.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_message_passes_every_wire_byte_for_byte_in_both_directions() {
+async fn every_message_passes_every_transport_byte_for_byte_in_both_directions() {
     let corpus = corpus();
     for wire in Wire::ALL {
         pass(wire, &corpus).await;
@@ -116,14 +116,14 @@ async fn pass(wire: Wire, corpus: &[Example]) {
             );
             assert_eq!(received(&script).await, body, "{}", about());
             let answer = example.is_request().then(Core::empty);
-            hear(&mut heard, answer, &about()).await;
+            expect_messages(&mut heard, answer, &about()).await;
         }
         if wire.carries(example) {
             id += 1;
             send(&carrier(id), Some("corpus/say"), Some(id));
             assert_eq!(received(&script).await, carrier(id), "{}", about());
             let answer = (!example.is_answer()).then(Core::empty);
-            hear(
+            expect_messages(
                 &mut heard,
                 example.cores().into_iter().chain(answer),
                 &about(),
@@ -135,13 +135,13 @@ async fn pass(wire: Wire, corpus: &[Example]) {
 }
 
 /// Waits for these messages, in this order.
-async fn hear(
+async fn expect_messages(
     heard: &mut mpsc::UnboundedReceiver<Heard>,
     expected: impl IntoIterator<Item = Core>,
     about: &str,
 ) {
     for core in expected {
-        let next = timeout(PATIENCE, heard.recv())
+        let next = timeout(TIMEOUT, heard.recv())
             .await
             .unwrap_or_else(|_| panic!("nothing arrives: {about}"))
             .unwrap();
@@ -149,18 +149,18 @@ async fn hear(
     }
 }
 
-/// What the peer received: one message. Some have no answer that could be waited for.
+/// The message that the peer received. Some have no response to wait for.
 async fn received(script: &peer::Script) -> String {
-    let one = timeout(PATIENCE, script.received())
+    let one = timeout(TIMEOUT, script.received())
         .await
         .expect("the peer receives what was sent");
     assert_eq!(script.take_received(), [""; 0]);
     one
 }
 
-/// The same through a session, in both eras: arguments as they were given, results as they came.
+/// The same through a session, in both eras: arguments and results are unchanged.
 #[tokio::test(flavor = "multi_thread")]
-async fn arguments_and_results_pass_a_session_byte_for_byte_on_every_wire() {
+async fn arguments_and_results_pass_a_session_byte_for_byte_on_every_transport() {
     let corpus = corpus();
     let params: Vec<String> = corpus.iter().filter_map(Example::params).collect();
     for (wire, era) in Wire::ALL
@@ -175,7 +175,7 @@ async fn arguments_and_results_pass_a_session_byte_for_byte_on_every_wire() {
         script.take_received();
         let caller: Arc<dyn Caller> = Arc::new(Headless(CallerId::new("corpus")));
         for (index, example) in corpus.iter().enumerate() {
-            // A modern session goes on with what is not complete.
+            // A modern session continues with an incomplete result.
             let Some(result) = example
                 .result()
                 .filter(|result| era == Era::Legacy || is_complete(result))
@@ -218,12 +218,12 @@ fn options(era: Era) -> OpenOptions {
         Era::Legacy => Protocol::Legacy,
         Era::Modern => Protocol::Modern,
     };
-    options.connect_timeout = PATIENCE;
+    options.connect_timeout = TIMEOUT;
     options.max_message_bytes = 1 << 20;
     options
 }
 
-/// None of a revision's message types is without an example.
+/// Every message type of a revision has an example.
 #[test]
 fn the_corpus_has_every_message_type_of_every_revision() {
     let corpus = corpus();
@@ -249,11 +249,11 @@ fn the_corpus_has_every_message_type_of_every_revision() {
     }
 }
 
-/// The public examples, which are not ours to keep: `SWITCHBOARD_SCHEMA_EXAMPLES` names their
-/// folder.
+/// The specification's examples, which are not part of the project: `SWITCHBOARD_SCHEMA_EXAMPLES`
+/// names their folder.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs SWITCHBOARD_SCHEMA_EXAMPLES, the folder schema/2026-07-28/examples of the specification"]
-async fn the_public_schema_examples_pass_every_wire_byte_for_byte() {
+async fn the_public_schema_examples_pass_every_transport_byte_for_byte() {
     let folder = std::env::var("SWITCHBOARD_SCHEMA_EXAMPLES")
         .expect("SWITCHBOARD_SCHEMA_EXAMPLES names a folder");
     let mut files = Vec::new();

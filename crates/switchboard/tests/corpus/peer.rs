@@ -1,5 +1,5 @@
-//! A peer on every wire that keeps what it receives, byte for byte, and says what it is told to
-//! say.
+//! A peer on every transport that records what it receives, byte for byte, and sends scripted
+//! messages.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,24 +22,23 @@ mod http;
 /// The longest message, in either direction.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How messages travel.
+/// The transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     Stdio,
-    /// Streamable HTTP, each answer a JSON document.
+    /// Streamable HTTP, each response a JSON document.
     HttpJson,
-    /// Streamable HTTP, each answer a stream of events.
+    /// Streamable HTTP, each response an event stream.
     HttpEvents,
-    /// HTTP+SSE, the wire of 2024-11-05.
+    /// HTTP+SSE, the transport of 2024-11-05.
     Sse,
 }
 
 impl Wire {
     pub const ALL: [Self; 4] = [Self::Stdio, Self::HttpJson, Self::HttpEvents, Self::Sse];
 
-    /// Whether the server can say this here at all: a JSON document is the answer and nothing else,
-    /// and a stream answers the one request that opened it, where a batch of answers would
-    /// answer several.
+    /// Whether the server can send this at all: a JSON document is only the response, and a stream
+    /// responds to the one request that opened it, so that it cannot carry a batch of responses.
     pub fn carries(self, example: &Example) -> bool {
         match self {
             Self::Stdio | Self::Sse => true,
@@ -48,13 +47,13 @@ impl Wire {
         }
     }
 
-    /// Whether the wire has this era.
+    /// Whether the transport has this era.
     pub fn has(self, era: Era) -> bool {
         self != Self::Sse || era == Era::Legacy
     }
 }
 
-/// One connection, and the peer's side of it.
+/// One connection and its peer.
 pub struct Peer {
     pub connector: Box<dyn Connector>,
     pub script: Arc<Script>,
@@ -82,15 +81,15 @@ impl Peer {
     }
 }
 
-/// What the peer knows: the corpus, and what it has received.
+/// The script of the peer: the corpus, and what it has received.
 pub struct Script {
     corpus: Vec<Example>,
     received: Mutex<Vec<String>>,
-    /// Rung with each message.
+    /// Notified with each message.
     arrived: Notify,
 }
 
-/// What the peer says to a message: something before, and the answer.
+/// The reaction to a message: messages before the response, and the response.
 #[derive(Default)]
 pub struct Reaction {
     pub before: Vec<String>,
@@ -98,7 +97,7 @@ pub struct Reaction {
 }
 
 impl Script {
-    /// What came since this was last asked.
+    /// The messages since the last call.
     pub fn take_received(&self) -> Vec<String> {
         std::mem::take(&mut self.received.lock().unwrap())
     }
@@ -121,7 +120,7 @@ impl Script {
         }
     }
 
-    /// `corpus/say` and `prompts/get` say which example they want to hear, by its place.
+    /// `corpus/say` and `prompts/get` name the example to send, by its index.
     pub fn react(&self, body: &str) -> Reaction {
         #[derive(Deserialize)]
         struct Message<'a> {
@@ -153,7 +152,7 @@ impl Script {
             ))
         };
         let params = message.params.map_or("{}", RawValue::get);
-        // A handshake of a session, and not one of the corpus.
+        // A handshake of a session, not one of the corpus.
         let is_ours = params.contains(r#""name":"switchboard""#);
         let place = match message.method.as_str() {
             "corpus/say" => serde_json::from_str::<Place>(params).ok(),
@@ -200,7 +199,7 @@ fn stack() -> HttpStack {
     HttpStack::new(&Environment::new(std::iter::empty::<(String, String)>())).unwrap()
 }
 
-/// A line for each message; ends with the connection.
+/// One line for each message; ends with the connection.
 fn stdio(script: Arc<Script>) -> StdioConnector {
     let (to_peer, from_host) = pipe::pipe().unwrap();
     let (mut to_host, from_peer) = pipe::pipe().unwrap();

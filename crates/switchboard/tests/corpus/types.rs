@@ -1,8 +1,7 @@
-//! The message types of each revision, by the names of its schema. Unions and bases, of which
-//! nothing is sent, are left out, and so are the names for whole responses: each of our results is
-//! one.
+//! The message types of each revision, by the names of its schema. Unions and base types, which are
+//! never sent, are left out, and so are the names of whole responses: each of our results is one.
 
-/// Gives the names of the message types of a revision.
+/// Returns the names of the message types of a revision.
 pub type Types = fn() -> Vec<&'static str>;
 
 /// A revision and its types.
@@ -25,7 +24,7 @@ pub const REVISIONS: [(&str, Types); 5] = [
     }),
 ];
 
-/// What the corpus must have besides.
+/// Further types that the corpus must have.
 pub const ODD: [&str; 6] = [
     "unknown fields",
     "large integers",
@@ -35,7 +34,7 @@ pub const ODD: [&str; 6] = [
     "unknown content kinds",
 ];
 
-/// All legacy revisions have these.
+/// Types of all legacy revisions.
 const COMMON: &[&str] = &[
     "CallToolRequest",
     "CallToolResult",
@@ -75,7 +74,7 @@ const COMMON: &[&str] = &[
     "UnsubscribeRequest",
 ];
 
-/// What the modern revision has in common with them.
+/// Types of the modern revision that the legacy ones have as well.
 const SHARED: &[&str] = &[
     "CallToolRequest",
     "CallToolResult",

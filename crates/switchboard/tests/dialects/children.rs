@@ -1,4 +1,4 @@
-//! What a child of each dialect is started with, told by the child itself.
+//! Tests of the environment of a child of each dialect, as reported by the child.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -11,7 +11,7 @@ use switchboard::caller::{CallerId, Headless};
 use switchboard::config::Dialect;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::support::{PATIENCE, Stage, assert_ready, call, snapshot};
+use crate::support::{TIMEOUT, TestHost, assert_ready, call, snapshot};
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs
@@ -24,17 +24,17 @@ fn path() -> String {
     std::env::var("PATH").unwrap()
 }
 
-/// S1-10, S1-30: the child has what `env("NAME")` reads of the host; of an unset one the empty
-/// text, and its server says so.
+/// S1-10, S1-30: the child gets the host's variable for `env("NAME")`; an unset one is empty, with
+/// a warning of its server.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_10_env_of_a_block_reaches_the_child_and_s1_30_unset_is_empty_with_a_warning() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let text = format!(
         "mcp_servers {{\n  name = \"x\"\n  command = {:?}\n  env = {{ TOKEN = env(\"HOST_TOKEN\"), NONE = env(\"NOT_SET\"), LITERAL = \"$HOST_TOKEN\" }}\n}}\n",
-        stage.server("x")
+        test.server("x")
     );
     let path = path();
-    let host = stage
+    let host = test
         .host(
             Dialect::A3s,
             "config.hcl",
@@ -50,7 +50,7 @@ async fn s1_10_env_of_a_block_reaches_the_child_and_s1_30_unset_is_empty_with_a_
         ("PATH", &path),
         ("TOKEN", "s3cret$ ${PATH}"),
     ];
-    assert_eq!(stage.environment("x"), pairs(&child));
+    assert_eq!(test.environment("x"), pairs(&child));
     assert_eq!(
         snapshot(&host, "x").unset,
         pairs(&[("NOT_SET", "env.NONE")]),
@@ -59,14 +59,14 @@ async fn s1_10_env_of_a_block_reaches_the_child_and_s1_30_unset_is_empty_with_a_
     host.stop().await;
 }
 
-/// S4-07, S4-18: the entry's own variables, every one of the user's, and the user's own id; as a
-/// shell command would have.
+/// S4-07, S4-18: the entry's own variables, all of the user's, and the user's own id, as for a
+/// shell command.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_07_the_child_gets_its_configured_env_and_s4_18_the_users_own_variables_and_id() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let text = format!(
         "[mcp_servers.x]\ncommand = {:?}\nenv = {{ GITHUB_TOKEN = \"ghp_${{HOME}}\", LANG = \"C\" }}\n",
-        stage.server("x")
+        test.server("x")
     );
     let mut users: Vec<(String, String)> = std::env::vars()
         .filter(|(name, _)| {
@@ -78,33 +78,32 @@ async fn s4_07_the_child_gets_its_configured_env_and_s4_18_the_users_own_variabl
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect();
-    let host = stage
+    let host = test
         .host(Dialect::AgentCode, "config.toml", &text, &variables)
         .await;
     assert_ready(&host, "x");
     let mut expected = users.clone();
     expected.extend(pairs(&[("GITHUB_TOKEN", "ghp_${HOME}"), ("LANG", "C")]));
     expected.sort();
-    assert_eq!(stage.environment("x"), expected);
+    assert_eq!(test.environment("x"), expected);
     assert_eq!(
-        stage.user("x"),
+        test.user("x"),
         std::fs::metadata("/proc/self").unwrap().uid().to_string(),
         "S4-18"
     );
     host.stop().await;
 }
 
-/// S3-06, S3-22: escaped, the host's variable; unescaped, the document's own metadata, or nothing
-/// at all.
+/// S3-06, S3-22: escaped, the host's variable; unescaped, the document's own metadata, or nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_06_escaped_references_reach_the_child_and_s3_22_unescaped_ones_never_do() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let text = format!(
         "metadata:\n  app: {{ name: demo }}\n  mcp:\n    x:\n      command: {:?}\n      env: {{ TOKEN: \"\\${{GITHUB_TOKEN}}\", GITHUB_TOKEN: \"${{GITHUB_TOKEN}}\", APP: \"${{app.name}}\" }}\n",
-        stage.server("x")
+        test.server("x")
     );
     let path = path();
-    let host = stage
+    let host = test
         .host(
             Dialect::AgentApps,
             "agent.yaml",
@@ -114,22 +113,22 @@ async fn s3_06_escaped_references_reach_the_child_and_s3_22_unescaped_ones_never
         .await;
     assert_eq!(call(&host, "x/ok", json!({})).await.as_deref(), Ok("fine"));
     assert_eq!(
-        stage.environment("x"),
+        test.environment("x"),
         pairs(&[("APP", "demo"), ("PATH", &path), ("TOKEN", "ghp")])
     );
     host.stop().await;
 }
 
-/// S0-08: the entry's variables are added, over what the host has; S0-09: beside them the child has
-/// little of the host's; S0-15, S0-16: `${env:NAME}` is read at the start, an unset one is empty,
-/// and no other spelling is a reference.
+/// S0-08: the entry's variables override the host's; S0-09: the child gets few others of the
+/// host's; S0-15, S0-16: `${env:NAME}` is expanded at the start, an unset one is empty, and no
+/// other spelling is a reference.
 #[tokio::test(flavor = "multi_thread")]
 async fn s0_08_s0_15_s0_16_a_child_of_a_core_agent_file_has_its_entrys_env_with_placeholders_read()
 {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let env = json!({"LOG_LEVEL": "info", "T": "${env:TOKEN}", "N": "${env:GONE}", "L": "$TOKEN ${TOKEN}"});
     let text =
-        json!({"servers": {"x": {"transport": "stdio", "command": stage.server("x"), "env": env}}})
+        json!({"servers": {"x": {"transport": "stdio", "command": test.server("x"), "env": env}}})
             .to_string();
     let path = path();
     let host = [
@@ -145,11 +144,11 @@ async fn s0_08_s0_15_s0_16_a_child_of_a_core_agent_file_has_its_entrys_env_with_
         ("T", "s3cret ${env:PATH}"),
         ("TOKEN", "s3cret ${env:PATH}"),
     ];
-    let host = stage
+    let host = test
         .host(Dialect::CoreAgent, "mcp.json", &text, &host)
         .await;
     assert_ready(&host, "x");
-    assert_eq!(stage.environment("x"), pairs(&expected));
+    assert_eq!(test.environment("x"), pairs(&expected));
     assert_eq!(
         snapshot(&host, "x").unset,
         pairs(&[("GONE", "env.N")]),
@@ -158,29 +157,29 @@ async fn s0_08_s0_15_s0_16_a_child_of_a_core_agent_file_has_its_entrys_env_with_
     host.stop().await;
 }
 
-/// S1-14, S1-22: the time that a block gives is what a call has, and the answer says so. S1-23: the
-/// server is told that the call is over, its late answer counts for nothing, and it goes on.
+/// S1-14, S1-22: a block's timeout limits its calls, and the error says so. S1-23: the server is
+/// sent a cancellation, its late response is ignored, and it stays connected.
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_22_s1_23_a_call_ends_after_the_time_that_its_block_gives_and_its_server_stays() {
-    let stage = Stage::new();
+async fn s1_22_s1_23_a_call_ends_after_its_blocks_timeout_and_its_server_stays() {
+    let test = TestHost::new();
     let late = [Step::AwaitCancel, Step::text("too late")];
     let text = format!(
         "mcp_servers {{\n  name = \"x\"\n  command = {:?}\n  timeout_ms = 300\n}}\n",
-        stage.server_that(
+        test.server_that(
             "x",
             Chaos::new()
                 .tool("late", late)
                 .tool("ok", Step::text("fine"))
         )
     );
-    let host = stage
+    let host = test
         .host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path())])
         .await;
     let started = Instant::now();
     let calling = Call::new("x/late", json!({}))
         .caller(Arc::new(Headless(CallerId::new("tester"))))
         .pre_approved();
-    let late = tokio::time::timeout(PATIENCE, host.call_with(calling))
+    let late = tokio::time::timeout(TIMEOUT, host.call_with(calling))
         .await
         .expect("far before the default of a minute");
     let error = late.map(|_| ()).unwrap_err().to_string();
@@ -192,7 +191,7 @@ async fn s1_22_s1_23_a_call_ends_after_the_time_that_its_block_gives_and_its_ser
         Ok("fine"),
         "S1-23"
     );
-    let record = stage.record("x");
+    let record = test.record("x");
     assert_eq!(
         (
             record.count("notifications/cancelled"),
@@ -205,18 +204,18 @@ async fn s1_22_s1_23_a_call_ends_after_the_time_that_its_block_gives_and_its_ser
     host.stop().await;
 }
 
-/// S1-25: disabled, it is never started and still listed.
+/// S1-25: a disabled server is never started and still listed.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_25_a_disabled_block_is_never_spawned_and_still_listed() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let block = |name: &str, more: &str| {
         format!(
             "mcp_servers {{\n  name = \"{name}\"\n  command = {:?}\n{more}}}\n",
-            stage.server(name)
+            test.server(name)
         )
     };
     let text = block("off", "  enabled = false\n") + &block("on", "");
-    let host = stage
+    let host = test
         .host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path())])
         .await;
     let states: Vec<_> = host
@@ -225,7 +224,7 @@ async fn s1_25_a_disabled_block_is_never_spawned_and_still_listed() {
         .map(|server| {
             (
                 server.config.name.to_string(),
-                stage.record(server.config.name.as_str()).starts(),
+                test.record(server.config.name.as_str()).starts(),
             )
         })
         .collect();
@@ -237,18 +236,18 @@ async fn s1_25_a_disabled_block_is_never_spawned_and_still_listed() {
     host.stop().await;
 }
 
-/// S4-14, S4-15, S4-28: only the listed ones run, and a denied one never; what is blocked says by
-/// which list.
+/// S4-14, S4-15, S4-28: only listed servers run, and a denied one never; a blocked one names its
+/// list.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_14_only_listed_servers_run_and_s4_15_a_denied_one_never_does() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let names = ["listed", "denied", "unlisted"];
     let servers: String = names
         .iter()
-        .map(|name| format!("[mcp_servers.{name}]\ncommand = {:?}\n", stage.server(name)))
+        .map(|name| format!("[mcp_servers.{name}]\ncommand = {:?}\n", test.server(name)))
         .collect();
     let lists = "[security]\nmcp_server_allowlist = [\"listed\", \"denied\", \"nobody\"]\nmcp_server_denylist = [\"denied\"]\n";
-    let host = stage
+    let host = test
         .host(
             Dialect::AgentCode,
             "config.toml",
@@ -256,13 +255,13 @@ async fn s4_14_only_listed_servers_run_and_s4_15_a_denied_one_never_does() {
             &[("PATH", &path())],
         )
         .await;
-    assert_eq!(names.map(|name| stage.record(name).starts()), [1, 0, 0]);
+    assert_eq!(names.map(|name| test.record(name).starts()), [1, 0, 0]);
     assert_ready(&host, "listed");
     host.stop().await;
 
-    // A deny list holds without an allow list too.
+    // A deny list applies without an allow list too.
     let only_denied = "[security]\nmcp_server_allowlist = []\nmcp_server_denylist = [\"denied\"]\n";
-    let host = stage
+    let host = test
         .host(
             Dialect::AgentCode,
             "config.toml",
@@ -270,7 +269,7 @@ async fn s4_14_only_listed_servers_run_and_s4_15_a_denied_one_never_does() {
             &[("PATH", &path())],
         )
         .await;
-    assert_eq!(names.map(|name| stage.record(name).starts()), [2, 0, 1]);
+    assert_eq!(names.map(|name| test.record(name).starts()), [2, 0, 1]);
     host.stop().await;
 
     let examples = ["stdio", "sse", "security", "permissions"];
@@ -283,9 +282,9 @@ async fn s4_14_only_listed_servers_run_and_s4_15_a_denied_one_never_does() {
         })
         .join("\n");
     let joined = joined
-        .replace("\"npx\"", &format!("{:?}", stage.server("github")))
+        .replace("\"npx\"", &format!("{:?}", test.server("github")))
         .replace("args = [", "args = [] # [");
-    let host = stage
+    let host = test
         .host(
             Dialect::AgentCode,
             "config.toml",

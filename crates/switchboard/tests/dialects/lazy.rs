@@ -1,23 +1,23 @@
-//! Servers of agent-apps start with their first use, each once.
+//! Tests that servers of agent-apps start with their first use, each once.
 
 use switchboard::config::Dialect;
 use switchboard::server::State;
 
-use crate::support::{Stage, call, snapshot};
+use crate::support::{TestHost, call, snapshot};
 
-/// S3-08, S3-09: a host over the file starts no process; twenty first calls at once start their
+/// S3-08, S3-09: starting a host starts no process; twenty concurrent first calls start their
 /// server once, and no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_08_nothing_is_spawned_before_the_first_call_and_s3_09_concurrent_first_calls_initialise_once()
  {
-    let stage = Stage::new();
-    let entry = |name: &str| format!("    {name}: {{ command: {:?} }}\n", stage.server(name));
+    let test = TestHost::new();
+    let entry = |name: &str| format!("    {name}: {{ command: {:?} }}\n", test.server(name));
     let text = format!("metadata:\n  mcp:\n{}{}", entry("one"), entry("other"));
     let path = std::env::var("PATH").unwrap();
-    let host = stage
+    let host = test
         .host(Dialect::AgentApps, "agent.yaml", &text, &[("PATH", &path)])
         .await;
-    let starts = || ["one", "other"].map(|name| stage.record(name).starts());
+    let starts = || ["one", "other"].map(|name| test.record(name).starts());
     assert_eq!(starts(), [0, 0], "S3-08");
     assert_eq!(snapshot(&host, "one").state, State::Idle);
 
@@ -27,7 +27,7 @@ async fn s3_08_nothing_is_spawned_before_the_first_call_and_s3_09_concurrent_fir
         calls.spawn(async move { call(&host, "one/ok", serde_json::json!({})).await });
     }
     assert_eq!(calls.join_all().await, vec![Ok("fine".to_owned()); 20]);
-    let record = stage.record("one");
+    let record = test.record("one");
     assert_eq!(
         (
             record.starts(),

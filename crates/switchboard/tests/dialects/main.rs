@@ -1,5 +1,5 @@
-//! Files of other programs' kinds, as their documents write them, with real servers behind: what
-//! children get, when they start, what goes over the wire.
+//! Tests of files of other programs, as documented, with real servers: the children's environment,
+//! when they start, what is sent.
 #![allow(clippy::unwrap_used)]
 
 mod support;

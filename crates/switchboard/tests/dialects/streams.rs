@@ -1,4 +1,4 @@
-//! URLs of dialects whose remote wire is HTTP+SSE, on real sockets.
+//! Tests of URLs in dialects whose remote transport is HTTP+SSE, on real sockets.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use switchboard::name::ServerName;
 use switchboard::server::Wire;
 use switchboard_demo::{Demo, HttpEdge, HttpOptions};
 
-use crate::support::{PATIENCE, Stage, assert_ready, call, snapshot};
+use crate::support::{TIMEOUT, TestHost, assert_ready, call, snapshot};
 
 async fn edge() -> HttpEdge {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -18,8 +18,7 @@ async fn edge() -> HttpEdge {
     demo.serve_http(listener, HttpOptions::default()).unwrap()
 }
 
-/// A call is one more POST, and its answer, like what the server says by itself, comes on the one
-/// stream.
+/// A call is one more POST; its response, like the server's notifications, comes on the one stream.
 async fn posts_and_listens(host: &Host, edge: &HttpEdge, streams_opened: u64) {
     assert_ready(host, "x");
     assert_eq!(snapshot(host, "x").wire, Some(Wire::Sse));
@@ -55,41 +54,41 @@ async fn posts_and_listens(host: &Host, edge: &HttpEdge, streams_opened: u64) {
             Some(NextEvent::Event(Event::Log { .. }))
         ) {}
     };
-    tokio::time::timeout(PATIENCE, logged)
+    tokio::time::timeout(TIMEOUT, logged)
         .await
         .expect("a notification on the stream");
     assert_eq!(edge.counts().gets, streams_opened);
 }
 
-/// S1-15: requests by POST, answers on the stream, for each of the three words.
+/// S1-15: requests by POST, responses on the stream, for each of the three names.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_15_requests_are_posted_and_answers_stream_back() {
     for word in ["sse", "http", "http+sse"] {
-        let (stage, edge) = (Stage::new(), edge().await);
+        let (test, edge) = (TestHost::new(), edge().await);
         let text = format!(
             "mcp_servers {{\n  name = \"x\"\n  transport = \"{word}\"\n  url = \"{}\"\n}}\n",
             edge.sse_url()
         );
-        let host = stage.host(Dialect::A3s, "config.hcl", &text, &[]).await;
+        let host = test.host(Dialect::A3s, "config.hcl", &text, &[]).await;
         posts_and_listens(&host, &edge, 1).await;
         host.stop().await;
     }
 }
 
-/// S4-09: the stream is at the URL itself, or at `/sse` under it; elsewhere it is not looked for,
-/// and both are told.
+/// S4-09: the stream is at the URL itself, or at `/sse` below it; no other URL is tried, and both
+/// errors are reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_09_a_base_url_finds_its_stream_at_sse_and_a_streams_own_url_at_once() {
-    let (stage, first, second) = (Stage::new(), edge().await, edge().await);
+    let (test, first, second) = (TestHost::new(), edge().await, edge().await);
     let base = format!("http://{}", first.address());
     let text = |url: &str| format!("[mcp_servers.x]\nurl = {url:?}\n");
-    let host = stage
+    let host = test
         .host(Dialect::AgentCode, "config.toml", &text(&base), &[])
         .await;
     posts_and_listens(&host, &first, 2).await;
     host.stop().await;
 
-    let host = stage
+    let host = test
         .host(
             Dialect::AgentCode,
             "config.toml",
@@ -100,7 +99,7 @@ async fn s4_09_a_base_url_finds_its_stream_at_sse_and_a_streams_own_url_at_once(
     posts_and_listens(&host, &second, 1).await;
     host.stop().await;
 
-    let host = stage
+    let host = test
         .host(
             Dialect::AgentCode,
             "config.toml",
@@ -120,10 +119,10 @@ async fn s4_09_a_base_url_finds_its_stream_at_sse_and_a_streams_own_url_at_once(
     );
     host.stop().await;
 
-    // Where the dialect does not give base URLs, none is made up.
+    // In a dialect without base URLs, `/sse` is not appended.
     let a3s =
         format!("mcp_servers {{\n  name = \"x\"\n  transport = \"sse\"\n  url = {base:?}\n}}\n");
-    let host = stage.host(Dialect::A3s, "config.hcl", &a3s, &[]).await;
+    let host = test.host(Dialect::A3s, "config.hcl", &a3s, &[]).await;
     let failed = snapshot(&host, "x")
         .history
         .iter()
@@ -137,16 +136,16 @@ async fn s4_09_a_base_url_finds_its_stream_at_sse_and_a_streams_own_url_at_once(
     host.stop().await;
 }
 
-/// S1-02: the two transports of one file, each on its own wire.
+/// S1-02: both transports in one file.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_02_one_file_has_a_server_on_stdio_and_one_on_http_and_sse() {
-    let (stage, edge) = (Stage::new(), edge().await);
+    let (test, edge) = (TestHost::new(), edge().await);
     let text = format!(
         "mcp_servers {{\n  name = \"local\"\n  command = {:?}\n}}\nmcp_servers {{\n  name = \"remote\"\n  transport = \"sse\"\n  url = \"{}\"\n}}\n",
-        stage.server("local"),
+        test.server("local"),
         edge.sse_url()
     );
-    let host = stage
+    let host = test
         .host(
             Dialect::A3s,
             "config.hcl",
@@ -166,7 +165,7 @@ async fn s1_02_one_file_has_a_server_on_stdio_and_one_on_http_and_sse() {
     );
     assert_eq!(
         (
-            stage.record("local").count("tools/call"),
+            test.record("local").count("tools/call"),
             snapshot(&host, "local").wire
         ),
         (1, None)
@@ -179,17 +178,17 @@ async fn s1_02_one_file_has_a_server_on_stdio_and_one_on_http_and_sse() {
 }
 
 /// S3-02, S3-03, S3-04: a command is a child on stdio, a URL is Streamable HTTP, and of both the
-/// URL is taken.
+/// URL is used.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_03_a_url_is_spoken_to_over_streamable_http_and_s3_04_goes_before_a_command() {
-    let (stage, edge) = (Stage::new(), edge().await);
+    let (test, edge) = (TestHost::new(), edge().await);
     let url = edge.url();
     let text = format!(
         "metadata:\n  mcp:\n    local: {{ command: {:?} }}\n    remote: {{ url: {url:?} }}\n    both: {{ command: {:?}, url: {url:?} }}\n",
-        stage.server("local"),
-        stage.server("both")
+        test.server("local"),
+        test.server("both")
     );
-    let host = stage
+    let host = test
         .host(
             Dialect::AgentApps,
             "agent.yaml",
@@ -211,10 +210,7 @@ async fn s3_03_a_url_is_spoken_to_over_streamable_http_and_s3_04_goes_before_a_c
         );
     }
     assert_eq!(
-        (
-            stage.record("local").starts(),
-            stage.record("both").starts()
-        ),
+        (test.record("local").starts(), test.record("both").starts()),
         (1, 0),
         "S3-04"
     );

@@ -1,4 +1,4 @@
-//! A host over one file of a dialect, and a server that writes down how it was started.
+//! A host with one file of a dialect, and a server that records how it was started.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use switchboard::server::{Snapshot, State};
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
-/// The longest that anything here may take, on a machine that is busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest that any step may take, on a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A folder with a file in it, and what its servers leave there.
-pub(crate) struct Stage {
+/// A folder with a file, and the records of its servers.
+pub(crate) struct TestHost {
     pub(crate) scratch: Scratch,
 }
 
-impl Stage {
+impl TestHost {
     pub(crate) fn new() -> Self {
         Self {
             scratch: Scratch::new(),
         }
     }
 
-    /// A program with the tool `ok`, which writes down its environment and its user before anything
+    /// A program with the tool `ok`, which records its environment and its user before anything
     /// else. Returns its path.
     pub(crate) fn server(&self, name: &str) -> String {
         self.server_that(name, Chaos::new().tool("ok", Step::text("fine")))
     }
 
-    /// The same, with what it does.
+    /// Like [`server`](Self::server), with this script.
     pub(crate) fn server_that(&self, name: &str, does: Chaos) -> String {
         let launch = does
             .record(self.scratch.path(&format!("{name}.record")))
@@ -42,7 +42,7 @@ impl Stage {
             panic!("{launch:?}")
         };
         let left = self.scratch.path(name).display().to_string();
-        // What the kernel was handed, before the shell adds anything.
+        // The environment that the kernel passed, before the shell adds anything.
         let text = format!(
             "#!/bin/sh\ncat /proc/$$/environ > '{left}.environ'\nid -u > '{left}.user'\necho $$ > '{left}.pid'\nexec '{}' '{script}'\n",
             launch.command.display()
@@ -79,7 +79,7 @@ impl Stage {
             .start()
             .await
             .unwrap();
-        assert!(host.settled(PATIENCE).await);
+        assert!(host.settled(TIMEOUT).await);
         host
     }
 
@@ -104,7 +104,7 @@ impl Stage {
             .to_owned()
     }
 
-    /// The process that a server was started as.
+    /// The pid of a server's process.
     pub(crate) fn pid(&self, server: &str) -> i32 {
         std::fs::read_to_string(self.scratch.path(&format!("{server}.pid")))
             .unwrap()
@@ -113,13 +113,13 @@ impl Stage {
             .unwrap()
     }
 
-    /// What a server received so far.
+    /// The messages that a server has received so far.
     pub(crate) fn record(&self, server: &str) -> Record {
         Record::read(&self.scratch.path(&format!("{server}.record")))
     }
 }
 
-/// Calls a tool, said yes to beforehand.
+/// Calls a tool that is approved beforehand.
 pub(crate) async fn call(
     host: &Host,
     tool: &str,
@@ -128,7 +128,7 @@ pub(crate) async fn call(
     let call = Call::new(tool, arguments)
         .caller(Arc::new(Headless(CallerId::new("tester"))))
         .pre_approved()
-        .timeout(PATIENCE);
+        .timeout(TIMEOUT);
     let result = host
         .call_with(call)
         .await

@@ -1,5 +1,5 @@
-//! Servers end when they are told to, with all they started, in time; their neighbours do not
-//! notice.
+//! Tests that servers end on request, with all their descendants, in time; other servers are not
+//! affected.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use switchboard::Host;
 use switchboard_testkit::{Chaos, Entry, Process, Step};
 
-use crate::support::{PATIENCE, Stage, good, settled, snapshot, stuck, text_of, until};
+use crate::support::{TIMEOUT, TestHost, good, settled, snapshot, stuck, text_of, until};
 
-/// P7, F8: whatever servers do, stopping takes no longer.
+/// P7, F8: the upper bound on stopping, whatever servers do.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// A server that is `processes` processes is restarted, then stopped: each time all that were there
-/// are gone. Its neighbour keeps its process and answers all the while.
+/// A server with `processes` processes is restarted, then stopped: each time all of them are gone.
+/// Its neighbour keeps its process and answers throughout.
 async fn check(chaos: Chaos, processes: usize) {
-    let stage = Stage::new();
-    let host = stage
-        .host(&[stage.entry("odd", chaos), stage.entry("neighbour", good())])
+    let test = TestHost::new();
+    let host = test
+        .host(&[test.entry("odd", chaos), test.entry("neighbour", good())])
         .await;
     settled(&host).await;
-    let neighbours = pids(&stage.of("neighbour"));
-    until("all run", PATIENCE, || stage.of("odd").len() == processes).await;
-    let first = pids(&stage.of("odd"));
+    let neighbours = pids(&test.of("neighbour"));
+    until("all run", TIMEOUT, || test.of("odd").len() == processes).await;
+    let first = pids(&test.of("odd"));
 
     let odd = host.server("odd").unwrap();
     while_the_neighbour_answers(&host, odd.restart()).await;
-    let left: BTreeSet<i32> = pids(&stage.of("odd"))
+    let left: BTreeSet<i32> = pids(&test.of("odd"))
         .intersection(&first)
         .copied()
         .collect();
@@ -37,32 +37,32 @@ async fn check(chaos: Chaos, processes: usize) {
     );
     settled(&host).await;
     assert_eq!(text_of(&host, "odd/ok").await.unwrap(), "fine");
-    until("all run again", PATIENCE, || {
-        stage.of("odd").len() == processes
+    until("all run again", TIMEOUT, || {
+        test.of("odd").len() == processes
     })
     .await;
 
     let began = Instant::now();
     while_the_neighbour_answers(&host, odd.stop()).await;
     assert!(began.elapsed() < STOP_LIMIT, "{:?}", began.elapsed());
-    assert_eq!(stage.of("odd"), []);
+    assert_eq!(test.of("odd"), []);
     assert_eq!(
         (
-            pids(&stage.of("neighbour")),
+            pids(&test.of("neighbour")),
             snapshot(&host, "neighbour").restarts
         ),
         (neighbours, 0)
     );
     host.stop().await;
-    assert_eq!(stage.all(), []);
+    assert_eq!(test.all(), []);
 }
 
-/// Does the work, with one call of the neighbour after the other.
+/// Does the work while calling the neighbour repeatedly.
 async fn while_the_neighbour_answers(host: &Host, work: impl Future<Output = ()>) {
     tokio::pin!(work);
     loop {
         assert_eq!(text_of(host, "neighbour/ok").await.unwrap(), "fine");
-        // Some calls, not as many as the machine can do.
+        // A moderate rate of calls.
         let pause = tokio::time::sleep(Duration::from_millis(50));
         tokio::select! {
             () = &mut work => return,
@@ -76,7 +76,7 @@ fn pids(processes: &[Process]) -> BTreeSet<i32> {
 }
 
 #[tokio::test]
-async fn f8_a_server_that_ignores_everything_ends_and_its_neighbour_does_not_notice() {
+async fn f8_a_server_that_ignores_signals_ends_and_its_neighbour_is_unaffected() {
     check(stuck(), 1).await;
 }
 
@@ -91,17 +91,17 @@ async fn f10_a_double_forked_daemon_ends_with_its_server() {
     check(good().on_start([Step::Daemon, Step::Daemon]), 3).await;
 }
 
-/// F11: 64 MiB are a thousand times what is kept.
+/// F11: 64 MiB are a thousand times the limit.
 #[tokio::test]
 async fn f11_a_flood_on_stderr_blocks_neither_its_server_nor_its_neighbour() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let flood = [
         Step::FloodStderr(64 << 20),
         Step::Stderr("\nlast words\n".to_owned()),
         Step::text("dry again"),
     ];
-    let loud = stage.entry("loud", Chaos::new().tool("flood", flood));
-    let host = stage.host(&[loud, stage.entry("neighbour", good())]).await;
+    let loud = test.entry("loud", Chaos::new().tool("flood", flood));
+    let host = test.host(&[loud, test.entry("neighbour", good())]).await;
     settled(&host).await;
 
     while_the_neighbour_answers(&host, async {
@@ -109,7 +109,7 @@ async fn f11_a_flood_on_stderr_blocks_neither_its_server_nor_its_neighbour() {
     })
     .await;
     let stderr = &host.server("loud").unwrap().stderr;
-    until("the last words come", PATIENCE, || {
+    until("the last words come", TIMEOUT, || {
         stderr
             .last_lines(1)
             .first()
@@ -123,7 +123,7 @@ async fn f11_a_flood_on_stderr_blocks_neither_its_server_nor_its_neighbour() {
         .sum();
     assert!(kept <= switchboard::launch::TAIL_BYTES, "{kept}");
     host.stop().await;
-    let logs = std::fs::read_dir(stage.scratch.path("state/logs")).unwrap();
+    let logs = std::fs::read_dir(test.scratch.path("state/logs")).unwrap();
     let written: u64 = logs
         .map(|entry| entry.unwrap().metadata().unwrap().len())
         .sum();
@@ -132,19 +132,19 @@ async fn f11_a_flood_on_stderr_blocks_neither_its_server_nor_its_neighbour() {
 
 #[tokio::test]
 async fn p7_twenty_five_stuck_servers_stop_together_in_time() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let names: Vec<String> = (0..25).map(|number| format!("stuck{number}")).collect();
     let entries: Vec<Entry> = names
         .iter()
-        .map(|name| stage.entry(name, stuck().on_start(Step::Fork)))
+        .map(|name| test.entry(name, stuck().on_start(Step::Fork)))
         .collect();
-    let host = stage.host(&entries).await;
+    let host = test.host(&entries).await;
     settled(&host).await;
-    assert_eq!(stage.all().len(), 50);
+    assert_eq!(test.all().len(), 50);
 
     let began = Instant::now();
     host.stop().await;
     let took = began.elapsed();
-    assert_eq!(stage.all(), []);
+    assert_eq!(test.all(), []);
     assert!(took < STOP_LIMIT, "{took:?}");
 }

@@ -1,4 +1,4 @@
-//! What a configured server is given: its environment, its descriptors, its arguments, its program.
+//! Tests of the launch of a configured server: environment, descriptors, arguments, program.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use switchboard::config::Environment;
 use switchboard_testkit::{Chaos, Entry, Launch, Step, program};
 
-use crate::support::{Stage, is_ready, result_of, settled, snapshot, states};
+use crate::support::{TestHost, is_ready, result_of, settled, snapshot, states};
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
     Environment::new(
@@ -24,11 +24,11 @@ fn inspecting() -> Chaos {
 }
 
 #[tokio::test]
-async fn t24_a_server_has_the_environment_that_was_written_and_three_descriptors() {
-    // The embedder left one inheritable.
+async fn t24_a_server_has_the_configured_environment_and_three_descriptors() {
+    // A descriptor that the embedder left inheritable.
     let (inheritable, _other) = std::io::pipe().unwrap();
     fcntl(inheritable.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
-    let stage = Stage {
+    let test = TestHost {
         environment: environment(&[
             ("PATH", "/usr/bin:/bin"),
             ("HOME", "/home/me"),
@@ -38,10 +38,10 @@ async fn t24_a_server_has_the_environment_that_was_written_and_three_descriptors
             ("LD_LIBRARY_PATH", "/canary"),
             ("SOURCE", "from outside"),
         ]),
-        ..Stage::new()
+        ..TestHost::new()
     };
     let env = r#"{ GIVEN = "as $$written", REFERRED = "${SOURCE}", HOME = "/elsewhere" }"#;
-    let host = stage
+    let host = test
         .host(&[inspecting().entry("one").set_toml("env", env)])
         .await;
 
@@ -66,10 +66,10 @@ async fn t24_a_server_has_the_environment_that_was_written_and_three_descriptors
 }
 
 #[tokio::test]
-async fn t6_arguments_arrive_byte_for_byte() {
-    let stage = Stage::new();
-    // Space around JSON is nobody's, so a script may carry anything that is no space inside a text,
-    // and new lines outside.
+async fn t6_arguments_are_passed_byte_for_byte() {
+    let test = TestHost::new();
+    // White space around JSON is ignored, so a script may carry any other characters inside a
+    // string, and line breaks outside.
     let hostile = r#"; $( touch x ) && `id` | * ? ~ ${HOME} $HOME 'é" \ %n"#;
     let script = Chaos {
         script: switchboard_testkit::script::Script {
@@ -78,7 +78,7 @@ async fn t6_arguments_arrive_byte_for_byte() {
         },
     };
     let argument = format!("\n\t {}\n", script.json());
-    let host = stage
+    let host = test
         .host(&[Entry::new(
             "one",
             &Launch::new(program("chaosd")).arg(argument.as_str()),
@@ -90,25 +90,25 @@ async fn t6_arguments_arrive_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn t6_a_program_planted_in_the_working_folder_is_not_picked() {
-    let stage = Stage::new();
-    let canary = stage.scratch.path("canary");
-    let planted = stage.scratch.write(
+async fn t6_a_program_planted_in_the_working_folder_is_not_run() {
+    let test = TestHost::new();
+    let canary = test.scratch.path("canary");
+    let planted = test.scratch.write(
         "work/npx",
         &format!("#!/bin/sh\ntouch {}\n", canary.display()),
     );
     std::fs::set_permissions(&planted, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let good = stage.scratch.path("bin/npx");
-    std::fs::create_dir(stage.scratch.path("bin")).unwrap();
+    let good = test.scratch.path("bin/npx");
+    std::fs::create_dir(test.scratch.path("bin")).unwrap();
     symlink(program("chaosd"), &good).unwrap();
 
-    let bin = stage.scratch.path("bin").display().to_string();
+    let bin = test.scratch.path("bin").display().to_string();
     let mut launch = Launch::new("npx").arg(inspecting().json());
-    launch.cwd = Some(stage.scratch.path("work"));
+    launch.cwd = Some(test.scratch.path("work"));
     // Empty and relative parts would mean the working folder.
     let safe = Entry::new("safe", &launch).env("PATH", &format!(":.:work::{bin}"));
     let none = Entry::new("none", &launch).env("PATH", ":.:./:/nowhere");
-    let host = stage.host(&[safe, none]).await;
+    let host = test.host(&[safe, none]).await;
     settled(&host).await;
 
     assert!(
@@ -119,7 +119,7 @@ async fn t6_a_program_planted_in_the_working_folder_is_not_picked() {
     let seen: Value = result_of(&host, "safe/inspect").await.unwrap()["structuredContent"].clone();
     assert_eq!(
         seen["folder"],
-        json!(stage.scratch.path("work").canonicalize().unwrap())
+        json!(test.scratch.path("work").canonicalize().unwrap())
     );
     let refused =
         "failed: no program \"npx\" in PATH; install it, or give its full path in `command`";

@@ -1,4 +1,4 @@
-//! Real processes under a real host: how they start, are kept, are told of and end (Linux).
+//! Tests of real processes under a real host: start, supervision, status and end (Linux).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! P4: nothing we start outlives us, however we end.
+//! Tests that no process outlives the host, however it ends (P4).
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -9,47 +9,47 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use switchboard_testkit::{Step, wait_until};
 
-use crate::support::{PATIENCE, Stage, good, settled, stuck};
+use crate::support::{TIMEOUT, TestHost, good, settled, stuck};
 
-/// Tells the other process of these tests how to end.
+/// Tells the embedder process of these tests how to end.
 const ENDING: &str = "SWITCHBOARD_TEST_ENDING";
 const FOLDER: &str = "SWITCHBOARD_TEST_FOLDER";
 
 /// An embedder with servers of every stubborn kind ends in some way; then none of them is left.
 fn check(ending: &str, signal: Option<Signal>, ended: impl Fn(ExitStatus) -> bool) {
-    let stage = Stage::new();
-    let config = stage.scratch.config(&[
-        stage.entry("plain", good()),
-        stage.entry("stuck", stuck().on_start(Step::Fork)),
-        stage.entry("daemon", good().on_start(Step::Daemon)),
+    let test = TestHost::new();
+    let config = test.scratch.config(&[
+        test.entry("plain", good()),
+        test.entry("stuck", stuck().on_start(Step::Fork)),
+        test.entry("daemon", good().on_start(Step::Daemon)),
     ]);
-    assert!(config.starts_with(stage.scratch.folder()));
+    assert!(config.starts_with(test.scratch.folder()));
     let mut embedder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "outliving::embedder", "--ignored"])
         .env(ENDING, ending)
-        .env(FOLDER, stage.scratch.folder())
+        .env(FOLDER, test.scratch.folder())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     assert!(
-        wait_until(PATIENCE, || stage.scratch.path("up").exists()),
+        wait_until(TIMEOUT, || test.scratch.path("up").exists()),
         "{ending}: the servers came up"
     );
-    assert_eq!(stage.all().len(), 5, "{ending}");
+    assert_eq!(test.all().len(), 5, "{ending}");
     if let Some(signal) = signal {
         kill(Pid::from_raw(embedder.id().cast_signed()), signal).unwrap();
     } else {
-        std::fs::write(stage.scratch.path("end"), "").unwrap();
+        std::fs::write(test.scratch.path("end"), "").unwrap();
     }
     let status = embedder.wait().unwrap();
     assert!(ended(status), "{ending}: {status}");
-    let gone = wait_until(Duration::from_secs(3), || stage.all().is_empty());
-    assert!(gone, "{ending}: {:#?}", stage.all());
+    let gone = wait_until(Duration::from_secs(3), || test.all().is_empty());
+    assert!(gone, "{ending}: {:#?}", test.all());
 }
 
 #[test]
-fn p4_nothing_outlives_us_however_we_end() {
+fn p4_no_server_outlives_the_host_however_it_ends() {
     std::thread::scope(|scope| {
         scope.spawn(|| check("exit", None, |status| status.code() == Some(7)));
         scope.spawn(|| check("panic", None, |status| status.code() == Some(101)));
@@ -74,10 +74,12 @@ fn p4_nothing_outlives_us_however_we_end() {
 
 /// A program that embeds the host and ends without stopping it.
 #[tokio::test]
-#[ignore = "run by p4_nothing_outlives_us_however_we_end, in a process of its own"]
+#[ignore = "run by p4_no_server_outlives_the_host_however_it_ends, in a process of its own"]
 async fn embedder() {
     let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
-    let host = Stage::new().host_of(folder.join("switchboard.toml")).await;
+    let host = TestHost::new()
+        .host_of(folder.join("switchboard.toml"))
+        .await;
     settled(&host).await;
     std::fs::write(folder.join("up"), "").unwrap();
     while !folder.join("end").exists() {

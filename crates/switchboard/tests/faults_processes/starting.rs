@@ -1,4 +1,4 @@
-//! Servers start when they should, each for itself, and never when they should not.
+//! Tests that servers start when they should, independently, and never when they should not.
 
 use switchboard::Host;
 use switchboard::server::State;
@@ -7,7 +7,7 @@ use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Record, Step};
 
 use crate::support::{
-    PATIENCE, Stage, good, is_ready, settled, snapshot, states, text_of, until_state,
+    TIMEOUT, TestHost, good, is_ready, settled, snapshot, states, text_of, until_state,
 };
 
 fn offered(host: &Host) -> Vec<String> {
@@ -19,26 +19,24 @@ fn offered(host: &Host) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn f17_a_slow_server_keeps_nobody_waiting_and_is_registered_when_it_comes() {
-    let stage = Stage::new();
-    let gate = stage.scratch.path("gate");
-    let slow = stage.entry("slow", good().on_start(Step::wait_file(&gate)));
+async fn f17_a_slow_server_delays_no_other_and_is_listed_once_connected() {
+    let test = TestHost::new();
+    let gate = test.scratch.path("gate");
+    let slow = test.entry("slow", good().on_start(Step::wait_file(&gate)));
     let silent = Chaos::new()
         .tool("ok", Step::Answer)
-        .on_start(Step::wait_file(stage.scratch.path("never")));
-    let silent = stage
-        .entry("silent", silent)
-        .set("connect_timeout", "300ms");
-    let host = stage
+        .on_start(Step::wait_file(test.scratch.path("never")));
+    let silent = test.entry("silent", silent).set("connect_timeout", "300ms");
+    let host = test
         .host(&[
             slow.set("connect_timeout", "10m"),
             silent,
-            stage.entry("fast", good()),
+            test.entry("fast", good()),
         ])
         .await;
 
     assert_eq!(text_of(&host, "fast/ok").await.unwrap(), "fine");
-    // Each has its own deadline.
+    // Each server has its own deadline.
     let late = until_state(&host, "silent", |state| {
         matches!(state, State::Backoff { .. })
     })
@@ -61,19 +59,19 @@ async fn f17_a_slow_server_keeps_nobody_waiting_and_is_registered_when_it_comes(
     assert_eq!(text_of(&host, "slow/ok").await.unwrap(), "fine");
     assert_eq!(offered(&host), ["slow/ok", "fast/ok"]);
     host.stop().await;
-    assert_eq!(stage.all(), []);
+    assert_eq!(test.all(), []);
 }
 
-/// The ratio to their time alone is the bench's to measure.
+/// The ratio to their time alone is measured by the benchmark.
 #[tokio::test]
 async fn p2_fifty_servers_are_ready_long_before_a_silent_ones_deadline() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let silent = Chaos::new()
         .tool("ok", Step::Answer)
-        .on_start(Step::wait_file(stage.scratch.path("never")));
-    let mut entries = vec![stage.entry("silent", silent).set("connect_timeout", "5m")];
-    entries.extend((0..50).map(|number| stage.entry(&format!("good{number}"), good())));
-    let host = stage.host(&entries).await;
+        .on_start(Step::wait_file(test.scratch.path("never")));
+    let mut entries = vec![test.entry("silent", silent).set("connect_timeout", "5m")];
+    entries.extend((0..50).map(|number| test.entry(&format!("good{number}"), good())));
+    let host = test.host(&entries).await;
     for number in 0..50 {
         until_state(&host, &format!("good{number}"), is_ready).await;
     }
@@ -89,18 +87,18 @@ async fn p2_fifty_servers_are_ready_long_before_a_silent_ones_deadline() {
         );
     }
     host.stop().await;
-    assert_eq!(stage.all(), []);
+    assert_eq!(test.all(), []);
 }
 
 /// S3-08, S3-09
 #[tokio::test]
 async fn s3_08_s3_09_a_lazy_server_starts_with_its_first_use_and_once() {
-    let stage = Stage::new();
-    let lazy = |name: &str| stage.entry(name, good()).set("start", "lazy");
-    let host = stage.host(&[lazy("one"), lazy("other")]).await;
+    let test = TestHost::new();
+    let lazy = |name: &str| test.entry(name, good()).set("start", "lazy");
+    let host = test.host(&[lazy("one"), lazy("other")]).await;
     settled(&host).await;
     assert_eq!(
-        (offered(&host), stage.all()),
+        (offered(&host), test.all()),
         (vec![], vec![]),
         "nothing is started, nothing is known"
     );
@@ -115,7 +113,7 @@ async fn s3_08_s3_09_a_lazy_server_starts_with_its_first_use_and_once() {
         });
     }
     assert_eq!(calls.join_all().await, vec![Ok("fine".to_owned()); 20]);
-    let record = stage.record("one");
+    let record = test.record("one");
     assert_eq!(
         (
             record.starts(),
@@ -126,7 +124,7 @@ async fn s3_08_s3_09_a_lazy_server_starts_with_its_first_use_and_once() {
     );
     assert_eq!(
         (
-            stage.record("other").starts(),
+            test.record("other").starts(),
             &snapshot(&host, "other").state
         ),
         (0, &State::Idle)
@@ -135,29 +133,29 @@ async fn s3_08_s3_09_a_lazy_server_starts_with_its_first_use_and_once() {
 }
 
 #[tokio::test]
-async fn s3_08_an_idle_server_shows_the_catalog_of_last_time() {
-    let stage = Stage::new();
-    let entries = [stage
+async fn s3_08_an_idle_server_shows_its_cached_catalog() {
+    let test = TestHost::new();
+    let entries = [test
         .entry("lazy", good().tool("more", Step::Answer))
         .set("start", "lazy")];
-    let first = stage.host(&entries).await;
+    let first = test.host(&entries).await;
     assert_eq!(text_of(&first, "lazy/ok").await.unwrap(), "fine");
     first.stop().await;
 
-    let second = stage.host(&entries).await;
+    let second = test.host(&entries).await;
     settled(&second).await;
     assert_eq!(offered(&second), ["lazy/ok", "lazy/more"]);
     let shown = snapshot(&second, "lazy");
     assert_eq!(
-        (&shown.state, shown.cached, stage.record("lazy").starts()),
+        (&shown.state, shown.cached, test.record("lazy").starts()),
         (&State::Idle, true, 1)
     );
-    // A use of what is shown starts it.
+    // A call of a shown tool starts the server.
     assert_eq!(text_of(&second, "lazy/ok").await.unwrap(), "fine");
     assert_eq!(
         (
             snapshot(&second, "lazy").cached,
-            stage.record("lazy").starts()
+            test.record("lazy").starts()
         ),
         (false, 2)
     );
@@ -165,19 +163,19 @@ async fn s3_08_an_idle_server_shows_the_catalog_of_last_time() {
 }
 
 #[tokio::test]
-async fn what_is_disabled_or_blocked_is_never_started() {
-    let stage = Stage::new();
+async fn a_disabled_or_blocked_server_is_never_started() {
+    let test = TestHost::new();
     let lists = "[security]\nallow_servers = [\"off\", \"good\", \"denied\"]\ndeny_servers = [\"denied\"]\n";
     let entries = [
-        stage.entry("off", good()).set_toml("enabled", "false"),
-        stage.entry("denied", good()),
-        stage.entry("unlisted", good()).set("start", "lazy"),
-        stage.entry("good", good()),
+        test.entry("off", good()).set_toml("enabled", "false"),
+        test.entry("denied", good()),
+        test.entry("unlisted", good()).set("start", "lazy"),
+        test.entry("good", good()),
     ];
-    let host = stage.host_with(lists, &entries).await;
+    let host = test.host_with(lists, &entries).await;
     settled(&host).await;
     assert_eq!(offered(&host), ["good/ok"]);
-    let told = [
+    let message = [
         ("off", "disabled", "disabled in "),
         (
             "denied",
@@ -190,10 +188,10 @@ async fn what_is_disabled_or_blocked_is_never_started() {
             "blocked: the allow list under [security] does not name it",
         ),
     ];
-    for (name, state, why) in told {
+    for (name, state, why) in message {
         let server = host.server(name).unwrap();
         server.restart().await;
-        let error = server.ready(PATIENCE).await.unwrap_err().to_string();
+        let error = server.ready(TIMEOUT).await.unwrap_err().to_string();
         assert!(
             error.starts_with(&format!("server \"{name}\": {why}")),
             "{error}"
@@ -206,7 +204,7 @@ async fn what_is_disabled_or_blocked_is_never_started() {
         assert_eq!(
             (
                 server.snapshot().state.to_string().as_str(),
-                stage.record(name).starts()
+                test.record(name).starts()
             ),
             (state, 0)
         );
@@ -230,11 +228,11 @@ fn heard(record: &Record) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn a_server_that_is_burnt_by_the_probe_is_started_again_and_not_probed_next_time() {
-    let stage = Stage::new();
-    let entries = [stage.entry("burnt", good().era(Era::BurntByProbe))];
+async fn a_server_that_the_probe_breaks_is_restarted_and_not_probed_again() {
+    let test = TestHost::new();
+    let entries = [test.entry("burnt", good().era(Era::BurntByProbe))];
     for _ in 0..2 {
-        let host = stage.host(&entries).await;
+        let host = test.host(&entries).await;
         settled(&host).await;
         assert_eq!(text_of(&host, "burnt/ok").await.unwrap(), "fine");
         host.stop().await;
@@ -246,7 +244,7 @@ async fn a_server_that_is_burnt_by_the_probe_is_started_again_and_not_probed_nex
         "tools/call",
     ];
     assert_eq!(
-        heard(&stage.record("burnt")),
+        heard(&test.record("burnt")),
         [
             &["server/discover", "initialize"][..],
             &without_probe[..],
@@ -256,35 +254,34 @@ async fn a_server_that_is_burnt_by_the_probe_is_started_again_and_not_probed_nex
     );
 }
 
-/// Eras of both kinds are remembered: a legacy server is not probed again.
+/// Both eras are remembered: a legacy server is not probed again.
 #[tokio::test]
-async fn the_probe_is_paid_once() {
-    let stage = Stage::new();
-    let entries = [stage.entry("old", good())];
+async fn a_known_server_is_not_probed_again() {
+    let test = TestHost::new();
+    let entries = [test.entry("old", good())];
     for _ in 0..2 {
-        let host = stage.host(&entries).await;
+        let host = test.host(&entries).await;
         settled(&host).await;
         host.stop().await;
     }
     let handshake = ["initialize", "notifications/initialized", "tools/list"];
     let probed = [&["server/discover"], &handshake[..]].concat();
-    assert_eq!(heard(&stage.record("old")), [probed, handshake.to_vec()]);
+    assert_eq!(heard(&test.record("old")), [probed, handshake.to_vec()]);
 }
 
-/// What every command relies on: once settled, the picture is whole, for whoever calls and for
-/// whoever lists.
+/// Once settled, the catalog is complete, for calls and for lists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settled_servers_are_on_offer_by_every_name() {
-    let stage = Stage::new();
-    let broken = stage
+    let test = TestHost::new();
+    let broken = test
         .entry("broken", good().on_start(Step::Exit(1)))
         .set("start", "lazy");
-    let entries = [broken, stage.entry("one", good())];
+    let entries = [broken, test.entry("one", good())];
     for _ in 0..5 {
-        let host = stage.host(&entries).await;
+        let host = test.host(&entries).await;
         settled(&host).await;
-        // A call by exposed name looks at the picture as it is: it starts nobody, and waits for
-        // nobody who has settled.
+        // A call by exposed name uses the current catalog: it starts no server, and waits for none
+        // that is settled.
         assert_eq!(text_of(&host, "mcp__one__ok").await.unwrap(), "fine");
         assert_eq!(offered(&host), ["one/ok"]);
         host.stop().await;

@@ -1,4 +1,5 @@
-//! A server that fails is tried again, less and less often; every change is told with its reason.
+//! Tests of supervision: a failed server is retried with backoff, and every change is reported with
+//! its reason.
 
 use std::sync::Arc;
 
@@ -9,19 +10,19 @@ use switchboard::server::State;
 use switchboard_testkit::{Chaos, Step};
 
 use crate::support::{
-    PATIENCE, Stage, good, history, is_ready, settled, snapshot, text_of, until_state,
+    TIMEOUT, TestHost, good, history, is_ready, settled, snapshot, text_of, until_state,
 };
 
 const READY: &str = "ready, legacy 2025-11-25";
 
 #[tokio::test]
 async fn f18_a_crash_loop_backs_off_and_is_given_up_after_five() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let crashing = good().on_start([Step::Stderr("no licence\n".to_owned()), Step::Exit(7)]);
     // Without a probe each attempt is one process.
-    let crashing = stage.entry("crashing", crashing).set("protocol", "legacy");
-    let host = stage
-        .host(&[crashing, stage.entry("neighbour", good())])
+    let crashing = test.entry("crashing", crashing).set("protocol", "legacy");
+    let host = test
+        .host(&[crashing, test.entry("neighbour", good())])
         .await;
 
     let error = "exited with status 7 before the handshake (last stderr: \"no licence\")";
@@ -30,14 +31,14 @@ async fn f18_a_crash_loop_backs_off_and_is_given_up_after_five() {
     })
     .await;
     let State::Backoff {
-        error: told,
+        error: message,
         attempt: 1,
         ..
     } = &first.state
     else {
         panic!("{:?}", first.state)
     };
-    assert_eq!(told, error);
+    assert_eq!(message, error);
     assert_eq!(text_of(&host, "neighbour/ok").await.unwrap(), "fine");
 
     let last = until_state(&host, "crashing", |state| {
@@ -48,7 +49,7 @@ async fn f18_a_crash_loop_backs_off_and_is_given_up_after_five() {
     for attempt in 1..=4 {
         expected.extend([
             format!("backoff after failure {attempt}: {error}"),
-            "connecting: its wait is over".to_owned(),
+            "connecting: the backoff delay has passed".to_owned(),
         ]);
     }
     expected.push(format!("failed: {error}"));
@@ -69,15 +70,15 @@ async fn f18_a_crash_loop_backs_off_and_is_given_up_after_five() {
         );
     }
 
-    // A use within the cool-down is told why, and starts nothing.
+    // A call during the cool-down is told why, and starts nothing.
     let refused = text_of(&host, "crashing/ok").await.unwrap_err().to_string();
     assert_eq!(refused, format!("server \"crashing\": {error}"));
-    assert_eq!(stage.record("crashing").starts(), 5);
+    assert_eq!(test.record("crashing").starts(), 5);
     host.stop().await;
-    assert_eq!(stage.all(), []);
+    assert_eq!(test.all(), []);
 }
 
-/// A library user's caller that fails in the worst way.
+/// A library user's caller that panics.
 struct Panicking;
 
 impl Caller for Panicking {
@@ -90,7 +91,7 @@ impl Caller for Panicking {
     }
 
     fn progress(&self, _: &Progress) {
-        // Without the message and the backtrace that a panic prints.
+        // Prints no message and no backtrace, unlike `panic!`.
         std::panic::resume_unwind(Box::new("for the test"));
     }
 }
@@ -99,20 +100,20 @@ impl Caller for Panicking {
 /// for its deadline, and the next one works.
 #[tokio::test]
 async fn a_panic_in_the_reader_of_a_server_ends_its_calls_with_a_reason() {
-    let stage = Stage::new();
+    let test = TestHost::new();
     let server = good().tool(
         "moves",
         [
             Step::Progress(1.0),
-            Step::WaitFile(stage.scratch.path("never")),
+            Step::WaitFile(test.scratch.path("never")),
         ],
     );
-    let host = stage.host(&[stage.entry("server", server)]).await;
+    let host = test.host(&[test.entry("server", server)]).await;
     settled(&host).await;
     let call = Call::new("server/moves", json!({}))
         .caller(Arc::new(Panicking))
         .pre_approved();
-    let error = tokio::time::timeout(PATIENCE, host.call_with(call))
+    let error = tokio::time::timeout(TIMEOUT, host.call_with(call))
         .await
         .expect("long before its deadline")
         .unwrap_err()
@@ -126,17 +127,15 @@ async fn a_panic_in_the_reader_of_a_server_ends_its_calls_with_a_reason() {
 }
 
 #[tokio::test]
-async fn f7_a_server_that_crashed_is_started_again_and_works() {
-    let stage = Stage::new();
-    let marker = stage.scratch.path("crashed");
+async fn f7_a_crashed_server_is_restarted_and_works() {
+    let test = TestHost::new();
+    let marker = test.scratch.path("crashed");
     let crash = Step::once(marker, [Step::Stderr("boom\n".to_owned()), Step::Exit(7)]);
-    let fragile = stage.entry(
+    let fragile = test.entry(
         "fragile",
         Chaos::new().tool("work", [crash, Step::text("done")]),
     );
-    let host = stage
-        .host(&[fragile, stage.entry("neighbour", good())])
-        .await;
+    let host = test.host(&[fragile, test.entry("neighbour", good())]).await;
     settled(&host).await;
     let before = snapshot(&host, "fragile").pid;
 
@@ -153,7 +152,7 @@ async fn f7_a_server_that_crashed_is_started_again_and_works() {
         "{error}"
     );
 
-    // The call that failed was not sent again; the next one waits for the new process.
+    // The failed call was not repeated; the next one waits for the new process.
     assert_eq!(text_of(&host, "fragile/work").await.unwrap(), "done");
     let now = snapshot(&host, "fragile");
     assert!(
@@ -163,15 +162,15 @@ async fn f7_a_server_that_crashed_is_started_again_and_works() {
     assert_eq!(
         (
             now.restarts,
-            stage.record("fragile").starts(),
-            stage.record("fragile").count("tools/call")
+            test.record("fragile").starts(),
+            test.record("fragile").count("tools/call")
         ),
         (1, 2, 2)
     );
     assert_eq!(
         (
             snapshot(&host, "neighbour").restarts,
-            stage.record("neighbour").starts()
+            test.record("neighbour").starts()
         ),
         (0, 1)
     );
@@ -179,9 +178,9 @@ async fn f7_a_server_that_crashed_is_started_again_and_works() {
 }
 
 #[tokio::test]
-async fn p9_every_change_of_state_is_on_record_with_its_reason() {
-    let stage = Stage::new();
-    let marker = stage.scratch.path("crashed");
+async fn p9_every_state_change_is_recorded_with_its_reason() {
+    let test = TestHost::new();
+    let marker = test.scratch.path("crashed");
     let crash = Step::once(
         marker,
         [
@@ -189,10 +188,10 @@ async fn p9_every_change_of_state_is_on_record_with_its_reason() {
             Step::Signal("SIGKILL".to_owned()),
         ],
     );
-    let server = stage
+    let server = test
         .entry("server", good().tool("crash", [crash, Step::Answer]))
         .set("start", "lazy");
-    let host = stage.host(&[server]).await;
+    let host = test.host(&[server]).await;
     text_of(&host, "server/ok").await.unwrap();
     text_of(&host, "server/crash").await.unwrap_err();
     text_of(&host, "server/ok").await.unwrap();
@@ -205,7 +204,7 @@ async fn p9_every_change_of_state_is_on_record_with_its_reason() {
         "connecting: it is needed",
         READY,
         lost,
-        "connecting: its wait is over",
+        "connecting: the backoff delay has passed",
         READY,
         "connecting: restarted on request",
         READY,
@@ -214,19 +213,19 @@ async fn p9_every_change_of_state_is_on_record_with_its_reason() {
     assert_eq!(history(&snapshot(&host, "server")), expected);
 }
 
-/// F2: what it printed is the reason that it failed, so it must be there to be shown.
+/// F2: its output is the reason of the failure, so it must be available.
 #[tokio::test]
-async fn f2_a_server_that_failed_for_its_junk_still_shows_it() {
-    let stage = Stage::new();
-    let early = stage.entry("early", good().on_start(Step::Junk(1_000)));
-    let late = stage.entry("late", good().tool("chat", [Step::Junk(1_000), Step::Drop]));
-    let host = stage.host(&[early, late]).await;
+async fn f2_a_server_that_failed_because_of_junk_still_shows_it() {
+    let test = TestHost::new();
+    let early = test.entry("early", good().on_start(Step::Junk(1_000)));
+    let late = test.entry("late", good().tool("chat", [Step::Junk(1_000), Step::Drop]));
+    let host = test.host(&[early, late]).await;
     let failed = |state: &State| matches!(state, State::Backoff { .. });
 
     let early = until_state(&host, "early", failed).await;
-    let told = "the connection ended before the handshake: it prints non-JSON to stdout";
+    let message = "the connection ended before the handshake: it prints non-JSON to stdout";
     assert!(
-        matches!(&early.state, State::Backoff { error, .. } if error.starts_with(told)),
+        matches!(&early.state, State::Backoff { error, .. } if error.starts_with(message)),
         "{:?}",
         early.state
     );
@@ -250,16 +249,16 @@ async fn f2_a_server_that_failed_for_its_junk_still_shows_it() {
     host.stop().await;
 }
 
-/// S2-69: the record is live: asked for twice around a change, it shows the change.
+/// S2-69: the status is live: queried twice around a change, it shows the change.
 #[tokio::test]
-async fn s2_69_a_record_that_is_asked_for_twice_around_a_change_shows_it() {
-    let stage = Stage::new();
-    let host = stage
-        .host(&[stage.entry("one", Chaos::new().tool("ok", Step::text("fine")))])
+async fn s2_69_a_status_queried_twice_around_a_change_shows_it() {
+    let test = TestHost::new();
+    let host = test
+        .host(&[test.entry("one", Chaos::new().tool("ok", Step::text("fine")))])
         .await;
     settled(&host).await;
-    let told = |host: &switchboard::Host| {
-        let record = host.server("one").unwrap().record();
+    let message = |host: &switchboard::Host| {
+        let record = host.server("one").unwrap().dialect_status();
         (
             record.status,
             record.error,
@@ -270,7 +269,10 @@ async fn s2_69_a_record_that_is_asked_for_twice_around_a_change_shows_it() {
                 .collect::<Vec<_>>(),
         )
     };
-    assert_eq!(told(&host), ("CONNECTED", None, vec!["ok".to_owned()]));
+    assert_eq!(message(&host), ("CONNECTED", None, vec!["ok".to_owned()]));
     host.server("one").unwrap().stop().await;
-    assert_eq!(told(&host), ("STOPPED", Some("stopped".to_owned()), vec![]));
+    assert_eq!(
+        message(&host),
+        ("STOPPED", Some("stopped".to_owned()), vec![])
+    );
 }

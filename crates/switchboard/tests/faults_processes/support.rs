@@ -1,5 +1,5 @@
-//! A host over scripted servers, in a folder of its own, whose processes can be found wherever they
-//! went.
+//! A host with scripted servers, in a folder of its own, whose processes can be found wherever they
+//! are.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,21 +16,20 @@ use switchboard::store::{MemoryStore, Store};
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::{Chaos, Entry, Process, Record, Scratch, Step, descendants_with_env};
 
-/// The longest that anything may take on a machine that is busy with other things; a test that
-/// passes does not wait for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest that any step may take, on a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What one test has to itself.
-pub(crate) struct Stage {
+/// The environment of one test.
+pub(crate) struct TestHost {
     pub(crate) scratch: Scratch,
     /// Kept from one host to the next.
     pub(crate) store: Arc<dyn Store>,
-    /// What references expand to, and what children get a part of.
+    /// The variables that references expand to, and that children get a part of.
     pub(crate) environment: Environment,
     pub(crate) name: String,
 }
 
-impl Stage {
+impl TestHost {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         Self {
@@ -90,7 +89,7 @@ impl Stage {
         descendants_with_env(&format!("STAGE={}", self.name))
     }
 
-    /// What the processes of a server have received so far.
+    /// The messages that the processes of a server have received so far.
     pub(crate) fn record(&self, server: &str) -> Record {
         Record::read(&self.record_file(server))
     }
@@ -104,26 +103,26 @@ impl Stage {
     }
 }
 
-/// A server that does what it should.
+/// A server that works.
 pub(crate) fn good() -> Chaos {
     Chaos::new().tool("ok", Step::text("fine"))
 }
 
-/// A server that heeds neither the end of its input nor SIGTERM.
+/// A server that ignores the end of its input and SIGTERM.
 pub(crate) fn stuck() -> Chaos {
     good().ignore_eof().ignore_term()
 }
 
-/// Calls `server/tool` without arguments: the whole result.
+/// Calls `server/tool` without arguments; returns the whole result.
 pub(crate) async fn result_of(host: &Host, tool: &str) -> Result<Value, CallError> {
     let call = Call::new(tool, json!({})).caller(Arc::new(Headless::new("test")));
-    let result = tokio::time::timeout(PATIENCE, host.call_with(call))
+    let result = tokio::time::timeout(TIMEOUT, host.call_with(call))
         .await
         .expect("every call ends")?;
     Ok(result.raw.to_value().unwrap())
 }
 
-/// The same: its text.
+/// Calls `server/tool` without arguments; returns its text.
 pub(crate) async fn text_of(host: &Host, tool: &str) -> Result<String, CallError> {
     Ok(result_of(host, tool).await?["content"][0]["text"]
         .as_str()
@@ -132,14 +131,14 @@ pub(crate) async fn text_of(host: &Host, tool: &str) -> Result<String, CallError
 }
 
 pub(crate) async fn settled(host: &Host) {
-    assert!(host.settled(PATIENCE).await, "{:#?}", states(host));
+    assert!(host.settled(TIMEOUT).await, "{:#?}", states(host));
 }
 
 pub(crate) fn snapshot(host: &Host, server: &str) -> Arc<Snapshot> {
     host.server(server).unwrap().snapshot()
 }
 
-/// Every server's name and state, as the history tells it.
+/// Every server's name and state, as in its history.
 pub(crate) fn states(host: &Host) -> Vec<(String, String)> {
     host.servers()
         .iter()
@@ -156,7 +155,7 @@ pub(crate) fn is_ready(state: &State) -> bool {
     matches!(state, State::Ready { .. })
 }
 
-/// Waits until the server stands like this.
+/// Waits until the server's state satisfies the condition.
 pub(crate) async fn until_state(
     host: &Host,
     server: &str,
@@ -172,13 +171,13 @@ pub(crate) async fn until_state(
             events.next().await;
         }
     };
-    match tokio::time::timeout(PATIENCE, look).await {
+    match tokio::time::timeout(TIMEOUT, look).await {
         Ok(now) => now,
         Err(_) => panic!("{server} is {:?}", snapshot(host, server).state),
     }
 }
 
-/// Waits for what other processes do, which nothing here is told of.
+/// Polls for changes of other processes, for which there is no event.
 pub(crate) async fn until(what: &str, limit: Duration, condition: impl Fn() -> bool) {
     let began = tokio::time::Instant::now();
     while !condition() {

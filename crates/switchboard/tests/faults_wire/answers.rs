@@ -1,4 +1,4 @@
-//! Answers that do not come, come wrong, or end with their server.
+//! Tests of responses that are missing, invalid, or end with their server.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use switchboard::event::{Event, NextEvent};
 use switchboard_testkit::script::{Era, IdForm, Steps};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{self, DEADLINE, PATIENCE, Stage, assert_on_time, chaos, person, until};
+use crate::support::{self, DEADLINE, TIMEOUT, TestHost, assert_on_time, chaos, person, until};
 
 const NO_ANSWER: &str = r#"server "chaos": no answer within 300ms"#;
 
 #[tokio::test]
-async fn f1_a_call_without_answer_ends_at_its_deadline_and_the_connection_stays() {
+async fn f1_a_call_without_a_response_ends_at_its_deadline_and_the_connection_stays() {
     let check = async |era: Era| {
         let scratch = Scratch::new();
         let late = [Step::AwaitCancel, Step::text("too late")];
@@ -20,17 +20,17 @@ async fn f1_a_call_without_answer_ends_at_its_deadline_and_the_connection_stays(
             .tool("late", late)
             .tool("ok", Step::text("hi"));
         let entry = chaos(&scratch, &server);
-        let stage = Stage::open(scratch, &[entry]).await;
+        let test = TestHost::open(scratch, &[entry]).await;
 
-        let (sentence, took) = stage.failure("chaos/late").await;
+        let (sentence, took) = test.failure("chaos/late").await;
         assert_eq!(sentence, NO_ANSWER);
         assert_on_time(took, DEADLINE, "the call");
 
         until("the server is told", || {
-            stage.record("seen").count("notifications/cancelled") == 1
+            test.record("seen").count("notifications/cancelled") == 1
         })
         .await;
-        let record = stage.record("seen");
+        let record = test.record("seen");
         let id = record.with_method("tools/call")[0]
             .id
             .as_ref()
@@ -45,18 +45,18 @@ async fn f1_a_call_without_answer_ends_at_its_deadline_and_the_connection_stays(
         assert_eq!(cancelled["requestId"].to_string(), id);
 
         until("the late answer is counted", || {
-            stage.oddities("chaos").unknown_ids == 1
+            test.oddities("chaos").unknown_ids == 1
         })
         .await;
-        assert_eq!(stage.text("chaos/ok").await, "hi");
-        assert_eq!(stage.record("seen").starts(), 1);
+        assert_eq!(test.text("chaos/ok").await, "hi");
+        assert_eq!(test.record("seen").starts(), 1);
     };
     check(Era::Legacy).await;
     check(Era::Modern).await;
 }
 
 #[tokio::test]
-async fn f2_lines_that_are_no_messages_are_skipped_counted_and_in_the_end_too_many() {
+async fn f2_lines_that_are_not_messages_are_skipped_counted_and_limited() {
     let scratch = Scratch::new();
     let server = Chaos::new()
         .tool(
@@ -69,10 +69,10 @@ async fn f2_lines_that_are_no_messages_are_skipped_counted_and_in_the_end_too_ma
         )
         .tool("only_junk", [Step::Junk(1_000), Step::Drop]);
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
 
-    assert_eq!(stage.text("chaos/banner").await, "hi");
-    let oddities = stage.oddities("chaos");
+    assert_eq!(test.text("chaos/banner").await, "hi");
+    let oddities = test.oddities("chaos");
     let samples: Vec<&str> = oddities
         .junk_samples
         .iter()
@@ -86,19 +86,19 @@ async fn f2_lines_that_are_no_messages_are_skipped_counted_and_in_the_end_too_ma
 
     let reason =
         "it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr";
-    let (sentence, _) = stage.failure("chaos/only_junk").await;
+    let (sentence, _) = test.failure("chaos/only_junk").await;
     assert_eq!(
         sentence,
         format!(r#"server "chaos": the connection ended: {reason}"#)
     );
     assert_eq!(
-        stage.error("chaos").await,
+        test.error("chaos").await,
         format!(r#"lost the connection: {reason}"#)
     );
 }
 
 #[tokio::test]
-async fn f3_half_a_line_and_an_exit_fail_the_call_now_with_status_and_last_words() {
+async fn f3_a_partial_line_and_an_exit_fail_the_call_at_once_with_status_and_stderr() {
     let scratch = Scratch::new();
     let half = [
         Step::Stderr("giving up\n".to_owned()),
@@ -107,9 +107,9 @@ async fn f3_half_a_line_and_an_exit_fail_the_call_now_with_status_and_last_words
     ];
     let server = Chaos::new().tool("half", half).tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
 
-    let (sentence, took) = stage.failure("chaos/half").await;
+    let (sentence, took) = test.failure("chaos/half").await;
     let death = r#"exited with status 3; last stderr: "giving up""#;
     assert_eq!(
         sentence,
@@ -119,13 +119,13 @@ async fn f3_half_a_line_and_an_exit_fail_the_call_now_with_status_and_last_words
         took < Duration::from_secs(5),
         "not at the deadline: {took:?}"
     );
-    // It comes back by itself, and a call waits for that.
-    assert_eq!(stage.text("chaos/ok").await, "hi");
-    assert_eq!(stage.record("seen").starts(), 2);
+    // The server reconnects, and a call waits for that.
+    assert_eq!(test.text("chaos/ok").await, "hi");
+    assert_eq!(test.record("seen").starts(), 2);
 }
 
 #[tokio::test]
-async fn f5_a_result_of_any_depth_is_carried_and_only_its_projection_fails() {
+async fn f5_a_result_of_any_depth_is_returned_and_only_its_projection_fails() {
     let scratch = Scratch::new();
     let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let result = format!(r#"{{"content":[],"structuredContent":{{"x":{nested}}}}}"#);
@@ -133,9 +133,9 @@ async fn f5_a_result_of_any_depth_is_carried_and_only_its_projection_fails() {
         .tool("deep", Step::result(&result))
         .tool("ok", Step::text("hi"));
     let entry = support::by_file(&scratch, "chaos", &server);
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
 
-    let deep = stage.call("chaos/deep").await.unwrap();
+    let deep = test.call("chaos/deep").await.unwrap();
     assert!(
         deep.raw.as_str() == result,
         "{} bytes of {}",
@@ -153,7 +153,7 @@ async fn f5_a_result_of_any_depth_is_carried_and_only_its_projection_fails() {
     assert!(!deep.is_error());
 
     let arguments = format!(r#"{{"x":{nested}}}"#);
-    let refused = stage
+    let refused = test
         .host
         .call_with(support::call_with(
             "chaos/ok",
@@ -163,12 +163,12 @@ async fn f5_a_result_of_any_depth_is_carried_and_only_its_projection_fails() {
         .await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("nested deeper than 128"), "{refused}");
-    assert_eq!(stage.text("chaos/ok").await, "hi");
+    assert_eq!(test.text("chaos/ok").await, "hi");
 }
 
-/// T30: a server can answer only what it was asked, under the id it was asked with, once.
+/// T30: a server can only respond to a request, with its id, once.
 #[tokio::test]
-async fn f6_t30_answers_under_other_ids_reach_no_call() {
+async fn f6_t30_responses_with_other_ids_reach_no_call() {
     let scratch = Scratch::new();
     let early = (4..40).map(|id| {
         Step::say(&format!(
@@ -187,10 +187,10 @@ async fn f6_t30_answers_under_other_ids_reach_no_call() {
         .tool("many", vec![Step::AnswerAs(IdForm::Wrong); 60])
         .tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server);
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
 
     until("the early answers are counted", || {
-        stage.oddities("chaos").unknown_ids == 36
+        test.oddities("chaos").unknown_ids == 36
     })
     .await;
     let misplaced = [
@@ -202,7 +202,7 @@ async fn f6_t30_answers_under_other_ids_reach_no_call() {
     ];
     let mut failures = tokio::task::JoinSet::new();
     for tool in misplaced {
-        let host = stage.host.clone();
+        let host = test.host.clone();
         failures.spawn(async move {
             host.call_with(support::call(tool, &(person("somebody").arc() as _)))
                 .await
@@ -211,21 +211,21 @@ async fn f6_t30_answers_under_other_ids_reach_no_call() {
         });
     }
     assert_eq!(failures.join_all().await, [NO_ANSWER; 5]);
-    // A result under `null` or under no id answers nothing, so it is no message at all.
-    let oddities = stage.oddities("chaos");
+    // A result with the id `null` or without one is not a valid message.
+    let oddities = test.oddities("chaos");
     assert_eq!((oddities.unknown_ids, oddities.junk_lines), (36 + 3, 2));
 
-    assert_eq!(stage.text("chaos/twice").await, "first");
-    assert_eq!(stage.text("chaos/ok").await, "hi");
+    assert_eq!(test.text("chaos/twice").await, "first");
+    assert_eq!(test.text("chaos/ok").await, "hi");
     until("the second answer is counted", || {
-        stage.oddities("chaos").unknown_ids == 36 + 4
+        test.oddities("chaos").unknown_ids == 36 + 4
     })
     .await;
 
-    let mut events = stage.host.events();
-    assert_eq!(stage.failure("chaos/many").await.0, NO_ANSWER);
+    let mut events = test.host.events();
+    assert_eq!(test.failure("chaos/many").await.0, NO_ANSWER);
     let notice = loop {
-        match tokio::time::timeout(PATIENCE, events.next())
+        match tokio::time::timeout(TIMEOUT, events.next())
             .await
             .expect("somebody is told")
         {
@@ -238,16 +238,19 @@ async fn f6_t30_answers_under_other_ids_reach_no_call() {
         notice,
         "it has answered 100 requests that nobody made, or that were over by then"
     );
-    assert_eq!(stage.record("seen").starts(), 1);
+    assert_eq!(test.record("seen").starts(), 1);
 }
 
-/// P5: what may have run is not sent again, however often its server starts.
+/// P5: a call that may have run is not repeated, however often its server starts.
 #[tokio::test]
-async fn f7_p5_a_death_fails_the_calls_in_flight_with_its_cause_and_sends_none_again() {
+async fn f7_p5_a_lost_process_fails_the_calls_in_flight_and_none_is_repeated() {
     let check = async |end: Step, death: &str| {
         let scratch = Scratch::new();
-        let (go, said) = (scratch.path("go"), scratch.path("said"));
-        let last_words = [Step::Stderr("out of luck\n".to_owned()), Step::touch(&said)];
+        let (go, message) = (scratch.path("go"), scratch.path("said"));
+        let last_words = [
+            Step::Stderr("out of luck\n".to_owned()),
+            Step::touch(&message),
+        ];
         let die: Steps = [
             Step::once(scratch.path("saying"), last_words),
             Step::wait_file(&go),
@@ -256,11 +259,11 @@ async fn f7_p5_a_death_fails_the_calls_in_flight_with_its_cause_and_sends_none_a
         .into();
         let server = Chaos::new().tool("die", die).tool("ok", Step::text("hi"));
         let entry = chaos(&scratch, &server).set("call_timeout", "20s");
-        let stage = Stage::open(scratch, &[entry]).await;
+        let test = TestHost::open(scratch, &[entry]).await;
 
         let mut calls = tokio::task::JoinSet::new();
         for _ in 0..3 {
-            let host = stage.host.clone();
+            let host = test.host.clone();
             calls.spawn(async move {
                 let error = host
                     .call_with(support::call("chaos/die", &(person("somebody").arc() as _)))
@@ -270,7 +273,7 @@ async fn f7_p5_a_death_fails_the_calls_in_flight_with_its_cause_and_sends_none_a
             });
         }
         until("all three are under way", || {
-            said.exists() && stage.record("seen").count("tools/call") == 3
+            message.exists() && test.record("seen").count("tools/call") == 3
         })
         .await;
         let died = Instant::now();
@@ -281,15 +284,15 @@ async fn f7_p5_a_death_fails_the_calls_in_flight_with_its_cause_and_sends_none_a
         );
         for (sentence, at) in calls.join_all().await {
             assert_eq!(sentence, expected);
-            // 100 ms is the promise; the rest is for a machine that is busy.
+            // 100 ms is the promise; the rest is for a busy machine.
             assert!(
                 at - died < Duration::from_millis(1_100),
                 "{:?} after the death",
                 at - died
             );
         }
-        assert_eq!(stage.text("chaos/ok").await, "hi");
-        let record = stage.record("seen");
+        assert_eq!(test.text("chaos/ok").await, "hi");
+        let record = test.record("seen");
         assert_eq!((record.starts(), record.count("tools/call")), (2, 3 + 1));
     };
     check(Step::Exit(7), "exited with status 7").await;

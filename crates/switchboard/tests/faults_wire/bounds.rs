@@ -1,5 +1,5 @@
-//! Bounds: what a server sends too much of, or does not take, costs its own calls and no memory
-//! beyond the configuration.
+//! Tests of limits: what a server sends too much of, or does not read, affects its own calls only,
+//! and no memory beyond the configuration.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use switchboard_testkit::script::{Cursor, IdPlace};
 use switchboard_testkit::{Chaos, Scratch, Step, peak_rss_bytes, rss_bytes};
 use tokio::task::JoinSet;
 
-use crate::support::{self, Stage, assert_on_time, chaos, person, until};
+use crate::support::{self, TestHost, assert_on_time, chaos, person, until};
 
 const MIB: u64 = 1024 * 1024;
 
-/// Runs what may cost memory, and returns how much more than before the process ever held.
+/// Runs the work, and returns by how much the process's peak memory grew.
 async fn growth<T>(work: impl Future<Output = T>) -> (T, u64) {
     let pid = std::process::id().cast_signed();
     let before = rss_bytes(pid).unwrap();
@@ -20,7 +20,7 @@ async fn growth<T>(work: impl Future<Output = T>) -> (T, u64) {
 }
 
 #[tokio::test]
-async fn f4_an_answer_past_the_bound_fails_its_own_call_and_the_server_stays() {
+async fn f4_an_oversized_response_fails_its_own_call_and_the_server_stays() {
     let scratch = Scratch::new();
     let server = Chaos::new()
         .tool("first", Step::huge(MIB, IdPlace::First))
@@ -30,29 +30,29 @@ async fn f4_an_answer_past_the_bound_fails_its_own_call_and_the_server_stays() {
     let entry = chaos(&scratch, &server)
         .set("call_timeout", "20s")
         .set("max_message", "64KiB");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
 
     for tool in ["chaos/first", "chaos/last"] {
         let too_large = r#"server "chaos": the answer is too large: more than 65536 bytes"#;
-        assert_eq!(stage.failure(tool).await.0, too_large, "{tool}");
-        assert_eq!(stage.text("chaos/ok").await, "hi");
+        assert_eq!(test.failure(tool).await.0, too_large, "{tool}");
+        assert_eq!(test.text("chaos/ok").await, "hi");
     }
-    assert_eq!(stage.record("seen").starts(), 1);
-    // Nobody can tell which call it was for: the session fails, and says so.
+    assert_eq!(test.record("seen").starts(), 1);
+    // Its request is unknown: the session fails, and says so.
     let reason = "it sent a message of more than 65536 bytes that answers no request";
     assert_eq!(
-        stage.failure("chaos/none").await.0,
+        test.failure("chaos/none").await.0,
         format!(r#"server "chaos": the connection ended: {reason}"#)
     );
     assert_eq!(
-        stage.error("chaos").await,
+        test.error("chaos").await,
         format!(r#"lost the connection: {reason}"#)
     );
 }
 
 #[tokio::test]
-async fn f4_p3_a_line_of_100_mib_costs_no_more_memory_than_its_bound() {
-    if !support::is_alone("bounds::f4_p3_a_line_of_100_mib_costs_no_more_memory_than_its_bound") {
+async fn f4_p3_a_line_of_100_mib_uses_no_more_memory_than_its_limit() {
+    if !support::is_alone("bounds::f4_p3_a_line_of_100_mib_uses_no_more_memory_than_its_limit") {
         return;
     }
     let scratch = Scratch::new();
@@ -63,12 +63,12 @@ async fn f4_p3_a_line_of_100_mib_costs_no_more_memory_than_its_bound() {
     let entry = chaos(&scratch, &server)
         .set("call_timeout", "60s")
         .set("max_message", "8MiB");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
 
     let (sentences, grown) = growth(async {
         [
-            stage.failure("chaos/first").await.0,
-            stage.failure("chaos/last").await.0,
+            test.failure("chaos/first").await.0,
+            test.failure("chaos/last").await.0,
         ]
     })
     .await;
@@ -76,10 +76,10 @@ async fn f4_p3_a_line_of_100_mib_costs_no_more_memory_than_its_bound() {
         sentences,
         [r#"server "chaos": the answer is too large: more than 8388608 bytes"#; 2]
     );
-    // The bound, a copy of it while the buffer grows, and what a few calls need.
+    // The limit, a copy of it while the buffer grows, and the needs of a few calls.
     assert!(grown < 24 * MIB, "{grown} bytes");
-    assert_eq!(stage.text("chaos/ok").await, "hi");
-    assert_eq!(stage.record("seen").starts(), 1);
+    assert_eq!(test.text("chaos/ok").await, "hi");
+    assert_eq!(test.record("seen").starts(), 1);
 }
 
 #[tokio::test]
@@ -91,10 +91,10 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
         .tool("ok", Step::text("hi"));
     let deaf = chaos(&scratch, &deaf).set("call_timeout", "2s");
     let well = Chaos::new().tool("ok", Step::text("well")).entry("well");
-    let stage = Stage::open(scratch, &[deaf, well]).await;
+    let test = TestHost::open(scratch, &[deaf, well]).await;
 
     assert_on_time(
-        stage.failure("chaos/deafen").await.1,
+        test.failure("chaos/deafen").await.1,
         LONGER,
         "the call that was read",
     );
@@ -103,7 +103,7 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
     let mut calls = JoinSet::new();
     for number in 0..4 {
         let call = support::call_with("chaos/ok", &arguments, &(person("somebody").arc() as _));
-        let host = stage.host.clone();
+        let host = test.host.clone();
         calls.spawn(async move {
             let began = Instant::now();
             let sentence = host.call_with(call).await.unwrap_err().to_string();
@@ -112,7 +112,7 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
         });
     }
     for _ in 0..3 {
-        assert_eq!(stage.text("well/ok").await, "well");
+        assert_eq!(test.text("well/ok").await, "well");
     }
     assert!(
         calls.try_join_next().is_none(),
@@ -125,22 +125,22 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
 }
 
 #[tokio::test]
-async fn f12_a_server_without_stderr_works_on() {
+async fn f12_a_server_without_stderr_keeps_working() {
     let scratch = Scratch::new();
     let server = Chaos::new()
         .tool("mute", [Step::CloseStderr, Step::text("quiet")])
         .tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
-    let stage = Stage::open(scratch, &[entry]).await;
-    assert_eq!(stage.text("chaos/mute").await, "quiet");
-    assert_eq!(stage.text("chaos/ok").await, "hi");
-    assert_eq!(stage.record("seen").starts(), 1);
+    let test = TestHost::open(scratch, &[entry]).await;
+    assert_eq!(test.text("chaos/mute").await, "quiet");
+    assert_eq!(test.text("chaos/ok").await, "hi");
+    assert_eq!(test.record("seen").starts(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows() {
+async fn f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_uses_memory() {
     if !support::is_alone(
-        "bounds::f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows",
+        "bounds::f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_uses_memory",
     ) {
         return;
     }
@@ -151,18 +151,17 @@ async fn f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows() 
     );
     let entry = chaos(&scratch, &flood).set("call_timeout", "300s");
     let well = Chaos::new().tool("ok", Step::text("well")).entry("well");
-    let stage = Stage::open(scratch, &[entry, well]).await;
-    // A reader that never reads must not make them pile up.
-    let _events = stage.host.events();
+    let test = TestHost::open(scratch, &[entry, well]).await;
+    // Events must not accumulate for a reader that never reads.
+    let _events = test.host.events();
 
-    // A neighbour that waits for the flood does so each time; what the machine does meanwhile is
-    // chance.
+    // A neighbour that is delayed by the flood is so each time; other load of the machine varies.
     let mut delayed = Vec::new();
     for _ in 0..4 {
-        let ((longest, flooded), grown) = growth(longest_call_during_flood(&stage)).await;
+        let ((longest, flooded), grown) = growth(longest_call_during_flood(&test)).await;
         assert!(grown < 16 * MIB, "{grown} bytes");
-        // The flood is read at a limited rate, for at least six seconds; it takes longer where the
-        // machine is busy, and so may the neighbour.
+        // The flood is read at a limited rate, for at least six seconds; longer on a busy machine,
+        // and so may the neighbour's call.
         if longest < Duration::from_millis(500).max(flooded / 12) {
             return;
         }
@@ -171,9 +170,9 @@ async fn f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows() 
     panic!("the longest call, and how long the flood took: {delayed:?}");
 }
 
-/// How long a neighbour's call takes at most while the server floods, and how long the flood takes.
-async fn longest_call_during_flood(stage: &Stage) -> (Duration, Duration) {
-    let host = stage.host.clone();
+/// The longest call of a neighbour during the flood, and the duration of the flood.
+async fn longest_call_during_flood(test: &TestHost) -> (Duration, Duration) {
+    let host = test.host.clone();
     let flood_began = Instant::now();
     let flood = tokio::spawn(async move {
         host.call_with(support::call(
@@ -185,17 +184,17 @@ async fn longest_call_during_flood(stage: &Stage) -> (Duration, Duration) {
     let mut longest = Duration::ZERO;
     while !flood.is_finished() {
         let began = Instant::now();
-        assert_eq!(stage.text("well/ok").await, "well");
+        assert_eq!(test.text("well/ok").await, "well");
         longest = longest.max(began.elapsed());
     }
     assert_eq!(support::text(&flood.await.unwrap().unwrap()), "done");
     (longest, flood_began.elapsed())
 }
 
-/// What the server is owed may not pile up either, when it asks without end and takes no answer.
+/// Responses must not accumulate either, for a server that asks endlessly and does not read.
 #[tokio::test]
-async fn f12_p3_a_server_that_asks_and_does_not_read_is_given_up() {
-    if !support::is_alone("bounds::f12_p3_a_server_that_asks_and_does_not_read_is_given_up") {
+async fn f12_p3_a_server_that_asks_and_does_not_read_is_disconnected() {
+    if !support::is_alone("bounds::f12_p3_a_server_that_asks_and_does_not_read_is_disconnected") {
         return;
     }
     let scratch = Scratch::new();
@@ -208,9 +207,9 @@ async fn f12_p3_a_server_that_asks_and_does_not_read_is_given_up() {
         ],
     );
     let entry = chaos(&scratch, &ping).set("call_timeout", "30s");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
 
-    let ((sentence, _), grown) = growth(stage.failure("chaos/ping")).await;
+    let ((sentence, _), grown) = growth(test.failure("chaos/ping")).await;
     let reason = "it asks without reading the answers: more than 1048576 bytes wait for it";
     assert_eq!(
         sentence,
@@ -219,20 +218,20 @@ async fn f12_p3_a_server_that_asks_and_does_not_read_is_given_up() {
     assert!(grown < 12 * MIB, "{grown} bytes");
 }
 
-/// A list is one thing that a server sends, on however many pages.
+/// The size of a list is limited, on however many pages.
 #[tokio::test]
-async fn p3_t28_the_pages_of_a_list_may_together_be_no_larger_than_a_message() {
+async fn p3_t28_all_pages_of_a_list_together_have_the_limit_of_one_message() {
     let scratch = Scratch::new();
     let server = Chaos::new().cursor(Cursor::Endless).page_size(100);
     let entry = chaos(&scratch, &server).set("max_message", "64KiB");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
     let fact = "the answer is not valid: a list of more than 65536 bytes";
     assert_eq!(
-        stage.error("chaos").await,
+        test.error("chaos").await,
         format!(r#"connected, but tools/list failed: {fact}"#)
     );
     until("it is asked for no more pages", || {
-        stage.record("seen").count("tools/list") < 12
+        test.record("seen").count("tools/list") < 12
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Lists that change, do not end, or hold what cannot be used.
+//! Tests of lists that change, do not end, or contain invalid items.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use switchboard::event::{Event, NextEvent};
 use switchboard_testkit::script::{Cursor, Era};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{self, PATIENCE, Stage, chaos, person, until};
+use crate::support::{self, TIMEOUT, TestHost, chaos, person, until};
 
 #[tokio::test]
-async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_asked_about() {
+async fn f14_a_burst_of_changes_causes_few_listings_and_a_new_definition_needs_approval() {
     let check = async |era: Era| {
         let scratch = Scratch::new();
         let flip = support::flip("ok", &scratch.path("flip"));
@@ -30,11 +30,11 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
             .tool("storm", storm)
             .flip(flip);
         let entry = chaos(&scratch, &server).set("call_timeout", "20s");
-        let stage = Stage::open_with(scratch, "", &[entry]).await;
+        let test = TestHost::open_with(scratch, "", &[entry]).await;
         let person = Arc::new(person("ada").approves(Approval::AlwaysTool(Keep::Run)));
         let call = async |tool: &str| {
             support::text(
-                &stage
+                &test
                     .host
                     .call_with(support::call(tool, &(person.clone() as _)))
                     .await
@@ -49,11 +49,11 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
         let known = |changed| ("chaos/ok".to_owned(), changed);
         assert_eq!(person.seen().approvals, [known(false)]);
 
-        let mut events = stage.host.events();
+        let mut events = test.host.events();
         let began = Instant::now();
         assert_eq!(call("chaos/storm").await, "over");
         let changed = loop {
-            match tokio::time::timeout(PATIENCE, events.next())
+            match tokio::time::timeout(TIMEOUT, events.next())
                 .await
                 .expect("the catalog changes")
             {
@@ -63,12 +63,12 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
             }
         };
         assert_eq!(changed, ["chaos/ok"]);
-        // One list per 200 ms at most, however many changes are cried.
+        // At most one listing per 200 ms, however many changes are reported.
         let allowed = 2 + began.elapsed().as_millis() as usize / 200;
-        let lists = stage.record("seen").count("tools/list");
+        let lists = test.record("seen").count("tools/list");
         assert!(lists <= allowed, "{lists} lists in {:?}", began.elapsed());
 
-        // T9: the yes was for what it was.
+        // T9: the approval covered the previous definition only.
         assert_eq!(call("chaos/ok").await, "hi");
         assert_eq!(
             person.seen().approvals,
@@ -80,18 +80,18 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
 }
 
 #[tokio::test]
-async fn f15_t28_a_list_without_end_is_a_reason_and_not_a_loop() {
+async fn f15_t28_an_endless_list_is_an_error_and_not_a_loop() {
     let check = async |server: Chaos, pages: usize, fact: &str| {
         let scratch = Scratch::new();
         let entry = chaos(&scratch, &server);
         let well = Chaos::new().tool("ok", Step::text("well")).entry("well");
-        let stage = Stage::open(scratch, &[entry, well]).await;
+        let test = TestHost::open(scratch, &[entry, well]).await;
         let expected =
             format!(r#"connected, but tools/list failed: the answer is not valid: {fact}"#);
-        assert_eq!(stage.error("chaos").await, expected);
-        assert_eq!(stage.record("seen").count("tools/list"), pages, "{fact}");
-        assert_eq!(stage.text("well/ok").await, "well");
-        let names: Vec<String> = stage
+        assert_eq!(test.error("chaos").await, expected);
+        assert_eq!(test.record("seen").count("tools/list"), pages, "{fact}");
+        assert_eq!(test.text("well/ok").await, "well");
+        let names: Vec<String> = test
             .host
             .catalog()
             .tools()
@@ -128,7 +128,7 @@ async fn f15_t28_a_list_without_end_is_a_reason_and_not_a_loop() {
 }
 
 #[tokio::test]
-async fn f16_what_cannot_be_used_is_withheld_one_by_one_and_the_rest_is_on_offer() {
+async fn f16_invalid_tools_are_withheld_one_by_one_and_the_rest_is_offered() {
     let scratch = Scratch::new();
     let deep = format!(
         r#"{{"name":"deep","inputSchema":{{"x":{}{}}}}}"#,
@@ -147,13 +147,13 @@ async fn f16_what_cannot_be_used_is_withheld_one_by_one_and_the_rest_is_on_offer
         .extra_tool(r#""a text""#)
         .extra_tool(&deep)
         .extra_tool(r#"{"name":"last","inputSchema":{"type":"object"}}"#);
-    // Ten thousand tools take their time on a busy machine.
+    // Ten thousand tools take time on a busy machine.
     let entry = chaos(&scratch, &server)
         .set("connect_timeout", "110s")
         .set("call_timeout", "110s");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
 
-    let catalog = stage.host.catalog();
+    let catalog = test.host.catalog();
     let names: Vec<&str> = catalog
         .tools()
         .iter()
@@ -178,19 +178,19 @@ async fn f16_what_cannot_be_used_is_withheld_one_by_one_and_the_rest_is_on_offer
     insta::assert_snapshot!(withheld.join("\n"), @r"
     no_schema: it has no inputSchema
     odd_schema: its inputSchema is not an object
-    : its name is not a text
+    : its name is not a string
     : it has no name
     : its definition is not an object
     deep: its inputSchema is nested deeper than 128
     tool_00007: its server lists another tool of the same name before it
     Bash: its name is that of a built-in tool
     ");
-    assert_eq!(stage.text("chaos/tool_09999").await, "ok");
+    assert_eq!(test.text("chaos/tool_09999").await, "ok");
 }
 
-/// P8: whoever looks sees one whole picture, in order, and never an older one than before.
+/// P8: every reader sees a consistent catalog, in order, and never an older one than before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p8_the_catalog_is_one_consistent_picture_however_servers_change() {
+async fn p8_the_catalog_is_consistent_however_servers_change() {
     let server = |name: &str| {
         let churn = [Step::ListChanged(1), Step::text("churned")];
         let server = Chaos::new()
@@ -204,25 +204,24 @@ async fn p8_the_catalog_is_one_consistent_picture_however_servers_change() {
             })
             .entry(name)
     };
-    let stage = Stage::open(Scratch::new(), &["b", "a", "c"].map(server)).await;
-    let reader = Reader::start(stage.host.clone());
+    let test = TestHost::open(Scratch::new(), &["b", "a", "c"].map(server)).await;
+    let reader = Reader::start(test.host.clone());
 
     for _ in 0..5 {
-        let before = stage.host.catalog().generation;
+        let before = test.host.catalog().generation;
         for tool in ["a/churn", "b/churn", "c/churn"] {
-            assert_eq!(stage.text(tool).await, "churned");
+            assert_eq!(test.text(tool).await, "churned");
         }
         until("a change is seen", || {
-            stage.host.catalog().generation > before
+            test.host.catalog().generation > before
         })
         .await;
-        stage.call("a/die").await.unwrap_err();
+        test.call("a/die").await.unwrap_err();
     }
-    assert!(reader.pictures() >= 5);
+    assert!(reader.catalogs() >= 5);
 }
 
-/// Looks at the catalog again and again, on a thread of its own, until it is dropped or asked what
-/// it saw.
+/// Reads the catalog repeatedly, on its own thread, until it is dropped or its result is requested.
 struct Reader {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<usize>,
@@ -234,7 +233,7 @@ impl Reader {
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let mut last: Option<(Arc<Catalog>, Vec<String>)> = None;
-            let mut pictures = 0;
+            let mut catalogs = 0;
             while !stopped.load(Ordering::Relaxed) {
                 let catalog = host.catalog();
                 let tools = check(&catalog);
@@ -245,25 +244,25 @@ impl Reader {
                     Some((before, shown)) if before.generation == catalog.generation => {
                         assert_eq!(*shown, tools)
                     }
-                    _ => pictures += 1,
+                    _ => catalogs += 1,
                 }
                 last = Some((catalog, tools));
                 std::thread::yield_now();
             }
-            pictures
+            catalogs
         });
         Self { stop, thread }
     }
 
-    /// How many different ones it saw.
-    fn pictures(self) -> usize {
+    /// The number of different catalogs.
+    fn catalogs(self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("every picture was whole")
     }
 }
 
-/// One picture: in the order of the configuration, each name leading to its tool, what a server
-/// offered still there while it starts again.
+/// Checks one catalog: in the order of the configuration, each name resolves to its tool, and
+/// offerings stay while a server restarts.
 fn check(catalog: &Catalog) -> Vec<String> {
     let place = |tool: &&Arc<Tool>| {
         ["b", "a", "c"]

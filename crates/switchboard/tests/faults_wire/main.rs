@@ -1,8 +1,8 @@
-//! Faults and promises through the public library, against a real server that misbehaves on order
+//! Tests of faults and promises through the public library, against a scripted misbehaving server
 //! (Linux).
 //!
-//! Each test carries the ids of the rows that it shows. Deadlines are short and set in the
-//! configuration; tests wait for events, records and answers.
+//! Each test names the ids of its promises. Deadlines are short and configured; tests wait for
+//! events, records and responses.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Promises over many servers at once: every call ends, and no server is slowed by its neighbours.
+//! Tests of promises over many servers at once: every call ends, and no server slows another.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,9 @@ use switchboard_testkit::script::{IdForm, IdPlace, Steps};
 use switchboard_testkit::{Chaos, Entry, Scratch, Step};
 use tokio::task::JoinSet;
 
-use crate::support::{self, ALLOWANCE, DEADLINE, Stage, person};
+use crate::support::{self, ALLOWANCE, DEADLINE, TestHost, person};
 
-/// Servers whose tool `t` goes wrong in the way of their name, with the longest that a call of it
-/// may take.
+/// Servers whose tool `t` fails in the way of their name, with the longest duration of a call.
 fn misbehaving() -> Vec<(Entry, Duration)> {
     let at_call = |name: &str, steps: &[Step]| {
         (
@@ -20,7 +19,7 @@ fn misbehaving() -> Vec<(Entry, Duration)> {
             DEADLINE,
         )
     };
-    // They have no tools until they are up, so a call waits for that first.
+    // They have no tools until they are connected, so a call waits for that first.
     let at_start = |name: &str, server: Chaos| {
         (
             server
@@ -68,14 +67,14 @@ fn misbehaving() -> Vec<(Entry, Duration)> {
 #[tokio::test]
 async fn p1_every_call_ends_by_its_deadline_whatever_the_server_does() {
     let (entries, deadlines): (Vec<Entry>, Vec<Duration>) = misbehaving().into_iter().unzip();
-    let stage = Stage::open(Scratch::new(), &entries).await;
+    let test = TestHost::open(Scratch::new(), &entries).await;
     let mut calls = JoinSet::new();
-    for (server, deadline) in stage.host.servers().iter().zip(deadlines) {
+    for (server, deadline) in test.host.servers().iter().zip(deadlines) {
         let call = support::call(
             &format!("{}/t", server.config.name),
             &(person("somebody").arc() as _),
         );
-        let host = stage.host.clone();
+        let host = test.host.clone();
         calls.spawn(async move {
             let began = Instant::now();
             let tool = call.tool.clone();
@@ -96,7 +95,7 @@ async fn p1_every_call_ends_by_its_deadline_whatever_the_server_does() {
     }
 }
 
-/// A caller's own limit is for all of it: also for the server that is still coming up.
+/// A caller's own limit covers everything: also the time to connect.
 #[tokio::test]
 async fn p1_a_callers_own_limit_holds_while_the_server_is_connecting() {
     let slow = Chaos::new()
@@ -108,12 +107,12 @@ async fn p1_a_callers_own_limit_holds_while_the_server_is_connecting() {
         .set("connect_timeout", "20s");
     let eager = slow.entry("eager").set("connect_timeout", "20s");
     let tables = "[permissions]\nmode = \"yolo\"\n";
-    let stage = Stage::start(Scratch::new(), tables, &[lazy, eager]).await;
+    let test = TestHost::start(Scratch::new(), tables, &[lazy, eager]).await;
     for tool in ["lazy/t", "eager/t", "t"] {
         let mut call = support::call(tool, &(person("somebody").arc() as _));
         call.timeout = Some(DEADLINE);
         let began = Instant::now();
-        let ended = tokio::time::timeout(Duration::from_secs(10), stage.host.call_with(call)).await;
+        let ended = tokio::time::timeout(Duration::from_secs(10), test.host.call_with(call)).await;
         assert!(
             ended.is_ok_and(|answer| answer.is_err()) && began.elapsed() <= DEADLINE + ALLOWANCE,
             "{tool}: {:?}",
@@ -122,16 +121,16 @@ async fn p1_a_callers_own_limit_holds_while_the_server_is_connecting() {
     }
 }
 
-/// The slack is for two busy cores; a neighbour that held the others up would cost its deadline,
-/// which is six times that.
+/// The slack is for two busy cores; a blocked neighbour would take its deadline, which is six times
+/// that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_no_server_slows_another() {
     const SLACK: Duration = Duration::from_millis(50);
     if !support::is_alone("promises::p2_no_server_slows_another") {
         return;
     }
-    // Those that only burn the processor slow everybody on a machine with two of them; they are
-    // left to `f13`.
+    // Servers that only use CPU time slow all others on a machine with two cores; they are left to
+    // `f13`.
     let idle = |name: &&Entry| {
         !["flood", "huge", "talks-first"]
             .iter()
@@ -140,12 +139,12 @@ async fn p2_no_server_slows_another() {
     let bad: Vec<Entry> = misbehaving().into_iter().map(|(entry, _)| entry).collect();
     let bad: Vec<Entry> = bad.iter().filter(idle).cloned().collect();
     let well = Chaos::new().tool("ok", Step::text("well")).entry("well");
-    let stage = Stage::open(Scratch::new(), &[vec![well], bad].concat()).await;
+    let test = TestHost::open(Scratch::new(), &[vec![well], bad].concat()).await;
     let p99 = async || {
         let mut times = Vec::new();
         for _ in 0..300 {
             let began = Instant::now();
-            assert_eq!(stage.text("well/ok").await, "well");
+            assert_eq!(test.text("well/ok").await, "well");
             times.push(began.elapsed());
         }
         times.sort();
@@ -154,8 +153,8 @@ async fn p2_no_server_slows_another() {
 
     let quiet = p99().await;
     let mut calls = JoinSet::new();
-    for server in stage.host.servers().iter().skip(1) {
-        let (host, tool) = (stage.host.clone(), format!("{}/t", server.config.name));
+    for server in test.host.servers().iter().skip(1) {
+        let (host, tool) = (test.host.clone(), format!("{}/t", server.config.name));
         calls.spawn(async move {
             loop {
                 host.call_with(support::call(&tool, &(person("somebody").arc() as _)))
@@ -170,6 +169,6 @@ async fn p2_no_server_slows_another() {
     assert!(
         busy <= 2 * quiet + SLACK,
         "{quiet:?} alone, {busy:?} beside {} others",
-        stage.host.servers().len() - 1
+        test.host.servers().len() - 1
     );
 }

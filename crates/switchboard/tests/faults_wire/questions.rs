@@ -1,4 +1,4 @@
-//! A server's questions, in both eras: they reach whoever made the call, and nobody else.
+//! Tests of a server's questions, in both eras: they reach the caller of the call, and nobody else.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use switchboard_host_testkit::{Seen, TestCaller};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{self, ALLOWANCE, DEADLINE, Stage, chaos, person, until};
+use crate::support::{self, ALLOWANCE, DEADLINE, TestHost, chaos, person, until};
 
-/// Calls the same tool as both at once.
+/// Calls the same tool as both callers at once.
 async fn both(
-    stage: &Stage,
+    test: &TestHost,
     tool: &str,
     ada: &Arc<TestCaller>,
     bob: &Arc<TestCaller>,
 ) -> [String; 2] {
     let call = async |person: &Arc<TestCaller>| {
-        let result = stage
+        let result = test
             .host
             .call_with(support::call(tool, &(person.clone() as Arc<dyn Caller>)))
             .await;
@@ -44,21 +44,21 @@ fn accepted(by: &str) -> String {
 }
 
 #[tokio::test]
-async fn legacy_callers_of_a_server_that_asks_take_turns_and_each_gets_their_own_question() {
+async fn legacy_callers_of_a_server_that_asks_are_serialised_and_get_their_own_question() {
     let scratch = Scratch::new();
     let server = Chaos::new().tool("ask", [Step::ask("who?"), Step::AnswerReply]);
     let entry = chaos(&scratch, &server)
         .set("call_timeout", "20s")
         .set("asks", "yes");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
     let (ada, bob) = people();
 
     assert_eq!(
-        both(&stage, "chaos/ask", &ada, &bob).await,
+        both(&test, "chaos/ask", &ada, &bob).await,
         [accepted("ada"), accepted("bob")]
     );
     assert_eq!([ada.seen(), bob.seen()], [asked("who?"), asked("who?")]);
-    let after_list: Vec<String> = stage
+    let after_list: Vec<String> = test
         .record("seen")
         .messages()
         .into_iter()
@@ -72,11 +72,10 @@ async fn legacy_callers_of_a_server_that_asks_take_turns_and_each_gets_their_own
     );
 }
 
-/// `asks = "auto"`: the first time, two callers may be under way together. Then nobody is asked,
-/// and nothing is guessed.
+/// `asks = "auto"`: the first time, two callers may have calls in flight. Then the question is
+/// declined.
 #[tokio::test]
-async fn legacy_a_question_that_could_be_anybodys_is_declined_and_from_then_on_callers_take_turns()
-{
+async fn legacy_an_ambiguous_question_is_declined_and_then_callers_are_serialised() {
     let scratch = Scratch::new();
     let go = scratch.path("go");
     let server = Chaos::new().tool(
@@ -84,48 +83,48 @@ async fn legacy_a_question_that_could_be_anybodys_is_declined_and_from_then_on_c
         [Step::wait_file(&go), Step::ask("who?"), Step::AnswerReply],
     );
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
     let (ada, bob) = people();
 
     let together = async {
         until("both are under way", || {
-            stage.record("seen").count("tools/call") == 2
+            test.record("seen").count("tools/call") == 2
         })
         .await;
         std::fs::write(&go, "").unwrap();
     };
-    let (texts, ()) = tokio::join!(both(&stage, "chaos/ask", &ada, &bob), together);
-    let unattributed = stage.oddities("chaos").unattributed;
+    let (texts, ()) = tokio::join!(both(&test, "chaos/ask", &ada, &bob), together);
+    let unattributed = test.oddities("chaos").unattributed;
     let declined = texts
         .iter()
         .filter(|text| *text == r#"{"result":{"action":"decline"}}"#)
         .count();
-    // The second question may come when the other call is over: then it is certain whose it is.
+    // The second question may come when the other call has ended: then its caller is certain.
     assert!(
         unattributed >= 1 && declined as u64 == unattributed,
         "{unattributed} were unattributed: {texts:?}"
     );
 
     assert_eq!(
-        both(&stage, "chaos/ask", &ada, &bob).await,
+        both(&test, "chaos/ask", &ada, &bob).await,
         [accepted("ada"), accepted("bob")]
     );
-    assert_eq!(stage.oddities("chaos").unattributed, unattributed);
+    assert_eq!(test.oddities("chaos").unattributed, unattributed);
 }
 
-/// P1: a call that waits behind another caller's has a deadline, too.
+/// P1: a call that is queued behind another caller's has a deadline, too.
 #[tokio::test]
-async fn p1_a_call_that_waits_for_its_turn_ends_at_its_deadline() {
+async fn p1_a_queued_call_ends_at_its_deadline() {
     let scratch = Scratch::new();
     let server = Chaos::new()
         .tool("ask", [Step::ask("who?"), Step::AnswerReply])
         .tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server).set("asks", "yes");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
 
     let ada = Arc::new(person("ada").never_answers());
     let first = support::call("chaos/ask", &(ada.clone() as Arc<dyn Caller>));
-    let host = stage.host.clone();
+    let host = test.host.clone();
     let first = tokio::spawn(async move {
         host.call_with(first)
             .await
@@ -135,7 +134,7 @@ async fn p1_a_call_that_waits_for_its_turn_ends_at_its_deadline() {
     ada.until(|asked| asked.questions.len() == 1).await;
 
     let began = Instant::now();
-    let waited = tokio::time::timeout(Duration::from_secs(10), stage.call("chaos/ok"))
+    let waited = tokio::time::timeout(Duration::from_secs(10), test.call("chaos/ok"))
         .await
         .expect("it ends");
     let expected = r#"server "chaos": not sent within 300ms: a call of another caller is under way, and this server asks questions"#;
@@ -151,8 +150,8 @@ async fn p1_a_call_that_waits_for_its_turn_ends_at_its_deadline() {
         "the time that a person takes is not counted"
     );
     first.abort();
-    assert_eq!(stage.text("chaos/ok").await, "hi", "the line goes on");
-    assert_eq!(stage.record("seen").count("tools/call"), 2);
+    assert_eq!(test.text("chaos/ok").await, "hi", "the line goes on");
+    assert_eq!(test.record("seen").count("tools/call"), 2);
 }
 
 #[tokio::test]
@@ -176,18 +175,18 @@ async fn modern_questions_come_with_their_call_and_calls_of_different_callers_ov
         ],
     );
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
     let (ada, bob) = people();
 
-    // Both retries are under way at once: nobody waits for a turn.
+    // Both retries are in flight at once: callers are not serialised.
     let together = async {
         until("four rounds were sent", || {
-            stage.record("seen").count("tools/call") == 4
+            test.record("seen").count("tools/call") == 4
         })
         .await;
         std::fs::write(&go, "").unwrap();
     };
-    let (texts, ()) = tokio::join!(both(&stage, "chaos/ask", &ada, &bob), together);
+    let (texts, ()) = tokio::join!(both(&test, "chaos/ask", &ada, &bob), together);
     let answered = |by: &str| {
         format!(
             r#"{{"inputResponses":{{"q":{{"action":"accept","content":{{"answer":"{by}"}}}}}},"requestState":"state 1"}}"#
@@ -196,31 +195,31 @@ async fn modern_questions_come_with_their_call_and_calls_of_different_callers_ov
     assert_eq!(texts, [answered("ada"), answered("bob")]);
     assert_eq!([ada.seen(), bob.seen()], [asked("who?"), asked("who?")]);
 
-    // A request on the wire is not how this era asks: it is counted, and nobody sees it.
+    // A request is not how this era asks: it is counted and ignored.
     assert_eq!(
-        both(&stage, "chaos/forbidden", &ada, &bob).await,
+        both(&test, "chaos/forbidden", &ada, &bob).await,
         ["hi", "hi"]
     );
-    assert_eq!(stage.oddities("chaos").forbidden_requests, 2);
+    assert_eq!(test.oddities("chaos").forbidden_requests, 2);
     assert_eq!([ada.seen(), bob.seen()], [asked("who?"), asked("who?")]);
 }
 
-/// P1: a server that wants its state back again and again, and asks nothing, comes to an end.
+/// P1: a server that returns its state endlessly, without a question, is cut off.
 #[tokio::test]
-async fn p1_modern_rounds_without_end_are_ended() {
+async fn p1_endless_modern_rounds_are_cut_off() {
     let scratch = Scratch::new();
-    // A retry goes on after the first step that gave its state: here always before the second,
-    // which gives it again.
+    // A retry continues after the first step that returned its state: here always before the
+    // second, which returns it again.
     let again = || Step::input_required(None, Some("again"));
     let server = Chaos::new()
         .era(Era::Modern)
         .tool("again", [again(), again(), Step::text("never")])
         .tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
-    let stage = Stage::open(scratch, &[entry]).await;
+    let test = TestHost::open(scratch, &[entry]).await;
     let expected =
         r#"server "chaos": the answer is not valid: the server asked 16 times and came to no end"#;
-    assert_eq!(stage.failure("chaos/again").await.0, expected);
-    assert_eq!(stage.record("seen").count("tools/call"), 16);
-    assert_eq!(stage.text("chaos/ok").await, "hi");
+    assert_eq!(test.failure("chaos/again").await.0, expected);
+    assert_eq!(test.record("seen").count("tools/call"), 16);
+    assert_eq!(test.text("chaos/ok").await, "hi");
 }

@@ -1,4 +1,4 @@
-//! A host for one test, the people who call through it, and waiting for what happens.
+//! A host for one test, its callers, and helpers to wait.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,23 +18,22 @@ use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::script::Flip;
 use switchboard_testkit::{Chaos, Entry, Launch, Record, Scratch, program};
 
-/// The longest that anything here may take, on a machine that is busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// The longest that any step may take, on a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How much later than promised something may be seen here, where that is the promise's own
-/// allowance.
+/// How much later than promised an event may be observed.
 pub(crate) const ALLOWANCE: Duration = Duration::from_secs(1);
 
-/// The deadline of most calls here.
+/// The deadline of most calls in these tests.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(300);
 
-/// A host, and the folder that its configuration and records are in.
-pub(crate) struct Stage {
+/// A host, and the folder of its configuration and records.
+pub(crate) struct TestHost {
     pub(crate) host: Host,
     pub(crate) scratch: Scratch,
 }
 
-impl Stage {
+impl TestHost {
     /// Starts a host in mode `yolo` and waits until every server is settled.
     pub(crate) async fn open(scratch: Scratch, servers: &[Entry]) -> Self {
         Self::open_with(scratch, "[permissions]\nmode = \"yolo\"\n", servers).await
@@ -42,15 +41,15 @@ impl Stage {
 
     /// As [`open`](Self::open), with these tables instead of the mode.
     pub(crate) async fn open_with(scratch: Scratch, tables: &str, servers: &[Entry]) -> Self {
-        let stage = Self::start(scratch, tables, servers).await;
+        let test = Self::start(scratch, tables, servers).await;
         assert!(
-            stage.host.settled(PATIENCE).await,
+            test.host.settled(TIMEOUT).await,
             "the servers do not settle"
         );
-        stage
+        test
     }
 
-    /// Starts a host and waits for nothing.
+    /// Starts a host without waiting.
     pub(crate) async fn start(scratch: Scratch, tables: &str, servers: &[Entry]) -> Self {
         let path = scratch.config_with(tables, servers);
         let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
@@ -68,14 +67,14 @@ impl Stage {
         }
     }
 
-    /// A call of nobody in particular, without arguments.
+    /// A call of the default caller, without arguments.
     pub(crate) async fn call(&self, tool: &str) -> Result<CallResult, CallError> {
         self.host
             .call_with(call(tool, &(person("somebody").arc() as _)))
             .await
     }
 
-    /// The sentence of a call that must fail, and how long it took.
+    /// The error of a call that must fail, and how long it took.
     pub(crate) async fn failure(&self, tool: &str) -> (String, Duration) {
         let began = Instant::now();
         let error = self.call(tool).await.expect_err(tool);
@@ -96,7 +95,7 @@ impl Stage {
         self.host.server(name).unwrap()
     }
 
-    /// What was odd about a server that is up.
+    /// The deviations of a connected server.
     pub(crate) fn oddities(&self, server: &str) -> Oddities {
         self.server(server)
             .snapshot()
@@ -106,26 +105,26 @@ impl Stage {
             .oddities()
     }
 
-    /// Why a server failed the first time, as its history tells; by now it may be up again.
+    /// The first failure of a server, from its history; it may be connected again by now.
     pub(crate) async fn error(&self, server: &str) -> String {
-        let told = || {
+        let message = || {
             let history = self.server(server).snapshot().history.clone();
             history.iter().find_map(|(_, line)| {
                 line.strip_prefix("backoff after failure 1: ")
                     .map(str::to_owned)
             })
         };
-        until("the server has failed", || told().is_some()).await;
-        told().unwrap()
+        until("the server has failed", || message().is_some()).await;
+        message().unwrap()
     }
 
-    /// What a server wrote down under this name.
+    /// The record of a server with this name.
     pub(crate) fn record(&self, name: &str) -> Record {
         Record::read(&self.scratch.path(name))
     }
 }
 
-/// A server called `chaos` that writes down what it gets, in `seen`, and gives calls little time.
+/// A server called `chaos` that records its messages in `seen`, and has a short call deadline.
 pub(crate) fn chaos(scratch: &Scratch, server: &Chaos) -> Entry {
     server
         .clone()
@@ -143,7 +142,7 @@ pub(crate) fn by_file(scratch: &Scratch, name: &str, server: &Chaos) -> Entry {
     )
 }
 
-/// Another description of this tool, once the file is there.
+/// Another description of this tool, once the file exists.
 pub(crate) fn flip(tool: &str, when: &Path) -> Flip {
     Flip {
         after_file: Some(when.to_owned()),
@@ -151,7 +150,7 @@ pub(crate) fn flip(tool: &str, when: &Path) -> Flip {
     }
 }
 
-/// Another description of this tool, once so many lists were answered.
+/// Another description of this tool, after this many lists.
 pub(crate) fn flip_after_lists(tool: &str, lists: usize) -> Flip {
     Flip {
         after_lists: Some(lists),
@@ -181,12 +180,12 @@ pub(crate) fn call_with(tool: &str, arguments: &str, caller: &Arc<dyn Caller>) -
     Call::new(tool, arguments).caller(caller.clone())
 }
 
-/// What a model would see.
+/// The text for a model.
 pub(crate) fn text(result: &CallResult) -> String {
     result.untrusted_text().unwrap().raw().to_owned()
 }
 
-/// Asserts that a deadline was kept, and not undercut.
+/// Asserts that a deadline was met, and not undercut.
 #[track_caller]
 pub(crate) fn assert_on_time(took: Duration, deadline: Duration, what: &str) {
     assert!(
@@ -195,20 +194,16 @@ pub(crate) fn assert_on_time(took: Duration, deadline: Duration, what: &str) {
     );
 }
 
-/// Waits for what another process does; what happens in this one is awaited.
+/// Polls for changes of another process; events of this one are awaited.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
-        assert!(
-            began.elapsed() < PATIENCE,
-            "{what}: not within {PATIENCE:?}"
-        );
+        assert!(began.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Runs the test of this name in a process of its own, so that its memory is its own. True in that
-/// process.
+/// Runs the test of this name in a process of its own, to measure its memory. True in that process.
 pub(crate) fn is_alone(test: &str) -> bool {
     const ALONE: &str = "SWITCHBOARD_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -220,15 +215,15 @@ pub(crate) fn is_alone(test: &str) -> bool {
         .env(ALONE, "1")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    let message = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(
-        output.status.success() && told.contains("1 passed"),
-        "{told}"
+        output.status.success() && message.contains("1 passed"),
+        "{message}"
     );
     false
 }
 
-/// A caller of this name that can answer forms and pages.
+/// A caller of this name that supports forms and URLs.
 pub(crate) fn person(name: &str) -> TestCaller {
     let offers = Offers {
         elicit_form: true,

@@ -1,4 +1,4 @@
-//! P1: a request ends by its deadline plus one second, whatever its server sends meanwhile.
+//! Tests that a request ends by its deadline plus one second, whatever its server sends (P1).
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use crate::support::{Way, in_each_runtime, open, read, try_open};
 const LIMIT: Duration = Duration::from_millis(300);
 const ALLOWANCE: Duration = Duration::from_secs(1);
 
-/// Longer than any of it takes, unless it hangs.
-const HANGS: Duration = Duration::from_secs(20);
+/// The timeout of these tests.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn check(way: Way) {
     for kind in Kind::ALL {
@@ -18,7 +18,7 @@ fn check(way: Way) {
             let began = Instant::now();
             // In a task of its own, as calls are.
             let reading = tokio::spawn(async move { read(&session, LIMIT).await });
-            let ended = tokio::time::timeout(HANGS, reading).await;
+            let ended = tokio::time::timeout(TIMEOUT, reading).await;
             let took = began.elapsed();
             assert!(
                 ended
@@ -58,7 +58,7 @@ fn p1_f26_a_handshake_that_is_answered_with_a_flood_ends_at_its_deadline() {
     for way in [Way::Direct(Where::Handshake), Way::Stack(Where::Handshake)] {
         in_each_runtime(|| async move {
             let began = Instant::now();
-            let ended = tokio::time::timeout(HANGS, try_open(way, Kind::Comments, LIMIT)).await;
+            let ended = tokio::time::timeout(TIMEOUT, try_open(way, Kind::Comments, LIMIT)).await;
             assert!(
                 ended.is_ok_and(|(opened, _)| opened.is_err())
                     && began.elapsed() <= LIMIT + ALLOWANCE,

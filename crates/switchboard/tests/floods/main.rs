@@ -1,5 +1,5 @@
-//! Servers that send without pause, on every transport and with every kind of message: deadlines
-//! hold (P1) and other servers are served (P2).
+//! Tests of servers that send continuously, on every transport and with every kind of message:
+//! deadlines hold (P1) and other servers are served (P2).
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! P2: while two servers flood, a third is served, and the senders are held back.
+//! Tests that a third server is served while two flood, and that the flooding ones meet
+//! backpressure (P2).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -6,11 +7,11 @@ use std::time::{Duration, Instant};
 use crate::peer::{Kind, Where};
 use crate::support::{Way, in_each_runtime, open, read};
 
-/// How long the others are called while two flood.
+/// How long the third server is called.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// What a flood may bring in that time: what is read at once, what is read for each second, and
-/// what lies in buffers.
+/// The most that a flood may deliver in that time: the burst, the rate per second, and what is in
+/// buffers.
 const MOST_BYTES: u64 = 120 << 20;
 
 fn check(way: Way, kind: Kind) {

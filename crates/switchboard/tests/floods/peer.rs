@@ -1,5 +1,5 @@
-//! The peer that floods: plain threads that write as fast as the other side reads, over pipes and
-//! over sockets.
+//! The flooding peer: plain threads that write as fast as the other side reads, over pipes and
+//! sockets.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// What is sent over and over. `ID` stands for the id of the request that is answered with it.
+/// What is sent repeatedly. `ID` is replaced by the id of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Comments,
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// A block of it as events.
+    /// A block of messages as events.
     fn events(self, id: u64) -> Vec<u8> {
         match self {
             Self::Comments => repeated(":\n"),
@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// A block of it as lines.
+    /// A block of messages as lines.
     fn lines(self, id: u64) -> Vec<u8> {
         match self {
             Self::Comments | Self::TinyChunks => repeated("\n"),
@@ -83,27 +83,27 @@ impl Kind {
     }
 }
 
-/// At least 64 KiB of it.
+/// Repeats the text to at least 64 KiB.
 fn repeated(text: &str) -> Vec<u8> {
     text.repeat(64 * 1024 / text.len() + 1).into_bytes()
 }
 
-/// What is flooded.
+/// The flooded stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Where {
-    /// Streamable HTTP: the answer to `resources/read`.
+    /// Streamable HTTP: the response to `resources/read`.
     Response,
-    /// Streamable HTTP: the answer to `initialize`.
+    /// Streamable HTTP: the response to `initialize`.
     Handshake,
     /// Streamable HTTP: the stream that belongs to no request.
     Get,
-    /// HTTP+SSE: the one stream, once `resources/read` came.
+    /// HTTP+SSE: the one stream, after `resources/read`.
     Sse,
-    /// Nothing: each request is answered.
+    /// None: each request gets its response.
     Nowhere,
 }
 
-/// Bytes that were sent by a flood.
+/// Bytes sent by a flood.
 pub(crate) type Sent = Arc<AtomicU64>;
 
 /// A server over HTTP. Its threads end when the other side closes.
@@ -163,7 +163,7 @@ impl Shared {
                 (Where::Get, "POST", "resources/read") => {}
                 (Where::Get, "GET", _) => return self.flood(stream, 2),
                 (Where::Sse, "GET", _) => {
-                    // First: messages may be posted as soon as it is known where to.
+                    // Set first: messages may be posted as soon as the endpoint is known.
                     *self.stream.lock().unwrap() = Some(stream.try_clone().unwrap());
                     let mut out = stream;
                     out.write_all(head(false).as_bytes()).unwrap();
@@ -183,7 +183,7 @@ impl Shared {
                         .unwrap();
                     if method == "resources/read" {
                         let (kind, sent) = (self.kind, self.sent.clone());
-                        thread::spawn(move || pour(&events, &kind.events(2), &sent));
+                        thread::spawn(move || flood_with(&events, &kind.events(2), &sent));
                     } else if let Some(answer) = answer {
                         let _ = (&events).write_all(format!("data: {answer}\n\n").as_bytes());
                     }
@@ -200,11 +200,11 @@ impl Shared {
         stream
             .write_all(head(self.kind == Kind::TinyChunks).as_bytes())
             .unwrap();
-        pour(stream, &self.kind.events(id), &self.sent);
+        flood_with(stream, &self.kind.events(id), &self.sent);
     }
 }
 
-/// A server over two pipes: floods once `resources/read` came.
+/// A server over two pipes: floods after `resources/read`.
 pub(crate) fn over_pipes(
     input: impl Read + Send + 'static,
     mut output: impl Write + Send + 'static,
@@ -218,9 +218,9 @@ pub(crate) fn over_pipes(
             let body: Value = serde_json::from_str(&line).unwrap();
             let method = body["method"].as_str().unwrap_or_default();
             if method == "resources/read" {
-                // It reads on, so that only what it sends is too much.
+                // Keeps reading, so that only its output floods.
                 thread::spawn(move || while lines.next().is_some_and(|line| line.is_ok()) {});
-                return pour(output, &kind.lines(body["id"].as_u64().unwrap()), &counter);
+                return flood_with(output, &kind.lines(body["id"].as_u64().unwrap()), &counter);
             } else if let Some(id) = body.get("id") {
                 output
                     .write_all(format!("{}\n", answer(method, id)).as_bytes())
@@ -231,8 +231,8 @@ pub(crate) fn over_pipes(
     sent
 }
 
-/// Writes a block over and over, until nobody reads.
-fn pour(mut to: impl Write, block: &[u8], sent: &Sent) {
+/// Writes a block repeatedly, until the other side closes.
+fn flood_with(mut to: impl Write, block: &[u8], sent: &Sent) {
     let mut at = 0;
     while let Ok(count @ 1..) = to.write(&block[at..]) {
         at = (at + count) % block.len();

@@ -1,4 +1,4 @@
-//! Sessions with the peer that floods, over each transport and in each kind of runtime.
+//! Sessions with the flooding peer, over each transport and in each kind of runtime.
 
 use std::fs::File;
 use std::future::Future;
@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::peer::{Kind, Peer, Sent, Where, over_pipes};
 
-/// The way that a flood comes.
+/// How a flood arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Stdio,
@@ -32,9 +32,9 @@ pub(crate) enum Way {
     SseOverStack,
 }
 
-/// Runs in a runtime of one thread, and in one of two.
+/// Runs the test in a runtime with one thread, and in one with two.
 pub(crate) fn in_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
-    // Two floods at once would measure each other.
+    // Two floods at once would affect each other.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let runtimes: [Runtime; 2] = [
@@ -47,18 +47,18 @@ pub(crate) fn in_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
     ];
     for runtime in runtimes {
         runtime.block_on(test());
-        // A peer's connections may still be served; nothing waits for them.
+        // Does not wait for the peer's connections.
         runtime.shutdown_background();
     }
 }
 
-/// An open session with a server that floods by this way, and how much it has sent.
+/// An open session with a server that floods this way, and the number of bytes it has sent.
 pub(crate) async fn open(way: Way, kind: Kind) -> (Arc<Session>, Sent) {
     let (opened, sent) = try_open(way, kind, Duration::from_secs(20)).await;
     (opened.unwrap(), sent)
 }
 
-/// The same of a handshake that may take this long.
+/// Like [`open`], with this connect timeout.
 pub(crate) async fn try_open(
     way: Way,
     kind: Kind,
@@ -97,7 +97,7 @@ pub(crate) async fn try_open(
     (Session::open(&*connector, options).await, sent)
 }
 
-/// Where the environment names a proxy, though not for this server, connections are the stack's.
+/// With a proxy in the environment, though not for this server, the shared stack is used.
 fn stack(way: Way) -> HttpStack {
     let is_shared = matches!(way, Way::Stack(_) | Way::SseOverStack);
     let proxy = is_shared.then(|| ("https_proxy".to_owned(), "http://127.0.0.1:9".to_owned()));
@@ -114,9 +114,9 @@ fn target(peer: &Peer) -> HttpTarget {
     }
 }
 
-/// Reads a resource. Progress or not, it may take this long.
+/// Reads a resource within this limit, whether or not there is progress.
 pub(crate) async fn read(session: &Session, limit: Duration) -> Result<RawJson, RequestFault> {
-    let caller: Arc<dyn Caller> = Arc::new(Nobody);
+    let caller: Arc<dyn Caller> = Arc::new(SilentCaller);
     session
         .read(
             "a:b",
@@ -130,9 +130,9 @@ pub(crate) async fn read(session: &Session, limit: Duration) -> Result<RawJson, 
         .await
 }
 
-struct Nobody;
+struct SilentCaller;
 
-impl Caller for Nobody {
+impl Caller for SilentCaller {
     fn id(&self) -> CallerId {
         CallerId::new("test")
     }

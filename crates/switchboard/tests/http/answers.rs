@@ -1,4 +1,4 @@
-//! What a response means: batches, statuses that are no answers, bodies that are none.
+//! Tests of responses: batches, error statuses, invalid bodies.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use switchboard::transport::WireFault;
 
 use crate::support::*;
 
-fn status(status: u16, said: &str, retry_after: Option<Duration>) -> Result<Value, RequestFault> {
+fn status(status: u16, line: &str, retry_after: Option<Duration>) -> Result<Value, RequestFault> {
     Err(RequestFault::Wire(WireFault::Status {
         status,
-        detail: said.to_owned(),
+        detail: line.to_owned(),
         retry_after,
         error: None,
     }))
 }
 
-/// What a modern session makes of a whole response.
+/// Checks what a modern session makes of a whole response.
 async fn check(response: &str, expected: Result<Value, RequestFault>) {
     let (session, mut peer) = modern().await;
     let reading = read(&session, "a:b");
@@ -33,7 +33,7 @@ async fn check(response: &str, expected: Result<Value, RequestFault>) {
 }
 
 #[tokio::test]
-async fn a_batch_answers_and_tells() {
+async fn a_batch_may_contain_the_response_and_notifications() {
     let body =
         json!([{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}]).to_string();
     let batch = body.replace('[', "[ ").replace(
@@ -48,23 +48,23 @@ async fn a_batch_answers_and_tells() {
 }
 
 #[tokio::test]
-async fn f22_a_server_that_is_busy_says_until_when() {
-    let said = ": come back later; retry after 7 s";
+async fn f22_retry_after_is_reported() {
+    let line = ": come back later; retry after 7 s";
     check(
         "503 Busy\nRetry-After: 7\n\ncome back later",
-        status(503, said, Some(Duration::from_secs(7))),
+        status(503, line, Some(Duration::from_secs(7))),
     )
     .await;
-    let said = "; retry after 3600 s";
+    let line = "; retry after 3600 s";
     check(
         "429 Slow Down\nRetry-After: 999999999\n\n",
-        status(429, said, Some(Duration::from_secs(3600))),
+        status(429, line, Some(Duration::from_secs(3600))),
     )
     .await;
 }
 
 #[tokio::test]
-async fn f23_a_status_that_is_no_answer_is_told_with_the_start_of_its_body() {
+async fn f23_an_error_status_is_reported_with_the_start_of_its_body() {
     check(
         "500 Oh\nContent-Type: text/html\n\n<h1>Oh\u{1b}[2J</h1>\n",
         status(500, ": <h1>Oh\\u{1b}[2J</h1>", None),
@@ -80,7 +80,7 @@ async fn f23_a_status_that_is_no_answer_is_told_with_the_start_of_its_body() {
 }
 
 #[tokio::test]
-async fn f23_an_error_of_the_protocol_is_an_answer_whatever_the_status() {
+async fn f23_a_json_rpc_error_counts_whatever_the_status() {
     let answered = || {
         Err(RequestFault::Answered {
             code: -32002,
@@ -107,11 +107,11 @@ async fn f23_an_error_of_the_protocol_is_an_answer_whatever_the_status() {
 }
 
 #[tokio::test]
-async fn f23_a_body_that_is_no_message_is_told() {
-    let said = ": answered with text/html instead of JSON or events: <title>Login</title> (is this the URL of an MCP endpoint?)";
+async fn f23_a_body_that_is_not_a_message_is_reported() {
+    let line = ": answered with text/html instead of JSON or events: <title>Login</title> (is this the URL of an MCP endpoint?)";
     check(
         "200 OK\nContent-Type: text/html\n\n<title>Login</title>",
-        status(200, said, None),
+        status(200, line, None),
     )
     .await;
     check(

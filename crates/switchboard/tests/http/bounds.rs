@@ -1,4 +1,4 @@
-//! Bounds: bodies, events and what is decompressed; and how many requests are under way at once.
+//! Tests of limits: bodies, events, decompressed data; and the number of requests in flight.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::*;
 const TOO_LARGE: RequestFault = RequestFault::TooLarge { limit: 1 << 20 };
 
 #[tokio::test]
-async fn f4_a_body_past_the_bound_fails_its_request_and_no_other() {
+async fn f4_an_oversized_body_fails_its_request_and_no_other() {
     let (session, mut peer) = modern().await;
     let reading = read(&session, "a:b");
     peer.expect("resources/read")
@@ -26,7 +26,7 @@ async fn f4_a_body_past_the_bound_fails_its_request_and_no_other() {
 }
 
 #[tokio::test]
-async fn f4_an_event_past_the_bound_fails_its_request_and_no_other() {
+async fn f4_an_oversized_event_fails_its_request_and_no_other() {
     let (session, mut peer) = legacy(None).await;
     let reading = read(&session, "a:b");
     let asked = peer.expect("resources/read").await;
@@ -41,7 +41,7 @@ async fn f4_an_event_past_the_bound_fails_its_request_and_no_other() {
     assert_eq!(outcome(reading).await, seen(&nearly));
 }
 
-/// The most that this process ever held in memory, in KiB.
+/// The peak memory of this process, in KiB.
 #[cfg(target_os = "linux")]
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -54,7 +54,7 @@ fn peak_kib() -> u64 {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn t23_a_compressed_body_is_bounded_by_what_it_becomes() {
+async fn t23_a_compressed_body_is_limited_by_its_decompressed_size() {
     let bomb = zeros_compressed(1 << 30);
     assert!(bomb.len() < 8 << 20, "{}", bomb.len());
     let unasked = |peer: &Peer| {
@@ -65,8 +65,7 @@ async fn t23_a_compressed_body_is_bounded_by_what_it_becomes() {
                 .trim_end_matches("/mcp")
         )))
     };
-    // On the short way nothing compressed is asked for, and what comes so all the same is not
-    // taken; the other way it is unpacked.
+    // Direct connections request no compression and refuse it; the shared stack decompresses.
     for (content_type, is_direct) in [
         ("application/json", false),
         ("text/event-stream", false),
@@ -84,8 +83,8 @@ async fn t23_a_compressed_body_is_bounded_by_what_it_becomes() {
             "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
             bomb.len()
         );
-        asked.say(&head);
-        asked.say_bytes(bomb.clone());
+        asked.send(&head);
+        asked.send_bytes(bomb.clone());
         let expected = if is_direct { unasked(&peer) } else { TOO_LARGE };
         assert_eq!(outcome(reading).await, Err(expected), "{content_type}");
         let grown = peak_kib() - before;
@@ -93,8 +92,7 @@ async fn t23_a_compressed_body_is_bounded_by_what_it_becomes() {
     }
 }
 
-/// Gzip of so many zeros: one literal, then as many copies of the byte before as fit into each of
-/// the longest matches.
+/// Gzip of this many zeros: one literal, then copies of the longest length.
 #[cfg(target_os = "linux")]
 fn zeros_compressed(count: usize) -> Vec<u8> {
     let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
@@ -118,10 +116,10 @@ fn zeros_compressed(count: usize) -> Vec<u8> {
     out
 }
 
-/// 5,000 at once: never more than the bound under way, each answered with its own answer, those who
-/// came first go first.
+/// 5,000 at once: never more than the limit in flight, each gets its own response, in the order of
+/// arrival.
 #[tokio::test]
-async fn f27_five_thousand_calls_at_once_are_bounded_and_in_turn() {
+async fn f27_five_thousand_calls_at_once_are_limited_and_in_order() {
     const CALLS: usize = 5_000;
     const BOUND: usize = 256;
     const BATCH: usize = 64;
@@ -140,9 +138,8 @@ async fn f27_five_thousand_calls_at_once_are_bounded_and_in_turn() {
             while held.len() < BOUND.min(CALLS - order.len()) {
                 held.push(peer.next().await);
             }
-            // As many as may be are under way: who comes now is one too many, and would be seen
-            // here or the next time.
-            peer.quiet();
+            // As many as allowed are in flight: one too many would be seen here or the next time.
+            peer.expect_nothing();
             for asked in held.drain(..BATCH.min(held.len())) {
                 let uri = asked.body["params"]["uri"].as_str().unwrap().to_owned();
                 order.push(uri[2..].parse::<usize>().unwrap());

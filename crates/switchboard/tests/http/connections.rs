@@ -1,5 +1,4 @@
-//! Connections that do not come to be, or end too soon: each has its own words. And the proxies
-//! that lead to a server.
+//! Tests of failed and broken connections, each with its own message; and of proxies.
 
 use std::time::Duration;
 
@@ -11,14 +10,14 @@ use tokio::net::TcpListener;
 
 use crate::support::*;
 
-/// What becomes of opening a session there.
+/// The error of opening a session at this URL.
 async fn fault(url: &str) -> String {
     let opened = Session::open(&connector(target(url)), options(Protocol::Legacy)).await;
     opened.unwrap_err().to_string()
 }
 
 #[tokio::test]
-async fn f24_a_refused_connection_is_told() {
+async fn f24_a_refused_connection_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = listener.local_addr().unwrap();
     drop(listener);
@@ -29,15 +28,15 @@ async fn f24_a_refused_connection_is_told() {
 }
 
 #[tokio::test]
-async fn f24_an_unknown_host_is_told() {
+async fn f24_an_unknown_host_is_reported() {
     let expected = "cannot resolve nowhere.invalid:80 (check the URL)";
     assert_eq!(fault("http://nowhere.invalid/mcp").await, expected);
 }
 
-/// The listener takes connections and says nothing, so that the handshake of TLS waits for ever;
-/// the clock runs ahead when all wait.
+/// The listener accepts connections and sends nothing, so that the TLS handshake never completes;
+/// in paused time.
 #[tokio::test(start_paused = true)]
-async fn f24_a_connection_that_does_not_come_to_be_in_time_is_told() {
+async fn f24_a_connection_timeout_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = listener.local_addr().unwrap();
     assert_eq!(
@@ -47,13 +46,13 @@ async fn f24_a_connection_that_does_not_come_to_be_in_time_is_told() {
 }
 
 #[tokio::test]
-async fn f24_a_reset_before_and_after_the_request_are_told_apart() {
+async fn f24_a_reset_before_and_after_the_request_are_distinguished() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = listener.local_addr().unwrap();
     let resetting = tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            // What was not read would reset it as well, but later.
+            // Unread data would reset the connection as well, but later.
             let _ = stream.read(&mut [0; 4096]).await;
             stream.set_zero_linger().unwrap();
         }
@@ -70,7 +69,7 @@ async fn f24_a_reset_before_and_after_the_request_are_told_apart() {
 }
 
 #[tokio::test]
-async fn f24_a_place_that_speaks_no_tls_is_told() {
+async fn f24_a_server_without_tls_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = listener.local_addr().unwrap();
     let speaking = tokio::spawn(async move {
@@ -80,20 +79,20 @@ async fn f24_a_place_that_speaks_no_tls_is_told() {
             tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n")
                 .await;
     });
-    let told = fault(&format!("https://{place}/")).await;
+    let message = fault(&format!("https://{place}/")).await;
     assert!(
-        told.starts_with(&format!("TLS with {place} failed: ")),
-        "{told}"
+        message.starts_with(&format!("TLS with {place} failed: ")),
+        "{message}"
     );
     speaking.await.unwrap();
 }
 
 #[tokio::test]
-async fn f24_what_broke_off_is_lost_and_what_never_left_was_not_sent() {
+async fn f24_a_broken_exchange_is_lost_and_an_unsent_request_is_not_sent() {
     let (session, mut peer) = modern().await;
     let reading = read(&session, "a:b");
     let asked = peer.expect("resources/read").await;
-    asked.say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\"");
+    asked.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\"");
     asked.reset();
     let fault = outcome(reading).await.unwrap_err();
     assert!(
@@ -102,7 +101,7 @@ async fn f24_what_broke_off_is_lost_and_what_never_left_was_not_sent() {
     );
     let port = peer.port;
     drop(peer);
-    // The listener goes with its task.
+    // The listener is dropped with its task.
     while tokio::net::TcpStream::connect(("127.0.0.1", port))
         .await
         .is_ok()
@@ -117,7 +116,7 @@ async fn f24_what_broke_off_is_lost_and_what_never_left_was_not_sent() {
 }
 
 #[tokio::test]
-async fn a_proxy_of_the_environment_is_used_but_for_the_hosts_that_are_exempt() {
+async fn a_proxy_of_the_environment_is_used_except_for_exempt_hosts() {
     for (name, value) in [
         ("HTTP_PROXY", None),
         ("http_proxy", None),
@@ -146,26 +145,25 @@ async fn a_proxy_of_the_environment_is_used_but_for_the_hosts_that_are_exempt() 
     }
 }
 
-/// F24: where a proxy is refused, the server is not blamed for it; which of them it was is not
-/// known.
+/// F24: if a proxy refuses, the error names both, since it is not known which one failed.
 #[tokio::test]
-async fn f24_a_proxy_that_may_be_at_fault_is_named() {
+async fn f24_a_possibly_faulty_proxy_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let gone = format!("http://me:secret@{}", listener.local_addr().unwrap());
+    let closed = format!("http://me:secret@{}", listener.local_addr().unwrap());
     drop(listener);
     for (variables, place) in [
         (
-            &[("HTTP_PROXY", gone.as_str())][..],
+            &[("HTTP_PROXY", closed.as_str())][..],
             "127.0.0.1:9 or the proxy of HTTP_PROXY",
         ),
         (
-            &[("all_proxy", gone.as_str())],
+            &[("all_proxy", closed.as_str())],
             "127.0.0.1:9 or the proxy of all_proxy",
         ),
-        (&[("https_proxy", gone.as_str())], "127.0.0.1:9"),
+        (&[("https_proxy", closed.as_str())], "127.0.0.1:9"),
         (
             &[
-                ("HTTP_PROXY", gone.as_str()),
+                ("HTTP_PROXY", closed.as_str()),
                 ("NO_PROXY", "example.com, 127.0.0.1"),
             ],
             "127.0.0.1:9",

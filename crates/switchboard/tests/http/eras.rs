@@ -1,4 +1,4 @@
-//! What each era says on the wire, and that its answers arrive as JSON and as events.
+//! Tests of what each era sends, and that its responses arrive as JSON and as events.
 
 use serde_json::json;
 use switchboard::config::Protocol;
@@ -6,7 +6,7 @@ use switchboard::config::Protocol;
 use crate::support::*;
 
 #[tokio::test]
-async fn a_legacy_session_is_named_on_every_message_after_the_first() {
+async fn every_legacy_message_after_the_first_carries_the_session_id() {
     let mut peer = Peer::start().await;
     let opening = open(
         target_with(
@@ -89,7 +89,7 @@ async fn a_legacy_session_is_named_on_every_message_after_the_first() {
 }
 
 #[tokio::test]
-async fn a_modern_message_says_beside_itself_what_it_is() {
+async fn a_modern_message_repeats_its_method_and_name_in_headers() {
     let (session, mut peer) = modern().await;
     let reading = read(&session, "file:///ä b");
     let asked = peer.expect("resources/read").await;
@@ -102,13 +102,13 @@ async fn a_modern_message_says_beside_itself_what_it_is() {
     assert_eq!(asked.header("mcp-session-id"), None);
     let id = asked.body["id"].clone();
     asked.stream();
-    asked.say(": on its way\n\n");
+    asked.send(": on its way\n\n");
     asked.event_result(None, &id, contents("hi"));
     assert_eq!(outcome(reading).await, seen("hi"));
 }
 
 #[tokio::test]
-async fn nothing_overtakes_the_end_of_the_handshake() {
+async fn no_message_overtakes_the_end_of_the_handshake() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
     let asked = peer.expect("initialize").await;
@@ -116,12 +116,12 @@ async fn nothing_overtakes_the_end_of_the_handshake() {
     let initialized = peer.expect("notifications/initialized").await;
     let session = opening.await.unwrap().unwrap();
     let reading = read(&session, "a:b");
-    // Once nothing moves any more the clock runs ahead: whatever would overtake it has come by
-    // then.
+    // Once no task can proceed, the paused clock advances: anything that would overtake has arrived
+    // by then.
     tokio::time::pause();
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     tokio::time::resume();
-    peer.quiet();
+    peer.expect_nothing();
     initialized.status(202, "");
     for _ in 0..2 {
         let asked = peer.next().await;
@@ -134,13 +134,13 @@ async fn nothing_overtakes_the_end_of_the_handshake() {
 }
 
 #[tokio::test]
-async fn an_unknown_server_is_asked_which_era_it_speaks() {
+async fn an_unknown_server_is_probed_for_its_era() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Auto);
     peer.expect("server/discover")
         .await
         .status(400, "Bad Request: no session");
-    peer.welcome(Some("s-1")).await;
+    peer.handshake_without_stream(Some("s-1")).await;
     let session = opening.await.unwrap().unwrap();
     assert_eq!(session.hello().revision.as_str(), "2025-11-25");
 }

@@ -1,4 +1,4 @@
-//! What a request authorizes with, and what happens when the server refuses it.
+//! Tests of the credentials of a request, and of rejections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,16 +12,15 @@ use switchboard::transport::WireFault;
 
 use crate::support::*;
 
-/// Gives `Bearer 0`, and the next number each time it is refused; after `last` a person must log
-/// in.
+/// Returns `Bearer 0`, and the next number after each rejection; after `last` a login is needed.
 #[derive(Debug, Default)]
-struct Counting {
+struct CountingCredentials {
     last: usize,
     now: AtomicUsize,
     refusals: Mutex<Vec<String>>,
 }
 
-impl Credentials for Counting {
+impl Credentials for CountingCredentials {
     fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>> {
         Box::pin(async {
             Ok(Some(Secret::new(format!(
@@ -51,17 +50,17 @@ impl Credentials for Counting {
     }
 }
 
-/// Opens a session whose first request is refused with each of these before it is served.
+/// Opens a session whose first request is rejected with each of these before it is served.
 async fn check(
     last: usize,
     refusals: &[(u16, &str)],
     expected: Result<(), OpenFault>,
-    told: &[&str],
+    message: &[&str],
 ) {
     let mut peer = Peer::start().await;
-    let credentials = Arc::new(Counting {
+    let credentials = Arc::new(CountingCredentials {
         last,
-        ..Counting::default()
+        ..CountingCredentials::default()
     });
     let opening = open(
         authorized(&peer.url(), credentials.clone()),
@@ -79,12 +78,12 @@ async fn check(
         peer.discover().await;
     }
     assert_eq!(opening.await.unwrap().map(drop), expected);
-    assert_eq!(*credentials.refusals.lock().unwrap(), told);
-    peer.quiet();
+    assert_eq!(*credentials.refusals.lock().unwrap(), message);
+    peer.expect_nothing();
 }
 
 #[tokio::test]
-async fn a_refused_request_is_sent_again_after_a_login_that_helped() {
+async fn a_rejected_request_is_sent_again_after_a_successful_login() {
     let challenge = "WWW-Authenticate: Bearer realm=\"a\"\r\n";
     check(
         9,
@@ -94,33 +93,33 @@ async fn a_refused_request_is_sent_again_after_a_login_that_helped() {
     )
     .await;
     let more = "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"x\"\r\n";
-    let told = [
+    let message = [
         "401 Bearer 0 -",
         "403 Bearer 1 Bearer error=\"insufficient_scope\", scope=\"x\"",
     ];
-    check(9, &[(401, ""), (403, more)], Ok(()), &told).await;
+    check(9, &[(401, ""), (403, more)], Ok(()), &message).await;
 }
 
 #[tokio::test]
-async fn a_person_is_asked_to_log_in_where_nothing_else_helps() {
+async fn a_rejection_that_no_refresh_resolves_needs_a_login() {
     let needed = OpenFault::NeedsLogin(NeedsLogin::new("log in"));
     check(0, &[(401, "")], Err(needed), &["401 Bearer 0 -"]).await;
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_without_end_is_given_up() {
+async fn a_server_that_rejects_endlessly_is_given_up() {
     let refused = OpenFault::Wire(WireFault::Status {
         status: 401,
         detail: String::new(),
         retry_after: None,
         error: None,
     });
-    let told = ["401 Bearer 0 -", "401 Bearer 1 -", "401 Bearer 2 -"];
-    check(9, &[(401, ""); 4], Err(refused), &told).await;
+    let message = ["401 Bearer 0 -", "401 Bearer 1 -", "401 Bearer 2 -"];
+    check(9, &[(401, ""); 4], Err(refused), &message).await;
 }
 
 #[tokio::test]
-async fn a_refusal_that_no_login_changes_is_told_as_it_is() {
+async fn a_rejection_that_no_login_resolves_is_reported_as_it_is() {
     let refused = OpenFault::Wire(WireFault::Status {
         status: 403,
         detail: String::new(),

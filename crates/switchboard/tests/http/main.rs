@@ -1,5 +1,5 @@
-//! Streamable HTTP over real sockets, against a peer that a test scripts byte for byte. Each test
-//! carries the ids of the rows it shows.
+//! Tests of Streamable HTTP over real sockets, against a peer that a test scripts byte for byte.
+//! Each test names the ids of its promises.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used)]
 

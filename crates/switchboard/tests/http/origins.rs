@@ -1,5 +1,5 @@
-//! Nothing of ours goes where it was not meant to go: redirects stay within the origin, and no
-//! value breaks out of its header.
+//! Tests that requests stay within their origin: redirects stay within it, and no value breaks out
+//! of its header.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,17 +11,17 @@ use switchboard::wire::{Incoming, Outgoing, RequestId, RequestMetadata};
 
 use crate::support::*;
 
-fn status(status: u16, said: &str) -> Result<Value, RequestFault> {
+fn status(status: u16, text: &str) -> Result<Value, RequestFault> {
     Err(RequestFault::Wire(WireFault::Status {
         status,
-        detail: said.to_owned(),
+        detail: text.to_owned(),
         retry_after: None,
         error: None,
     }))
 }
 
 #[tokio::test]
-async fn t22_no_redirect_leads_to_another_origin() {
+async fn t22_no_redirect_to_another_origin_is_followed() {
     let mut other = Peer::start().await;
     for code in [301, 302, 303, 307, 308] {
         let (session, mut peer) = modern().await;
@@ -30,12 +30,12 @@ async fn t22_no_redirect_leads_to_another_origin() {
         peer.expect("resources/read")
             .await
             .status_with(code, &location, "");
-        let said = format!(
+        let text = format!(
             ": it redirects to another origin, \"http://127.0.0.1:{}\"; if that is intended, configure that URL",
             other.port
         );
-        assert_eq!(outcome(reading).await, status(code, &said));
-        other.quiet();
+        assert_eq!(outcome(reading).await, status(code, &text));
+        other.expect_nothing();
     }
 }
 
@@ -52,10 +52,10 @@ async fn t22_a_redirect_that_keeps_the_message_is_followed_within_the_origin() {
     let second = peer.expect_line("POST /v2/mcp?x=1").await;
     assert_eq!((second.header("x-key"), &second.body), (Some("k"), &sent));
     second.status_with(302, "Location: /login\r\n", "");
-    let said = ": it redirects to \"/login\"; configure that URL".to_owned();
+    let text = ": it redirects to \"/login\"; configure that URL".to_owned();
     let fault = WireFault::Status {
         status: 302,
-        detail: said,
+        detail: text,
         retry_after: None,
         error: None,
     };
@@ -63,7 +63,7 @@ async fn t22_a_redirect_that_keeps_the_message_is_followed_within_the_origin() {
 }
 
 #[tokio::test]
-async fn t22_redirects_in_a_circle_end() {
+async fn t22_circular_redirects_end() {
     let (session, mut peer) = modern().await;
     let reading = read(&session, "a:b");
     for _ in 0..6 {
@@ -75,11 +75,11 @@ async fn t22_redirects_in_a_circle_end() {
         outcome(reading).await,
         status(308, ": more than 5 redirects in a row")
     );
-    peer.quiet();
+    peer.expect_nothing();
 }
 
 #[tokio::test]
-async fn t15_no_line_break_reaches_the_wire_in_a_header() {
+async fn t15_no_line_break_is_sent_in_a_header() {
     let mut peer = Peer::start().await;
     let transport = connector(target(&peer.url()))
         .connect(Arc::new(Heard::default()))
@@ -104,7 +104,7 @@ async fn t15_no_line_break_reaches_the_wire_in_a_header() {
         })
         .unwrap();
     let asked = peer.expect_line("POST /mcp").await;
-    let said: Vec<_> = asked
+    let text: Vec<_> = asked
         .headers
         .iter()
         .filter(|(name, _)| name.starts_with("mcp-") || name.contains("evil"))
@@ -116,14 +116,14 @@ async fn t15_no_line_break_reaches_the_wire_in_a_header() {
         ("mcp-protocol-version", "2026-07-28"),
     ];
     assert_eq!(
-        said.iter()
+        text.iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect::<Vec<_>>(),
         expected
     );
 }
 
-/// Remembers what failed.
+/// Records failures.
 #[derive(Default)]
 struct Heard(Mutex<Vec<(u64, WireFault)>>);
 

@@ -1,5 +1,5 @@
-//! The scripted peer: accepts connections, hands each request to the test, writes what the test
-//! says.
+//! The scripted peer: accepts connections, passes each request to the test, and writes what the
+//! test sends.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::support::HANGS;
+use crate::support::TIMEOUT;
 
 /// The server's side.
 pub(crate) struct Peer {
     pub(crate) port: u16,
-    asked: mpsc::UnboundedReceiver<Asked>,
+    asked: mpsc::UnboundedReceiver<ReceivedRequest>,
     accepting: JoinHandle<()>,
 }
 
@@ -24,18 +24,18 @@ impl Drop for Peer {
     }
 }
 
-/// One request, and the connection that it came on.
-pub(crate) struct Asked {
+/// One request, and its connection.
+pub(crate) struct ReceivedRequest {
     /// `POST /mcp`.
     pub(crate) line: String,
-    /// Names in small letters.
+    /// Names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Value,
-    says: mpsc::UnboundedSender<Say>,
-    gone: mpsc::UnboundedReceiver<()>,
+    says: mpsc::UnboundedSender<PeerAction>,
+    closed: mpsc::UnboundedReceiver<()>,
 }
 
-enum Say {
+enum PeerAction {
     Bytes(Vec<u8>),
     /// The response is complete: the next request may come.
     Done,
@@ -65,16 +65,16 @@ impl Peer {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
-    /// The next request of ours.
-    pub(crate) async fn next(&mut self) -> Asked {
-        tokio::time::timeout(HANGS, self.asked.recv())
+    /// The next request.
+    pub(crate) async fn next(&mut self) -> ReceivedRequest {
+        tokio::time::timeout(TIMEOUT, self.asked.recv())
             .await
             .expect("a request comes")
             .unwrap()
     }
 
     /// The next request, which must be a POST of this method.
-    pub(crate) async fn expect(&mut self, method: &str) -> Asked {
+    pub(crate) async fn expect(&mut self, method: &str) -> ReceivedRequest {
         let asked = self.next().await;
         assert_eq!(
             (asked.line.as_str(), asked.body["method"].as_str()),
@@ -86,25 +86,25 @@ impl Peer {
     }
 
     /// The next request, which must be this line without a message.
-    pub(crate) async fn expect_line(&mut self, line: &str) -> Asked {
+    pub(crate) async fn expect_line(&mut self, line: &str) -> ReceivedRequest {
         let asked = self.next().await;
         assert_eq!(asked.line, line, "{}", asked.body);
         asked
     }
 
-    /// Nothing more was asked so far.
-    pub(crate) fn quiet(&mut self) {
+    /// Asserts that there were no further requests so far.
+    pub(crate) fn expect_nothing(&mut self) {
         assert!(self.asked.try_recv().is_err());
     }
 
-    /// Shakes hands as a legacy server that gives this session, and offers no stream of its own.
-    pub(crate) async fn welcome(&mut self, session: Option<&str>) {
-        self.begin(session).await;
+    /// Performs the handshake as a legacy server with this session id and no stream of its own.
+    pub(crate) async fn handshake_without_stream(&mut self, session: Option<&str>) {
+        self.handshake(session).await;
         self.expect_line("GET /mcp").await.status(405, "");
     }
 
-    /// Shakes hands as a legacy server.
-    pub(crate) async fn begin(&mut self, session: Option<&str>) {
+    /// Performs the handshake as a legacy server.
+    pub(crate) async fn handshake(&mut self, session: Option<&str>) {
         let asked = self.expect("initialize").await;
         let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "1"}});
         let header = session
@@ -116,31 +116,31 @@ impl Peer {
             .status(202, "");
     }
 
-    /// Shakes hands as a modern server.
+    /// Performs the handshake as a modern server.
     pub(crate) async fn discover(&mut self) {
         let asked = self.expect("server/discover").await;
         asked.json(json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}));
     }
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The whole response is this text.
+    /// Responds with exactly this text.
     pub(crate) fn raw(self, text: &str) -> Self {
-        self.say(text);
-        let _ = self.says.send(Say::Done);
+        self.send(text);
+        let _ = self.says.send(PeerAction::Done);
         self
     }
 
-    pub(crate) fn say(&self, text: &str) {
-        self.say_bytes(text.as_bytes().to_vec());
+    pub(crate) fn send(&self, text: &str) {
+        self.send_bytes(text.as_bytes().to_vec());
     }
 
-    pub(crate) fn say_bytes(&self, bytes: Vec<u8>) {
-        let _ = self.says.send(Say::Bytes(bytes));
+    pub(crate) fn send_bytes(&self, bytes: Vec<u8>) {
+        let _ = self.says.send(PeerAction::Bytes(bytes));
     }
 
     pub(crate) fn status(self, status: u16, body: &str) {
@@ -154,7 +154,7 @@ impl Asked {
         ));
     }
 
-    /// An answer with this result.
+    /// Responds with this result.
     pub(crate) fn json(self, result: Value) {
         self.json_with("", result);
     }
@@ -168,59 +168,61 @@ impl Asked {
         );
     }
 
-    /// Opens a stream of events that ends with the connection.
+    /// Opens an event stream that ends with the connection.
     pub(crate) fn stream(&self) {
-        self.say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n");
+        self.send(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n",
+        );
     }
 
-    /// One event with a message.
+    /// Sends an event with a message.
     pub(crate) fn event(&self, id: Option<&str>, message: &Value) {
         let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
-        self.say(&format!("event: message\n{id}data: {message}\n\n"));
+        self.send(&format!("event: message\n{id}data: {message}\n\n"));
     }
 
-    /// The answer as an event.
+    /// Sends the response as an event.
     pub(crate) fn event_result(&self, id: Option<&str>, of: &Value, result: Value) {
         self.event(id, &json!({"jsonrpc": "2.0", "id": of, "result": result}));
     }
 
     pub(crate) fn close(self) {
-        let _ = self.says.send(Say::Close);
+        let _ = self.says.send(PeerAction::Close);
     }
 
-    /// Ends the connection with an RST.
+    /// Resets the connection (RST).
     pub(crate) fn reset(self) {
-        let _ = self.says.send(Say::Reset);
+        let _ = self.says.send(PeerAction::Reset);
     }
 
-    /// The same, however long it takes.
-    pub(crate) async fn gone_at_last(&mut self) {
-        self.gone.recv().await;
+    /// Waits until the other side has closed the connection, without a timeout.
+    pub(crate) async fn closed_eventually(&mut self) {
+        self.closed.recv().await;
     }
 
     /// Waits until the other side has closed the connection.
-    pub(crate) async fn gone(&mut self) {
-        tokio::time::timeout(HANGS, self.gone.recv())
+    pub(crate) async fn closed(&mut self) {
+        tokio::time::timeout(TIMEOUT, self.closed.recv())
             .await
             .expect("the connection is closed");
     }
 }
 
-async fn serve(mut stream: TcpStream, asks: mpsc::UnboundedSender<Asked>) {
+async fn serve(mut stream: TcpStream, asks: mpsc::UnboundedSender<ReceivedRequest>) {
     let mut buffer = Vec::new();
     loop {
         let Some((line, headers, body)) = read_request(&mut stream, &mut buffer).await else {
             return;
         };
-        let (says, mut said) = mpsc::unbounded_channel();
-        let (goes, gone) = mpsc::unbounded_channel();
+        let (says, mut output) = mpsc::unbounded_channel();
+        let (goes, closed) = mpsc::unbounded_channel();
         if asks
-            .send(Asked {
+            .send(ReceivedRequest {
                 line,
                 headers,
                 body,
                 says,
-                gone,
+                closed,
             })
             .is_err()
         {
@@ -229,14 +231,14 @@ async fn serve(mut stream: TcpStream, asks: mpsc::UnboundedSender<Asked>) {
         let mut sink = [0; 256];
         loop {
             tokio::select! {
-                say = said.recv() => match say {
-                    Some(Say::Bytes(bytes)) => if stream.write_all(&bytes).await.is_err() {
+                send = output.recv() => match send {
+                    Some(PeerAction::Bytes(bytes)) => if stream.write_all(&bytes).await.is_err() {
                         let _ = goes.send(());
                         return;
                     },
-                    Some(Say::Done) => break,
-                    Some(Say::Close) | None => return,
-                    Some(Say::Reset) => {
+                    Some(PeerAction::Done) => break,
+                    Some(PeerAction::Close) | None => return,
+                    Some(PeerAction::Reset) => {
                         let _ = stream.set_zero_linger();
                         return;
                     }

@@ -1,5 +1,5 @@
-//! Legacy sessions: begun anew when forgotten, ended when closed; and how each era is told that
-//! nobody waits.
+//! Tests of legacy sessions: renewed when the server lost them, ended when closed; and of
+//! cancellation in each era.
 
 use serde_json::json;
 use switchboard::HostBuilder;
@@ -20,8 +20,8 @@ fn legacy_entry(peer: &Peer) -> ServerConfig {
     }
 }
 
-/// Opens a session.
-async fn begin(peer: &mut Peer) {
+/// Performs the handshake of a session.
+async fn handshake(peer: &mut Peer) {
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}});
     peer.expect("initialize")
         .await
@@ -32,7 +32,7 @@ async fn begin(peer: &mut Peer) {
 }
 
 #[tokio::test]
-async fn f20_a_forgotten_session_is_begun_anew_once_for_all_who_found_out() {
+async fn f20_a_lost_session_is_renewed_once_for_all_requests_that_noticed() {
     let (session, mut peer) = legacy(Some("s-1")).await;
     let readings = [read(&session, "a:1"), read(&session, "a:2")];
     for asked in [
@@ -70,19 +70,19 @@ async fn f20_a_forgotten_session_is_begun_anew_once_for_all_who_found_out() {
     for reading in readings {
         assert_eq!(outcome(reading).await, seen("hi"));
     }
-    // What was listed before may be different now.
+    // The lists may have changed.
     session.list_changed().await;
 }
 
-/// Whoever found out may be gone before it is done: it is done all the same, for whoever comes
-/// next.
+/// The request that noticed may be cancelled before the renewal is complete: it is completed all
+/// the same, for the next request.
 #[tokio::test]
-async fn f20_a_session_is_begun_anew_although_whoever_found_out_is_gone() {
+async fn f20_a_session_is_renewed_even_if_the_request_that_noticed_is_cancelled() {
     let (session, mut peer) = legacy(Some("s-1")).await;
-    let gone = read(&session, "a:1");
+    let closed = read(&session, "a:1");
     peer.expect("resources/read").await.status(404, "");
     let beginning = peer.expect("initialize").await;
-    gone.abort();
+    closed.abort();
     peer.expect("notifications/cancelled").await.status(202, "");
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "2"}});
     beginning.json_with("Mcp-Session-Id: s-2\r\n", result);
@@ -100,21 +100,21 @@ async fn f20_a_session_is_begun_anew_although_whoever_found_out_is_gone() {
     assert_eq!(outcome(reading).await, seen("hi"));
 }
 
-/// Whoever only listens sends no request that could find out.
+/// A session that only listens sends no request that could notice.
 #[tokio::test]
-async fn f20_a_session_that_was_forgotten_while_it_was_only_listened_to_is_begun_anew() {
+async fn f20_a_session_lost_while_only_listening_is_renewed() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
-    peer.begin(Some("s-1")).await;
+    peer.handshake(Some("s-1")).await;
     let session = opening.await.unwrap().unwrap();
     let stream = peer.expect_line("GET /mcp").await;
     stream.stream();
-    stream.say("retry: 100\n\n");
+    stream.send("retry: 100\n\n");
     stream.close();
     let again = peer.expect_line("GET /mcp").await;
     assert_eq!(again.header("mcp-session-id"), Some("s-1"));
     again.status(404, "");
-    peer.begin(Some("s-2")).await;
+    peer.handshake(Some("s-2")).await;
     assert_eq!(
         peer.expect_line("GET /mcp").await.header("mcp-session-id"),
         Some("s-2")
@@ -123,25 +123,25 @@ async fn f20_a_session_that_was_forgotten_while_it_was_only_listened_to_is_begun
 }
 
 #[tokio::test]
-async fn f20_a_request_is_sent_once_more_and_not_again() {
+async fn f20_a_request_is_repeated_at_most_once() {
     let (session, mut peer) = legacy(Some("s-1")).await;
     let reading = read(&session, "a:b");
     peer.expect("resources/read").await.status(404, "");
-    peer.begin(Some("s-2")).await;
+    peer.handshake(Some("s-2")).await;
     for _ in 0..2 {
         peer.next().await.status(404, "");
     }
-    let gone = WireFault::Status {
+    let closed = WireFault::Status {
         status: 404,
         detail: String::new(),
         retry_after: None,
         error: None,
     };
-    assert_eq!(outcome(reading).await, Err(RequestFault::Wire(gone)));
+    assert_eq!(outcome(reading).await, Err(RequestFault::Wire(closed)));
 }
 
 #[tokio::test]
-async fn f20_a_session_that_cannot_be_begun_anew_has_ended() {
+async fn f20_a_session_that_cannot_be_renewed_has_ended() {
     let (session, mut peer) = legacy(Some("s-1")).await;
     let reading = read(&session, "a:b");
     peer.expect("resources/read").await.status(404, "");
@@ -156,22 +156,22 @@ async fn f20_a_session_that_cannot_be_begun_anew_has_ended() {
 }
 
 #[tokio::test]
-async fn f20_without_a_session_nothing_is_begun_anew() {
+async fn f20_without_a_session_id_nothing_is_renewed() {
     let (session, mut peer) = legacy(None).await;
     let reading = read(&session, "a:b");
     peer.expect("resources/read").await.status(404, "");
-    let gone = WireFault::Status {
+    let closed = WireFault::Status {
         status: 404,
         detail: String::new(),
         retry_after: None,
         error: None,
     };
-    assert_eq!(outcome(reading).await, Err(RequestFault::Wire(gone)));
-    peer.quiet();
+    assert_eq!(outcome(reading).await, Err(RequestFault::Wire(closed)));
+    peer.expect_nothing();
 }
 
 #[tokio::test]
-async fn a_404_that_means_the_method_is_an_answer() {
+async fn a_404_for_an_unknown_method_is_a_response() {
     let (session, mut peer) = legacy(Some("s-1")).await;
     let reading = read(&session, "a:b");
     let asked = peer.expect("resources/read").await;
@@ -188,7 +188,7 @@ async fn a_404_that_means_the_method_is_an_answer() {
 }
 
 #[tokio::test]
-async fn t15_a_session_id_that_no_header_should_carry_is_refused() {
+async fn t15_an_invalid_session_id_is_refused() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "1"}});
@@ -208,10 +208,10 @@ async fn p2_a_modern_request_is_cancelled_by_closing_its_stream() {
     let reading = read(&session, "a:b");
     let mut asked = peer.expect("resources/read").await;
     asked.stream();
-    asked.say(": working\n\n");
+    asked.send(": working\n\n");
     reading.abort();
-    asked.gone().await;
-    // Whatever else it sent would have come before this.
+    asked.closed().await;
+    // Anything else would have arrived before this.
     let reading = read(&session, "a:c");
     let next = peer.expect("resources/read").await;
     assert_eq!(next.body["params"]["uri"], "a:c");
@@ -220,7 +220,7 @@ async fn p2_a_modern_request_is_cancelled_by_closing_its_stream() {
 }
 
 #[tokio::test]
-async fn p2_a_legacy_request_is_cancelled_by_a_message() {
+async fn p2_a_legacy_request_is_cancelled_by_a_notification() {
     let (session, mut peer) = legacy(None).await;
     let reading = read(&session, "a:b");
     let mut asked = peer.expect("resources/read").await;
@@ -229,12 +229,12 @@ async fn p2_a_legacy_request_is_cancelled_by_a_message() {
     let cancelled = peer.expect("notifications/cancelled").await;
     assert_eq!(cancelled.body["params"]["requestId"], asked.body["id"]);
     cancelled.status(202, "");
-    asked.gone().await;
+    asked.closed().await;
 }
 
-/// F28: the cancel of a call is sent just before the session is closed and dropped.
+/// F28: the cancellation of a call is sent just before the session is closed and dropped.
 #[tokio::test]
-async fn f28_what_was_sent_before_the_end_arrives_before_it() {
+async fn f28_a_cancellation_before_the_end_of_a_session_is_sent() {
     let (session, mut peer) = legacy(Some("s-1")).await;
     let reading = read(&session, "a:b");
     let asked = peer.expect("resources/read").await;
@@ -247,16 +247,16 @@ async fn f28_what_was_sent_before_the_end_arrives_before_it() {
     drop(asked);
 }
 
-/// The same where the session came to be and was of no use.
+/// The same for a session that was opened and turned out to be unusable.
 #[tokio::test]
-async fn a_server_that_could_not_be_listed_has_been_told_that_its_session_is_over() {
+async fn the_session_of_a_server_that_could_not_be_listed_is_ended() {
     let mut peer = Peer::start().await;
     let entry = legacy_entry(&peer);
     let host = HostBuilder::new([entry].into_iter().collect::<Config>())
         .start()
         .await
         .unwrap();
-    begin(&mut peer).await;
+    handshake(&mut peer).await;
     for _ in 0..2 {
         let asked = peer.next().await;
         match asked.line.as_str() {
@@ -269,15 +269,15 @@ async fn a_server_that_could_not_be_listed_has_been_told_that_its_session_is_ove
     let early = tokio::time::timeout(std::time::Duration::from_millis(300), &mut stopping).await;
     assert!(early.is_err(), "it is over before the server was told");
     asked.status(200, "");
-    tokio::time::timeout(HANGS, stopping)
+    tokio::time::timeout(TIMEOUT, stopping)
         .await
         .expect("it stops")
         .unwrap();
 }
 
-/// A program that ends right after it stopped its servers leaves no session behind.
+/// A program that exits right after it stopped its servers leaves no session behind.
 #[tokio::test]
-async fn a_stopped_server_has_been_told_that_its_session_is_over() {
+async fn the_session_of_a_stopped_server_is_ended() {
     let mut peer = Peer::start().await;
     let entry = legacy_entry(&peer);
     let starting = tokio::spawn(async move {
@@ -285,10 +285,10 @@ async fn a_stopped_server_has_been_told_that_its_session_is_over() {
             .start()
             .await
             .unwrap();
-        assert!(host.settled(HANGS).await);
+        assert!(host.settled(TIMEOUT).await);
         host
     });
-    begin(&mut peer).await;
+    handshake(&mut peer).await;
     for _ in 0..2 {
         let asked = peer.next().await;
         match asked.line.as_str() {
@@ -301,7 +301,7 @@ async fn a_stopped_server_has_been_told_that_its_session_is_over() {
     let asked = peer.expect_line("DELETE /mcp").await;
     assert!(!stopping.is_finished());
     asked.status(200, "");
-    tokio::time::timeout(HANGS, stopping)
+    tokio::time::timeout(TIMEOUT, stopping)
         .await
         .expect("it stops")
         .unwrap();

@@ -1,5 +1,5 @@
-//! Streams of events: those that break and are resumed, those that trickle for ever, and the one on
-//! which a legacy server speaks unasked.
+//! Tests of event streams: broken and resumed ones, trickling ones, and the standalone stream of a
+//! legacy server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use switchboard::transport::WireFault;
 
 use crate::support::*;
 
-/// Asks for a resource, gives `first` as the stream of the answer, ends it.
+/// Requests a resource, sends `first` as the stream of the response, and ends it.
 async fn broken(session: &Arc<Session>, peer: &mut Peer, first: &str) -> (Reading, Value) {
     let reading = read(session, "a:b");
     let id = answer_in_part(peer, first).await;
@@ -22,7 +22,7 @@ async fn answer_in_part(peer: &mut Peer, first: &str) -> Value {
     let asked = peer.expect("resources/read").await;
     let id = asked.body["id"].clone();
     asked.stream();
-    asked.say(first);
+    asked.send(first);
     asked.close();
     id
 }
@@ -36,7 +36,7 @@ fn lost(peer: &Peer) -> Result<Value, RequestFault> {
 }
 
 #[tokio::test]
-async fn f25_a_legacy_stream_that_broke_is_resumed_after_the_pause_the_server_wants() {
+async fn f25_a_broken_legacy_stream_is_resumed_after_the_servers_delay() {
     let (session, mut peer) = legacy(Some("s-1")).await;
     let begun = Instant::now();
     let (reading, id) = broken(&session, &mut peer, "id: e-1\nretry: 300\ndata:\n\n").await;
@@ -55,10 +55,9 @@ async fn f25_a_legacy_stream_that_broke_is_resumed_after_the_pause_the_server_wa
     assert_eq!(outcome(reading).await, seen("hi"));
 }
 
-/// What is opened to resume a stream without saying where would be the stream of everybody.
+/// A stream that is resumed without an event id would be the standalone stream.
 #[tokio::test]
-async fn f25_an_event_id_of_any_letters_is_given_back_and_one_that_no_header_can_carry_is_no_place_to_resume()
- {
+async fn f25_a_stream_is_resumed_only_after_an_event_id_that_a_header_can_carry() {
     let (session, mut peer) = legacy(None).await;
     let (reading, id) = broken(&session, &mut peer, "id: \u{e9}-1\nretry: 100\ndata:\n\n").await;
     let again = peer.expect_line("GET /mcp").await;
@@ -71,10 +70,9 @@ async fn f25_an_event_id_of_any_letters_is_given_back_and_one_that_no_header_can
     assert_eq!(outcome(reading).await, lost(&peer));
 }
 
-/// A question is answered however many requests are under way: it is one of them that waits for the
-/// answer.
+/// A question is answered however many requests are in flight: one of them waits for the answer.
 #[tokio::test]
-async fn s3_14_an_answer_does_not_wait_for_requests_to_end() {
+async fn s3_14_an_answer_does_not_wait_for_requests_in_flight() {
     let (session, mut peer) = legacy(None).await;
     let readings: Vec<Reading> = (0..300).map(|_| read(&session, "a:b")).collect();
     let mut under_way = Vec::new();
@@ -96,10 +94,9 @@ async fn s3_14_an_answer_does_not_wait_for_requests_to_end() {
     readings.iter().for_each(Reading::abort);
 }
 
-/// The ids of events are the server's own affair until a stream is resumed: one that says the same
-/// each time is heard all the same.
+/// Event ids matter only when a stream is resumed: repeated ids before that are no duplicates.
 #[tokio::test]
-async fn f25_events_with_one_id_are_all_taken_while_the_stream_lasts() {
+async fn f25_events_with_a_repeated_id_are_all_handled_while_the_stream_lasts() {
     let (session, mut peer) = legacy(None).await;
     let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hm"}});
     let reading = read(&session, "a:b");
@@ -111,7 +108,7 @@ async fn f25_events_with_one_id_are_all_taken_while_the_stream_lasts() {
 }
 
 #[tokio::test]
-async fn f25_a_resumed_stream_brings_nothing_twice() {
+async fn f25_a_resumed_stream_delivers_no_event_twice() {
     let (session, mut peer) = legacy(None).await;
     let log = |text: &str| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}});
     let first = format!(
@@ -145,7 +142,7 @@ async fn f25_a_modern_stream_is_never_resumed() {
     let (session, mut peer) = modern().await;
     let (reading, _) = broken(&session, &mut peer, "id: 1\nretry: 0\ndata:\n\n").await;
     assert_eq!(outcome(reading).await, lost(&peer));
-    peer.quiet();
+    peer.expect_nothing();
 }
 
 #[tokio::test]
@@ -157,17 +154,17 @@ async fn f25_a_stream_that_cannot_be_resumed_is_lost() {
 }
 
 #[tokio::test]
-async fn f26_a_server_that_ends_its_stream_at_once_is_not_hurried_back_to() {
+async fn f26_a_stream_that_ends_at_once_is_reopened_with_backoff() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
-    peer.begin(None).await;
+    peer.handshake(None).await;
     let _session = opening.await.unwrap().unwrap();
     let mut times = Vec::new();
     for _ in 0..3 {
         let asked = peer.expect_line("GET /mcp").await;
         times.push(Instant::now());
         asked.stream();
-        asked.say("retry: 0\n\n");
+        asked.send("retry: 0\n\n");
         asked.close();
     }
     let pauses: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -178,7 +175,7 @@ async fn f26_a_server_that_ends_its_stream_at_once_is_not_hurried_back_to() {
 }
 
 #[tokio::test]
-async fn t29_a_stream_that_only_trickles_does_not_hold_a_call_past_its_deadline() {
+async fn t29_a_trickling_stream_does_not_delay_a_call_past_its_deadline() {
     let (session, mut peer) = modern().await;
     let after = Duration::from_millis(300);
     let reading = read_within(
@@ -193,7 +190,7 @@ async fn t29_a_stream_that_only_trickles_does_not_hold_a_call_past_its_deadline(
     asked.stream();
     let trickle = async {
         for byte in ": and on it goes, without end".chars().cycle() {
-            asked.say(&byte.to_string());
+            asked.send(&byte.to_string());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -201,11 +198,11 @@ async fn t29_a_stream_that_only_trickles_does_not_hold_a_call_past_its_deadline(
         outcome = outcome(reading) => assert_eq!(outcome, Err(RequestFault::Timeout { after, total: false })),
         () = trickle => unreachable!("it trickles without end"),
     }
-    asked.gone().await;
+    asked.closed().await;
 }
 
 #[tokio::test]
-async fn f26_keep_alives_do_not_hold_a_call_past_its_deadline() {
+async fn f26_keep_alives_do_not_delay_a_call_past_its_deadline() {
     let (session, mut peer) = legacy(None).await;
     let after = Duration::from_millis(300);
     let reading = read_within(
@@ -220,7 +217,7 @@ async fn f26_keep_alives_do_not_hold_a_call_past_its_deadline() {
     asked.stream();
     let alive = async {
         loop {
-            asked.say(": alive\n\n");
+            asked.send(": alive\n\n");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -229,15 +226,15 @@ async fn f26_keep_alives_do_not_hold_a_call_past_its_deadline() {
         () = alive => {}
     }
     peer.expect("notifications/cancelled").await.status(202, "");
-    asked.gone().await;
+    asked.closed().await;
 }
 
 #[tokio::test]
-async fn f21_a_server_without_a_stream_of_its_own_is_left_in_peace() {
+async fn f21_a_server_without_a_standalone_stream_is_not_retried() {
     for status in [405, 404, 400] {
         let mut peer = Peer::start().await;
         let opening = open(target(&peer.url()), Protocol::Legacy);
-        peer.begin(Some("s-1")).await;
+        peer.handshake(Some("s-1")).await;
         let session = opening.await.unwrap().unwrap();
         peer.expect_line("GET /mcp").await.status(status, "no");
         for _ in 0..2 {
@@ -245,15 +242,15 @@ async fn f21_a_server_without_a_stream_of_its_own_is_left_in_peace() {
             peer.expect("resources/read").await.json(contents("hi"));
             assert_eq!(outcome(reading).await, seen("hi"), "after {status}");
         }
-        peer.quiet();
+        peer.expect_nothing();
     }
 }
 
 #[tokio::test]
-async fn f21_a_server_that_offers_a_stream_is_heard_and_found_again_where_it_was_left() {
+async fn f21_a_standalone_stream_is_read_and_resumed() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
-    peer.begin(None).await;
+    peer.handshake(None).await;
     let session = opening.await.unwrap().unwrap();
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     let asked = peer.expect_line("GET /mcp").await;
@@ -261,7 +258,7 @@ async fn f21_a_server_that_offers_a_stream_is_heard_and_found_again_where_it_was
     asked.stream();
     asked.event(Some("g-1"), &changed);
     session.list_changed().await;
-    asked.say("retry: 100\n\n");
+    asked.send("retry: 100\n\n");
     asked.close();
     let asked = peer.expect_line("GET /mcp").await;
     assert_eq!(asked.header("last-event-id"), Some("g-1"));
@@ -270,31 +267,31 @@ async fn f21_a_server_that_offers_a_stream_is_heard_and_found_again_where_it_was
     session.list_changed().await;
 }
 
-/// F21: what changed while nobody listened is not known, unless the server can say it again.
+/// F21: changes during a gap are unknown, unless the server can replay them.
 #[tokio::test]
-async fn f21_a_stream_that_is_opened_again_without_a_place_lists_again() {
+async fn f21_a_stream_reopened_without_an_event_id_causes_a_listing() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
-    peer.begin(None).await;
+    peer.handshake(None).await;
     let session = opening.await.unwrap().unwrap();
     let asked = peer.expect_line("GET /mcp").await;
     asked.stream();
-    asked.say("retry: 100\n\n");
+    asked.send("retry: 100\n\n");
     asked.close();
     let asked = peer.expect_line("GET /mcp").await;
     assert_eq!(asked.header("last-event-id"), None);
     asked.stream();
-    tokio::time::timeout(HANGS, session.list_changed())
+    tokio::time::timeout(TIMEOUT, session.list_changed())
         .await
         .expect("it is listed again");
 }
 
-/// F21: a server that fails is not one that offers no stream; it is asked again, later each time.
+/// F21: a failing server is not one without a stream; it is retried with backoff.
 #[tokio::test]
-async fn f21_a_stream_that_fails_is_opened_again() {
+async fn f21_a_failed_stream_is_opened_again() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
-    peer.begin(None).await;
+    peer.handshake(None).await;
     let session = opening.await.unwrap().unwrap();
     for _ in 0..2 {
         peer.expect_line("GET /mcp")
@@ -303,8 +300,8 @@ async fn f21_a_stream_that_fails_is_opened_again() {
     }
     let asked = peer.expect_line("GET /mcp").await;
     asked.stream();
-    asked.say("retry: 100\n\n");
-    // Whatever it would have told until now was not heard.
+    asked.send("retry: 100\n\n");
+    // Changes until now may have been missed.
     session.list_changed().await;
     asked.close();
     peer.expect_line("GET /mcp").await.status(500, "oops");
@@ -339,7 +336,7 @@ async fn s3_14_a_question_on_the_stream_of_a_request_is_answered_for_that_reques
 async fn a_session_that_is_dropped_leaves_no_stream_behind() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
-    peer.begin(None).await;
+    peer.handshake(None).await;
     let session = opening.await.unwrap().unwrap();
     let mut shared = peer.expect_line("GET /mcp").await;
     shared.stream();
@@ -352,16 +349,16 @@ async fn a_session_that_is_dropped_leaves_no_stream_behind() {
         outcome(reading).await,
         Err(RequestFault::Closed("it was closed".to_owned()))
     );
-    asked.gone().await;
-    shared.gone().await;
+    asked.closed().await;
+    shared.closed().await;
 }
 
-/// Once the stream stands still the clock runs ahead, to the moment when it is given up.
+/// Once the stream is silent, the paused clock advances to the timeout.
 #[tokio::test]
-async fn f26_a_stream_that_says_nothing_at_all_is_opened_anew() {
+async fn f26_a_silent_stream_is_reopened() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
-    peer.begin(None).await;
+    peer.handshake(None).await;
     let session = opening.await.unwrap().unwrap();
     let mut asked = peer.expect_line("GET /mcp").await;
     asked.stream();
@@ -371,7 +368,7 @@ async fn f26_a_stream_that_says_nothing_at_all_is_opened_anew() {
     );
     session.list_changed().await;
     tokio::time::pause();
-    asked.gone_at_last().await;
+    asked.closed_eventually().await;
     tokio::time::resume();
     let asked = peer.expect_line("GET /mcp").await;
     assert_eq!(asked.header("last-event-id"), Some("g-1"));

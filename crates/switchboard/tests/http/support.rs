@@ -19,8 +19,8 @@ use tokio::task::JoinHandle;
 
 pub(crate) use crate::peer::Peer;
 
-/// Nothing in these tests takes so long unless it hangs.
-pub(crate) const HANGS: Duration = Duration::from_secs(20);
+/// The timeout of these tests.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn target(url: &str) -> HttpTarget {
     HttpTarget {
@@ -53,7 +53,7 @@ pub(crate) fn connector(target: HttpTarget) -> HttpConnector {
     connector_in(&[], target)
 }
 
-/// In an environment of these variables.
+/// With these environment variables.
 pub(crate) fn connector_in(variables: &[(&str, &str)], target: HttpTarget) -> HttpConnector {
     let variables = variables
         .iter()
@@ -68,12 +68,12 @@ pub(crate) fn options(protocol: Protocol) -> OpenOptions {
     let mut options = OpenOptions::new(ServerName::new("peer").unwrap());
     options.protocol = protocol;
     options.offers.elicit_form = true;
-    options.connect_timeout = HANGS;
+    options.connect_timeout = TIMEOUT;
     options.max_message_bytes = 1 << 20;
     options
 }
 
-/// Opens a session in a task of its own, so that the test can play the server.
+/// Opens a session in a task of its own, so that the test can act as the server.
 pub(crate) fn open(
     target: HttpTarget,
     protocol: Protocol,
@@ -85,7 +85,7 @@ pub(crate) fn open(
 pub(crate) async fn legacy(session: Option<&str>) -> (Arc<Session>, Peer) {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
-    peer.welcome(session).await;
+    peer.handshake_without_stream(session).await;
     (opening.await.unwrap().unwrap(), peer)
 }
 
@@ -97,8 +97,8 @@ pub(crate) async fn modern() -> (Arc<Session>, Peer) {
     (opening.await.unwrap().unwrap(), peer)
 }
 
-/// The same over the stack that all servers share, where the environment names a proxy, though not
-/// for this server.
+/// An open modern session over the shared stack: the environment names a proxy, though not for this
+/// server.
 pub(crate) async fn modern_over_the_stack() -> (Arc<Session>, Peer) {
     let mut peer = Peer::start().await;
     let connector = connector_in(
@@ -111,7 +111,7 @@ pub(crate) async fn modern_over_the_stack() -> (Arc<Session>, Peer) {
     (opening.await.unwrap().unwrap(), peer)
 }
 
-/// A request under way.
+/// A request in flight.
 pub(crate) type Reading = JoinHandle<Result<RawJson, RequestFault>>;
 
 /// Reads a resource in a task of its own.
@@ -137,7 +137,7 @@ pub(crate) fn read_as(
     })
 }
 
-/// A result of `resources/read`, and what a caller sees of it.
+/// A result of `resources/read`.
 pub(crate) fn contents(text: &str) -> Value {
     json!({"contents": [{"uri": "a:b", "text": text}]})
 }
@@ -146,16 +146,16 @@ pub(crate) fn seen(text: &str) -> Result<Value, RequestFault> {
     Ok(contents(text))
 }
 
-/// What came of a reading.
+/// The outcome of a read.
 pub(crate) async fn outcome(reading: Reading) -> Result<Value, RequestFault> {
-    let outcome = tokio::time::timeout(HANGS, reading)
+    let outcome = tokio::time::timeout(TIMEOUT, reading)
         .await
         .expect("the request ends")
         .unwrap();
     outcome.map(|result| result.to_value().unwrap())
 }
 
-/// A caller that accepts every form, and keeps what was logged during its request.
+/// A caller that accepts every form, and records the logs of its requests.
 #[derive(Clone, Default)]
 pub(crate) struct Agreeable(pub(crate) Arc<Mutex<Vec<String>>>);
 

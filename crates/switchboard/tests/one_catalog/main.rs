@@ -1,4 +1,4 @@
-//! One catalog for all: tools of servers of every dialect, the program's own, the resource tools;
+//! Tests of one catalog for all: tools of servers of every dialect, host tools, the resource tools;
 //! their names, and the one gate.
 #![allow(clippy::unwrap_used)]
 

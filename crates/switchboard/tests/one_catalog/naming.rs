@@ -1,4 +1,5 @@
-//! Names of servers of different dialects in one catalog, and that each leads to its own tool.
+//! Tests of the names of servers of different dialects in one catalog, and that each resolves to
+//! its own tool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +9,10 @@ use switchboard::caller::Approval;
 use switchboard::config::Dialect;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::support::{PATIENCE, Stage, person_who_says};
+use crate::support::{TIMEOUT, TestHost, caller_that_answers};
 
-/// S2-37: a call carries the registered name, prefixed or not, and arguments. S2-43, S4-10: the
-/// server is sent its own name.
+/// S2-37: a call has the exposed name, prefixed or not, and arguments. S2-43, S4-10: the server
+/// gets its own name.
 #[tokio::test]
 async fn s2_37_s2_43_s4_10_a_call_by_the_exposed_name_reaches_its_server_under_the_original_one() {
     let chaos = |tool: &str, text: &str| Chaos::new().tool(tool, Step::text(text));
@@ -24,7 +25,7 @@ async fn s2_37_s2_43_s4_10_a_call_by_the_exposed_name_reaches_its_server_under_t
             chaos("create_issue", "created"),
         ),
     ];
-    let stage = Stage::settled("", &servers, |builder| builder).await;
+    let test = TestHost::settled("", &servers, |builder| builder).await;
     let expected = [
         "ListMcpResources",
         "ReadMcpResource",
@@ -33,36 +34,41 @@ async fn s2_37_s2_43_s4_10_a_call_by_the_exposed_name_reaches_its_server_under_t
         "mcp__github__create_issue",
     ];
     assert_eq!(
-        stage.names(),
+        test.names(),
         expected,
         "an agent-code server brings the resource tools along"
     );
-    assert_eq!(stage.told("b__do_it_", json!({"n": 1})).await, "from b");
-    assert_eq!(stage.told("do_it_", json!({"n": 2})).await, "from a");
     assert_eq!(
-        stage
-            .told("mcp__github__create_issue", json!({"title": "t"}))
+        test.text_for_model("b__do_it_", json!({"n": 1})).await,
+        "from b"
+    );
+    assert_eq!(
+        test.text_for_model("do_it_", json!({"n": 2})).await,
+        "from a"
+    );
+    assert_eq!(
+        test.text_for_model("mcp__github__create_issue", json!({"title": "t"}))
             .await,
         "created"
     );
     assert_eq!(
-        stage.calls("a"),
+        test.calls("a"),
         [json!({"name": "do it!", "arguments": {"n": 2}})]
     );
     assert_eq!(
-        stage.calls("b"),
+        test.calls("b"),
         [json!({"name": "do it!", "arguments": {"n": 1}})]
     );
     assert_eq!(
-        stage.calls("github"),
+        test.calls("github"),
         [json!({"name": "create_issue", "arguments": {"title": "t"}})]
     );
-    stage.host.stop().await;
+    test.host.stop().await;
 }
 
-/// S2-27, S2-28 with servers that come in the other order than they are configured.
+/// S2-27, S2-28 with servers that connect in another order than configured.
 #[tokio::test]
-async fn s2_27_s2_28_the_first_in_the_file_has_the_bare_name_though_it_connects_last() {
+async fn s2_27_s2_28_the_first_server_has_the_bare_name_even_if_it_connects_last() {
     let gate = switchboard_testkit::Scratch::new();
     let go = gate.path("go");
     let servers = [
@@ -79,35 +85,40 @@ async fn s2_27_s2_28_the_first_in_the_file_has_the_bare_name_though_it_connects_
             Chaos::new().tool("search", Step::text("quick's")),
         ),
     ];
-    let stage = Stage::open("", &servers, |builder| builder).await;
-    stage
-        .host
+    let test = TestHost::open("", &servers, |builder| builder).await;
+    test.host
         .server("quick")
         .unwrap()
-        .ready(PATIENCE)
+        .ready(TIMEOUT)
         .await
         .unwrap();
-    // It is there, and works by its pair; the name that it will have is not known yet.
-    assert_eq!(stage.names(), [""; 0]);
-    assert_eq!(stage.told("quick/search", json!({})).await, "quick's");
-    let person = person_who_says(Approval::Once);
-    let early = stage.call("search", json!({}), &person);
+    // It is connected, and callable by its pair; its exposed name is not known yet.
+    assert_eq!(test.names(), [""; 0]);
+    assert_eq!(
+        test.text_for_model("quick/search", json!({})).await,
+        "quick's"
+    );
+    let person = caller_that_answers(Approval::Once);
+    let early = test.call("search", json!({}), &person);
     let opening = async { std::fs::write(&go, "").unwrap() };
-    // A call by the bare name waits for whoever will have it.
+    // A call by the bare name waits for the server that will own it.
     let (early, ()) = tokio::join!(early, opening);
     assert_eq!(early.unwrap().untrusted_text().unwrap().raw(), "slow's");
-    assert_eq!(stage.names(), ["search", "quick__search"]);
-    assert_eq!(stage.told("quick__search", json!({})).await, "quick's");
-    stage.host.stop().await;
+    assert_eq!(test.names(), ["search", "quick__search"]);
+    assert_eq!(
+        test.text_for_model("quick__search", json!({})).await,
+        "quick's"
+    );
+    test.host.stop().await;
 }
 
-/// S2-27, S2-28: once it is known that an earlier server failed, later ones have their bare names,
-/// and keep them.
+/// S2-27, S2-28: once an earlier server has failed, later ones get their bare names, and keep them.
 #[tokio::test]
-async fn s2_28_a_server_that_comes_back_late_gets_the_prefixed_name() {
+async fn s2_28_a_server_that_recovers_late_gets_the_prefixed_name() {
     let marker = switchboard_testkit::Scratch::new();
     let go = marker.path("go");
-    // Twice, since a server that dies of the first message is started once more within one attempt.
+    // Twice, since a server that exits on the first message is started once more within one
+    // attempt.
     let fails = |name: &str| Step::once(marker.path(name), [Step::Exit(1)]);
     let fails_first = [fails("failed"), fails("failed again"), Step::wait_file(&go)];
     let servers = [
@@ -124,19 +135,22 @@ async fn s2_28_a_server_that_comes_back_late_gets_the_prefixed_name() {
             Chaos::new().tool("search", Step::text("second's")),
         ),
     ];
-    let stage = Stage::open("", &servers, |builder| builder).await;
-    stage.appears("search").await;
+    let test = TestHost::open("", &servers, |builder| builder).await;
+    test.appears("search").await;
     std::fs::write(&go, "").unwrap();
-    stage.appears("first__search").await;
-    let mut names = stage.names();
+    test.appears("first__search").await;
+    let mut names = test.names();
     names.sort();
     assert_eq!(names, ["first__search", "search"]);
-    assert_eq!(stage.told("search", json!({})).await, "second's");
-    assert_eq!(stage.told("first__search", json!({})).await, "first's");
-    stage.host.stop().await;
+    assert_eq!(test.text_for_model("search", json!({})).await, "second's");
+    assert_eq!(
+        test.text_for_model("first__search", json!({})).await,
+        "first's"
+    );
+    test.host.stop().await;
 }
 
-/// S4-25: an unknown server or tool is an error that names it, as a result for the model.
+/// S4-25: an unknown server or tool is an error result for the model that names it.
 #[tokio::test]
 async fn s4_25_a_call_of_an_unknown_server_or_tool_is_an_error_result_that_names_it() {
     let servers = [(
@@ -144,9 +158,10 @@ async fn s4_25_a_call_of_an_unknown_server_or_tool_is_an_error_result_that_names
         "github",
         Chaos::new().tool("create_issue", Step::text("created")),
     )];
-    let stage = Stage::settled("", &servers, |builder| builder).await;
-    let check =
-        async |name: &str, expected: &str| assert_eq!(stage.told(name, json!({})).await, expected);
+    let test = TestHost::settled("", &servers, |builder| builder).await;
+    let check = async |name: &str, expected: &str| {
+        assert_eq!(test.text_for_model(name, json!({})).await, expected)
+    };
     check("mcp__gitlab__zzz", "error: no tool \"mcp__gitlab__zzz\"").await;
     check("github/close", "error: no tool \"github/close\"").await;
     check(
@@ -154,16 +169,16 @@ async fn s4_25_a_call_of_an_unknown_server_or_tool_is_an_error_result_that_names
         "error: no tool \"mcp__github__create_isue\"; did you mean mcp__github__create_issue?",
     )
     .await;
-    stage.host.stop().await;
+    test.host.stop().await;
 }
 
-/// S4-20, S4-21, S4-22: on one host, which goes on after each: what a server does wrong is a result
-/// that tells the model so.
+/// S4-20, S4-21, S4-22: on one host, which continues after each: a server's fault is an error
+/// result for the model.
 #[tokio::test]
 async fn s4_20_s4_21_s4_22_a_lost_connection_a_refusal_and_a_timeout_are_error_results_and_the_host_goes_on()
  {
     let marks = switchboard_testkit::Scratch::new();
-    // It starts, and after that, without these marks, each start of a row ends at once.
+    // It starts; afterwards, without these markers, each start exits at once.
     let starts: Vec<_> = (0..16)
         .map(|start| marks.write(&format!("start {start}"), ""))
         .collect();
@@ -182,7 +197,7 @@ async fn s4_20_s4_21_s4_22_a_lost_connection_a_refusal_and_a_timeout_are_error_r
         (Dialect::AgentCode, "frail", frail),
         (Dialect::AgentCode, "slow", slow),
     ];
-    let stage = Stage::settled("", &servers, |mut builder| {
+    let test = TestHost::settled("", &servers, |mut builder| {
         let entry = Arc::make_mut(builder.config_mut().servers.get_mut("slow").unwrap());
         entry.timeouts.call = Duration::from_millis(300);
         builder
@@ -192,13 +207,13 @@ async fn s4_20_s4_21_s4_22_a_lost_connection_a_refusal_and_a_timeout_are_error_r
         .iter()
         .for_each(|mark| std::fs::remove_file(mark).unwrap());
     let check = async |tool: &str, expected: &str| {
-        let told = stage.told(tool, json!({})).await;
+        let message = test.text_for_model(tool, json!({})).await;
         assert!(
-            told.starts_with("error: ") && told.contains(expected),
-            "{tool}: {told}"
+            message.starts_with("error: ") && message.contains(expected),
+            "{tool}: {message}"
         );
         assert_eq!(
-            stage.told("mcp__slow__ok", json!({})).await,
+            test.text_for_model("mcp__slow__ok", json!({})).await,
             "fine",
             "after {tool}"
         );
@@ -209,11 +224,11 @@ async fn s4_20_s4_21_s4_22_a_lost_connection_a_refusal_and_a_timeout_are_error_r
     check("mcp__slow__fail", "no repository x").await;
     check("mcp__slow__hang", "server \"slow\": no answer within 300ms").await;
     assert_eq!(
-        (stage.calls("frail").len(), stage.record("slow").starts()),
+        (test.calls("frail").len(), test.record("slow").starts()),
         (1, 1),
         "nothing is sent twice, and nothing else ends"
     );
-    stage.host.stop().await;
+    test.host.stop().await;
 }
 
 /// S3-13: tools of an agent-apps server are listed with their schema, and callable from outside.
@@ -223,13 +238,13 @@ async fn s3_10_s3_12_s3_13_tools_of_agent_apps_are_public_with_their_schema_and_
     let chaos = Chaos::new()
         .tool("read_file", Step::text("contents"))
         .define("read_file", "inputSchema", schema);
-    let stage = Stage::settled(
+    let test = TestHost::settled(
         "",
         &[(Dialect::AgentApps, "filesystem", chaos)],
         |builder| builder,
     )
     .await;
-    let tool = stage
+    let tool = test
         .host
         .catalog()
         .resolve("filesystem-read-file")
@@ -241,10 +256,9 @@ async fn s3_10_s3_12_s3_13_tools_of_agent_apps_are_public_with_their_schema_and_
         Some("mcp://filesystem/read-file")
     );
     assert_eq!(
-        stage
-            .told("filesystem-read-file", json!({"path": "x"}))
+        test.text_for_model("filesystem-read-file", json!({"path": "x"}))
             .await,
         "contents"
     );
-    stage.host.stop().await;
+    test.host.stop().await;
 }

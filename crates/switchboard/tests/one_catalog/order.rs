@@ -1,10 +1,10 @@
-//! In which order a server is discovered, and that its tools are callable from then on.
+//! Tests of the order of discovery, and that tools are callable from then on.
 
 use serde_json::{Value, json};
 use switchboard::config::Dialect;
 use switchboard_testkit::{Chaos, Passed, Scratch, Step};
 
-use crate::support::{PATIENCE, Stage, start};
+use crate::support::{TIMEOUT, TestHost, start};
 
 fn resources() -> [Step; 1] {
     [Step::result(
@@ -12,7 +12,7 @@ fn resources() -> [Step; 1] {
     )]
 }
 
-/// S4-03: what passes between the host and a legacy server, in order.
+/// S4-03: the messages between the host and a legacy server, in order.
 #[tokio::test]
 async fn s4_03_a_legacy_server_is_initialised_then_its_tools_are_listed_then_its_resources() {
     let scratch = Scratch::new();
@@ -28,13 +28,9 @@ async fn s4_03_a_legacy_server_is_initialised_then_its_tools_are_listed_then_its
         builder
     })
     .await;
-    host.server("github")
-        .unwrap()
-        .ready(PATIENCE)
-        .await
-        .unwrap();
+    host.server("github").unwrap().ready(TIMEOUT).await.unwrap();
 
-    // Ready: all of it has happened, and the tool has its name.
+    // Ready: everything is listed, and the tool has its name.
     assert!(host.catalog().resolve("mcp__github__create_issue").is_ok());
     let lines: Vec<Value> = Passed::read(&passed)
         .to_server
@@ -60,8 +56,8 @@ async fn s4_03_a_legacy_server_is_initialised_then_its_tools_are_listed_then_its
         first["protocolVersion"].is_string() && first["capabilities"].is_object(),
         "{first}"
     );
-    // The first that came back is the answer to `initialize`: nothing was sent before the version
-    // was agreed.
+    // The first response is that of `initialize`: nothing was sent before the version was
+    // negotiated.
     let answer: Value = serde_json::from_slice(&Passed::read(&passed).to_host[0]).unwrap();
     assert_eq!(
         (
@@ -73,17 +69,17 @@ async fn s4_03_a_legacy_server_is_initialised_then_its_tools_are_listed_then_its
     host.stop().await;
 }
 
-/// S4-03: resources are listed only where they were declared.
+/// S4-03: resources are listed only if they were declared.
 #[tokio::test]
-async fn s4_03_a_server_that_declares_no_resources_is_not_asked_for_them() {
+async fn s4_03_undeclared_resources_are_never_listed() {
     let servers = [(
         Dialect::AgentCode,
         "s",
         Chaos::new().tool("t", Step::text("ok")),
     )];
-    let stage = Stage::settled("", &servers, |builder| builder).await;
-    assert_eq!(stage.record("s").count("resources/list"), 0);
-    stage.host.stop().await;
+    let test = TestHost::settled("", &servers, |builder| builder).await;
+    assert_eq!(test.record("s").count("resources/list"), 0);
+    test.host.stop().await;
 }
 
 /// S2-05: connected, tools fetched, their schemas validated, then registered with conflicts
@@ -104,16 +100,16 @@ async fn s2_05_discovery_connects_fetches_validates_and_registers_in_this_order(
             ),
         ),
     ];
-    let stage = Stage::settled("", &servers, |builder| builder).await;
+    let test = TestHost::settled("", &servers, |builder| builder).await;
     for server in ["a", "b"] {
-        let methods = stage.record(server).methods();
+        let methods = test.record(server).methods();
         let place = |method: &str| methods.iter().position(|known| known == method);
         assert!(
             place("initialize").unwrap() < place("tools/list").unwrap(),
             "{methods:?}"
         );
     }
-    let catalog = stage.host.catalog();
+    let catalog = test.host.catalog();
     let withheld: Vec<_> = catalog
         .withheld()
         .iter()
@@ -131,13 +127,13 @@ async fn s2_05_discovery_connects_fetches_validates_and_registers_in_this_order(
             .as_str(),
         r#"{"type":"object"}"#
     );
-    // Validation comes before names: what is not valid takes no name from anybody.
-    assert_eq!(stage.names(), ["search", "b__search"]);
-    stage.host.stop().await;
+    // Validation comes before naming: an invalid tool takes no name.
+    assert_eq!(test.names(), ["search", "b__search"]);
+    test.host.stop().await;
 }
 
-/// S1-01: tools are callable as soon as their server connects, late or anew; nobody registers
-/// anything.
+/// S1-01: tools are callable as soon as their server connects, late or again; nothing is
+/// registered.
 #[tokio::test]
 async fn s1_01_tools_are_callable_as_soon_as_their_server_connects_late_or_after_a_reconnect() {
     let gate = Scratch::new();
@@ -145,13 +141,16 @@ async fn s1_01_tools_are_callable_as_soon_as_their_server_connects_late_or_after
     let chaos = Chaos::new()
         .tool("ping", Step::text("pong"))
         .on_start([Step::wait_file(&go)]);
-    let stage = Stage::open("", &[(Dialect::A3s, "late", chaos)], |builder| builder).await;
-    assert_eq!(stage.names(), [""; 0]);
+    let test = TestHost::open("", &[(Dialect::A3s, "late", chaos)], |builder| builder).await;
+    assert_eq!(test.names(), [""; 0]);
     let opening = async { std::fs::write(&go, "").unwrap() };
-    let (answer, ()) = tokio::join!(stage.told("mcp__late__ping", json!({})), opening);
+    let (answer, ()) = tokio::join!(test.text_for_model("mcp__late__ping", json!({})), opening);
     assert_eq!(answer, "pong");
-    stage.host.server("late").unwrap().restart().await;
-    assert_eq!(stage.told("mcp__late__ping", json!({})).await, "pong");
-    assert_eq!(stage.record("late").starts(), 2);
-    stage.host.stop().await;
+    test.host.server("late").unwrap().restart().await;
+    assert_eq!(
+        test.text_for_model("mcp__late__ping", json!({})).await,
+        "pong"
+    );
+    assert_eq!(test.record("late").starts(), 2);
+    test.host.stop().await;
 }

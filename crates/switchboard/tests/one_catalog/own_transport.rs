@@ -1,5 +1,5 @@
-//! A library user's own way to a server, with nothing but what the library shows: on offer, gated,
-//! called, stopped.
+//! Tests of a library user's own transport, with the public API only: listed, gated, called,
+//! stopped.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -18,20 +18,20 @@ use switchboard::transport::{
 use switchboard::wire::{Outgoing, RawJson, parse};
 use switchboard::{Hint, HostBuilder};
 
-use crate::support::{PATIENCE, person_who_says};
+use crate::support::{TIMEOUT, caller_that_answers};
 
 /// A server within this process, with the tools `greet` and `erase`.
 #[derive(Clone, Default)]
-struct InProcess(Arc<Inner>);
+struct InProcessServer(Arc<InProcessState>);
 
 #[derive(Default)]
-struct Inner {
+struct InProcessState {
     inbound: Mutex<Option<Arc<dyn Inbound>>>,
     /// The tools that were called.
     called: Mutex<Vec<String>>,
 }
 
-impl Connector for InProcess {
+impl Connector for InProcessServer {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
@@ -41,7 +41,7 @@ impl Connector for InProcess {
     }
 }
 
-impl Transport for InProcess {
+impl Transport for InProcessServer {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
         let inbound = self.0.inbound.lock().unwrap().clone().ok_or(Closed)?;
         let message: Value = serde_json::from_slice(message.body).unwrap();
@@ -50,7 +50,7 @@ impl Transport for InProcess {
         };
         answer["jsonrpc"] = json!("2.0");
         answer["id"] = message["id"].clone();
-        // What is said is heard later, as on any wire.
+        // Delivered from a task, as a real transport receives asynchronously.
         tokio::spawn(async move {
             let keep = |text: &str| RawJson::parse(text.to_owned()).unwrap();
             parse(&answer.to_string(), &keep, &mut |message| {
@@ -73,7 +73,7 @@ impl Transport for InProcess {
     }
 }
 
-impl InProcess {
+impl InProcessServer {
     fn answer(&self, message: &Value) -> Option<Value> {
         let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
         Some(match message["method"].as_str()? {
@@ -97,7 +97,7 @@ impl InProcess {
     }
 }
 
-/// An entry that could never start anything by itself.
+/// An entry that could not start anything itself.
 fn config() -> Config {
     let endpoint = Endpoint::Stdio(StdioEndpoint::new("/nowhere/at-all", [""; 0]));
     let entry = ServerConfig::new(ServerName::new("own").unwrap(), Source::code(), endpoint);
@@ -119,17 +119,17 @@ fn config() -> Config {
     }
 }
 
-/// S1-24: the rest of the library does not notice that the transport is another: listed, gated,
-/// called, stopped, begun anew.
+/// S1-24: the rest of the library treats the transport like any other: listed, gated, called,
+/// stopped, restarted.
 #[tokio::test]
-async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_stopped() {
-    let server = InProcess::default();
+async fn s1_24_a_library_users_transport_is_listed_called_through_the_gate_and_stopped() {
+    let server = InProcessServer::default();
     let host = HostBuilder::new(config())
         .connector("own", Arc::new(server.clone()))
         .start()
         .await
         .unwrap();
-    assert!(host.settled(PATIENCE).await);
+    assert!(host.settled(TIMEOUT).await);
     let names: Vec<_> = host
         .catalog()
         .tools()
@@ -138,7 +138,7 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
         .collect();
     assert_eq!(names, ["mcp__own__greet", "mcp__own__erase"]);
 
-    let person = person_who_says(Approval::Once);
+    let person = caller_that_answers(Approval::Once);
     let call = |tool: &str| {
         host.call_with(
             Call::new(tool, json!({"to": "Anna"})).caller(person.clone() as Arc<dyn Caller>),
@@ -176,9 +176,9 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
     );
     assert_eq!(server.0.called.lock().unwrap().len(), 1);
 
-    // A reload begins it again the same way.
+    // A reload connects it again.
     host.reload(config()).await.unwrap();
-    assert!(host.settled(PATIENCE).await);
+    assert!(host.settled(TIMEOUT).await);
     assert_eq!(
         call("own/greet")
             .await
@@ -191,16 +191,16 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
     host.stop().await;
 }
 
-/// S1-24: a transport that no entry uses is a mistake of the program, told at the start.
+/// S1-24: a connector without an entry is an error of the program, reported at the start.
 #[tokio::test]
 async fn s1_24_a_connector_without_an_entry_is_an_error_at_the_start() {
     let started = HostBuilder::new(config())
-        .connector("other", Arc::new(InProcess::default()))
+        .connector("other", Arc::new(InProcessServer::default()))
         .start()
         .await;
-    let told = started.map(|_| ()).unwrap_err().to_string();
+    let output = started.map(|_| ()).unwrap_err().to_string();
     assert_eq!(
-        told,
+        output,
         "(code): connectors: no server \"other\" is configured; give its entry the name of its connector"
     );
 }

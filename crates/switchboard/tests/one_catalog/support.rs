@@ -1,4 +1,4 @@
-//! A host of scripted servers of any dialect, a tool of the program's own, and whoever calls them.
+//! A host with scripted servers of any dialect, a host tool, and their caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,17 +16,16 @@ use switchboard::{Host, HostBuilder};
 use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Entry, Record, Scratch};
 
-/// The longest that anything here may take, on a machine that is busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest that any step may take, on a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(crate) struct Stage {
+pub(crate) struct TestHost {
     pub(crate) host: Host,
     pub(crate) scratch: Scratch,
 }
 
-impl Stage {
-    /// Servers in this order, each by the rules of its dialect; `tables` come before them in the
-    /// file.
+impl TestHost {
+    /// Servers in this order, each of its dialect; `tables` come before them in the file.
     pub(crate) async fn open(
         tables: &str,
         servers: &[(Dialect, &str, Chaos)],
@@ -48,9 +47,9 @@ impl Stage {
         servers: &[(Dialect, &str, Chaos)],
         more: impl FnOnce(HostBuilder) -> HostBuilder,
     ) -> Self {
-        let stage = Self::open(tables, servers, more).await;
-        assert!(stage.host.settled(PATIENCE).await);
-        stage
+        let test = Self::open(tables, servers, more).await;
+        assert!(test.host.settled(TIMEOUT).await);
+        test
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -70,7 +69,7 @@ impl Stage {
                 events.next().await;
             }
         };
-        tokio::time::timeout(PATIENCE, shown)
+        tokio::time::timeout(TIMEOUT, shown)
             .await
             .unwrap_or_else(|_| panic!("{name} is not on offer: {:?}", self.names()));
     }
@@ -83,7 +82,7 @@ impl Stage {
     pub(crate) fn calls(&self, server: &str) -> Vec<Value> {
         let params = |params: Option<Box<serde_json::value::RawValue>>| {
             let mut params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
-            // How a call is followed on the wire is not what is called.
+            // `_meta` describes the transport of a call, not the call.
             params.as_object_mut().unwrap().remove("_meta");
             params
         };
@@ -105,10 +104,10 @@ impl Stage {
             .await
     }
 
-    /// What a model is told of a call that nobody objects to.
-    pub(crate) async fn told(&self, tool: &str, arguments: Value) -> String {
+    /// The text for a model of a call that is approved.
+    pub(crate) async fn text_for_model(&self, tool: &str, arguments: Value) -> String {
         let result = self
-            .call(tool, arguments, &person_who_says(Approval::Once))
+            .call(tool, arguments, &caller_that_answers(Approval::Once))
             .await
             .unwrap_or_else(CallResult::from);
         let text = result.untrusted_text().unwrap().raw().to_owned();
@@ -145,17 +144,17 @@ pub(crate) async fn start(
 }
 
 /// A caller that gives the same answer to every request for approval.
-pub(crate) fn person_who_says(answer: Approval) -> Arc<TestCaller> {
+pub(crate) fn caller_that_answers(answer: Approval) -> Arc<TestCaller> {
     TestCaller::new("person").approves(answer).arc()
 }
 
-/// A tool of the program: says what it was given, and counts.
-pub(crate) struct Own {
+/// A host tool that returns its arguments, and counts its calls.
+pub(crate) struct EchoTool {
     pub(crate) name: &'static str,
     pub(crate) ran: Arc<AtomicUsize>,
 }
 
-impl Own {
+impl EchoTool {
     pub(crate) fn new(name: &'static str) -> (Self, Arc<AtomicUsize>) {
         let ran = Arc::<AtomicUsize>::default();
         (
@@ -168,7 +167,7 @@ impl Own {
     }
 }
 
-impl HostTool for Own {
+impl HostTool for EchoTool {
     fn definition(&self) -> HostToolDefinition {
         let properties = json!({"text": {"type": "string"}});
         HostToolDefinition::new(

@@ -1,41 +1,41 @@
-//! What a person is asked and what becomes of their answer, by the kind of file that the server
-//! stands in.
+//! Tests of approvals and how they are remembered, by the dialect of the server's file.
 
 use std::sync::Mutex;
 
+use switchboard::caller::{ApprovalRequest, CallerId};
 use switchboard::config::Dialect;
 use switchboard::store::{Store, StoreError, StoreTable};
 
 use super::*;
 
-/// Says the same to every question, and keeps what was asked and what was told.
-struct Witness {
+/// Gives the same answer to every question, and records questions and notices.
+struct RecordingApprover {
     says: Approval,
     asked: Mutex<Vec<String>>,
-    told: Mutex<Vec<String>>,
+    notices: Mutex<Vec<String>>,
 }
 
-impl Witness {
+impl RecordingApprover {
     fn who_says(says: Approval) -> (Arc<Self>, Arc<dyn Caller>) {
         let witness = Arc::new(Self {
             says,
             asked: Mutex::default(),
-            told: Mutex::default(),
+            notices: Mutex::default(),
         });
         (witness.clone(), witness)
     }
 
-    /// What was asked since the last look.
+    /// The questions since the last call.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 
-    fn told(&self) -> Vec<String> {
-        std::mem::take(&mut self.told.lock().unwrap())
+    fn notices(&self) -> Vec<String> {
+        std::mem::take(&mut self.notices.lock().unwrap())
     }
 }
 
-impl Caller for Witness {
+impl Caller for RecordingApprover {
     fn id(&self) -> CallerId {
         CallerId::new("witness")
     }
@@ -50,11 +50,11 @@ impl Caller for Witness {
     }
 
     fn notice(&self, line: &str) {
-        self.told.lock().unwrap().push(line.to_owned());
+        self.notices.lock().unwrap().push(line.to_owned());
     }
 }
 
-/// A host with one server `s` of this kind of file, ready.
+/// A host with one ready server `s` of this dialect.
 async fn host_in(
     dialect: Dialect,
     scratch: &Scratch,
@@ -67,7 +67,7 @@ async fn host_in(
         Arc::make_mut(server).dialect = dialect;
     }
     let host = builder.store(store.clone()).start().await.unwrap();
-    assert!(host.settled(PATIENCE).await);
+    assert!(host.settled(TIMEOUT).await);
     (host, record)
 }
 
@@ -77,10 +77,10 @@ fn two_tools() -> Chaos {
         .tool("other", [Step::text("fine")])
 }
 
-/// S2-39, S2-40, S2-41: each choice and what it adds; all of it in memory, so the next run asks
+/// S2-39, S2-40, S2-41: each choice and what it remembers; all in memory, so the next run asks
 /// again.
 #[tokio::test(flavor = "multi_thread")]
-async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
+async fn s2_39_s2_40_s2_41_a_gemini_approval_is_remembered_in_memory() {
     let both = ["gemini s/t", "gemini s/other"];
     let cases: [(Approval, &[&str], &[&str]); 3] = [
         // Proceed once: this time only.
@@ -95,7 +95,7 @@ async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
         for _run in 0..2 {
             let scratch = Scratch::new();
             let (host, record) = host_in(Dialect::Gemini, &scratch, "", two_tools(), &store).await;
-            let (witness, caller) = Witness::who_says(says.clone());
+            let (witness, caller) = RecordingApprover::who_says(says.clone());
             for expected in [first, second] {
                 for name in ["s/t", "s/other"] {
                     host.call_with(call(name, &caller)).await.unwrap();
@@ -114,7 +114,7 @@ async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
     // Cancel: nothing is executed.
     let scratch = Scratch::new();
     let (host, record) = host_in(Dialect::Gemini, &scratch, "", two_tools(), &Arc::default()).await;
-    let (_, caller) = Witness::who_says(Approval::No { reason: None });
+    let (_, caller) = RecordingApprover::who_says(Approval::No { reason: None });
     assert!(matches!(
         host.call_with(call("s/t", &caller)).await,
         Err(CallError::Denied { .. })
@@ -123,16 +123,16 @@ async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
     host.stop().await;
 }
 
-/// S2-42: what does not fit is neither asked about nor sent.
+/// S2-42: invalid arguments are neither asked about nor sent.
 #[tokio::test(flavor = "multi_thread")]
-async fn s2_42_arguments_are_validated_before_anybody_is_asked_and_before_the_call() {
+async fn s2_42_arguments_are_validated_before_approval_and_call() {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
     let scratch = Scratch::new();
     let chaos = Chaos::new()
         .tool("t", [Step::text("fine")])
         .define("t", "inputSchema", schema);
     let (host, record) = host_in(Dialect::Gemini, &scratch, "", chaos, &Arc::default()).await;
-    let (witness, caller) = Witness::who_says(Approval::Once);
+    let (witness, caller) = RecordingApprover::who_says(Approval::Once);
     let with = |arguments: &'static str| {
         Call::new("s/t", RawJson::parse(arguments).unwrap()).caller(caller.clone())
     };
@@ -149,24 +149,24 @@ async fn s2_42_arguments_are_validated_before_anybody_is_asked_and_before_the_ca
     host.stop().await;
 }
 
-/// S2-38, C19: a trusted server is not asked about, and what it changes is shown, once.
+/// S2-38, C19: a trusted server needs no approval, and a change is shown once.
 #[tokio::test(flavor = "multi_thread")]
-async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
+async fn s2_38_c19_a_trusted_servers_change_is_shown_and_needs_no_approval() {
     let scratch = Scratch::new();
     let turned = scratch.path("turned");
     let store = Arc::new(MemoryStore::default());
-    let mut builder = builder(&scratch, "", turning(&turned));
+    let mut builder = builder(&scratch, "", changing_server(&turned));
     for server in builder.0.config_mut().servers.values_mut() {
         let server = Arc::make_mut(server);
         (server.dialect, server.trust) = (Dialect::Gemini, true);
     }
     let host = builder.0.store(store.clone()).start().await.unwrap();
-    assert!(host.settled(PATIENCE).await);
-    let (witness, caller) = Witness::who_says(Approval::No { reason: None });
+    assert!(host.settled(TIMEOUT).await);
+    let (witness, caller) = RecordingApprover::who_says(Approval::No { reason: None });
     for name in ["s/t", "s/other", "s/t"] {
         host.call_with(call(name, &caller)).await.unwrap();
     }
-    assert_eq!((witness.asked(), witness.told()), (vec![], vec![]));
+    assert_eq!((witness.asked(), witness.notices()), (vec![], vec![]));
 
     let mut events = host.events();
     std::fs::write(&turned, "").unwrap();
@@ -176,12 +176,12 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
             Some(NextEvent::Event(Event::Catalog { .. }))
         ) {}
     };
-    tokio::time::timeout(PATIENCE, changed)
+    tokio::time::timeout(TIMEOUT, changed)
         .await
         .expect("the change was not seen");
     host.call_with(call("s/t", &caller)).await.unwrap();
     assert_eq!(
-        witness.told(),
+        witness.notices(),
         [
             "server \"s\", tool t: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
             "  - description: does t",
@@ -192,7 +192,7 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
         host.call_with(call(name, &caller)).await.unwrap();
     }
     assert_eq!(
-        (witness.asked(), witness.told(), calls(&builder.1)),
+        (witness.asked(), witness.notices(), calls(&builder.1)),
         (vec![], vec![], 6)
     );
     host.stop().await;
@@ -203,8 +203,8 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
     );
 }
 
-/// S0-22, S0-26, S0-27: with no word about permissions nothing is asked; with one, everything that
-/// no entry allows.
+/// S0-22, S0-26, S0-27: without a permissions section nothing needs approval; with one, everything
+/// that no entry allows.
 #[tokio::test(flavor = "multi_thread")]
 async fn s0_22_s0_26_s0_27_whether_a_core_agent_servers_calls_are_gated() {
     let cases: [(&str, &[&str]); 5] = [
@@ -230,7 +230,7 @@ async fn s0_22_s0_26_s0_27_whether_a_core_agent_servers_calls_are_gated() {
             &Arc::default(),
         )
         .await;
-        let (witness, caller) = Witness::who_says(Approval::Once);
+        let (witness, caller) = RecordingApprover::who_says(Approval::Once);
         for name in ["s/t", "s/other"] {
             host.call_with(call(name, &caller)).await.unwrap();
         }
@@ -240,10 +240,9 @@ async fn s0_22_s0_26_s0_27_whether_a_core_agent_servers_calls_are_gated() {
     }
 }
 
-/// T9: in whatever kind of file the server stands, an *always* is for the definition that was
-/// shown.
+/// T9: in every dialect, an *always* covers the definition that was shown.
 #[tokio::test(flavor = "multi_thread")]
-async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
+async fn t9_a_changed_definition_needs_approval_again_in_every_dialect() {
     for dialect in Dialect::ALL {
         for says in [
             Approval::AlwaysTool(Keep::Run),
@@ -255,11 +254,11 @@ async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
                 dialect,
                 &scratch,
                 "[permissions]\n",
-                turning(&turned),
+                changing_server(&turned),
                 &Arc::default(),
             )
             .await;
-            let (witness, caller) = Witness::who_says(says.clone());
+            let (witness, caller) = RecordingApprover::who_says(says.clone());
             for expected in [1, 0] {
                 host.call_with(call("s/t", &caller)).await.unwrap();
                 assert_eq!(witness.asked().len(), expected, "{dialect:?} {says:?}");
@@ -272,7 +271,7 @@ async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
                     Some(NextEvent::Event(Event::Catalog { .. }))
                 ) {}
             };
-            tokio::time::timeout(PATIENCE, changed)
+            tokio::time::timeout(TIMEOUT, changed)
                 .await
                 .expect("the change was not seen");
             host.call_with(call("s/t", &caller)).await.unwrap();
@@ -286,7 +285,7 @@ async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
     }
 }
 
-/// A store that lets nobody write answers before the test says so; it waits 5 s at most.
+/// A store that blocks writes of grants until the test releases it, for at most 5 s.
 #[derive(Debug)]
 struct HeldStore {
     inner: MemoryStore,
@@ -329,10 +328,10 @@ impl Store for HeldStore {
     }
 }
 
-/// P1: while an answer is being stored, the one thread of the runtime serves others; the answer is
+/// P1: while a grant is being stored, the runtime's one thread serves other calls; the grant is
 /// stored all the same.
 #[tokio::test(flavor = "current_thread")]
-async fn p1_an_answer_that_waits_to_be_stored_keeps_no_other_call_waiting() {
+async fn p1_storing_a_grant_delays_no_other_call() {
     let scratch = Scratch::new();
     let store = Arc::new(HeldStore {
         inner: MemoryStore::default(),
@@ -341,9 +340,9 @@ async fn p1_an_answer_that_waits_to_be_stored_keeps_no_other_call_waiting() {
     });
     let (builder, record) = builder(&scratch, "", two_tools());
     let host = builder.store(store.clone()).start().await.unwrap();
-    assert!(host.settled(PATIENCE).await);
-    let (_, always) = Witness::who_says(Approval::AlwaysServer(Keep::ForGood));
-    let (_, once) = Witness::who_says(Approval::Once);
+    assert!(host.settled(TIMEOUT).await);
+    let (_, always) = RecordingApprover::who_says(Approval::AlwaysServer(Keep::ForGood));
+    let (_, once) = RecordingApprover::who_says(Approval::Once);
     let storing = async { host.call_with(call("s/t", &always)).await.unwrap() };
     let meanwhile = async {
         store.entered.notified().await;
@@ -355,7 +354,7 @@ async fn p1_an_answer_that_waits_to_be_stored_keeps_no_other_call_waiting() {
         );
         store.release();
     };
-    tokio::time::timeout(PATIENCE, async { tokio::join!(storing, meanwhile) })
+    tokio::time::timeout(TIMEOUT, async { tokio::join!(storing, meanwhile) })
         .await
         .expect("the store kept everybody waiting");
     assert_eq!(

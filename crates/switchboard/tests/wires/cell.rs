@@ -1,4 +1,4 @@
-//! What is done in each cell of the table, and what must come of it.
+//! The steps and assertions of each cell of the table.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use switchboard_host_testkit::TestCaller;
 use super::person::person;
 use super::server::Reached;
 
-/// Longer than anything takes on a busy machine; a test that passes never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest that any step may take, on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Feature {
@@ -48,7 +48,7 @@ impl Feature {
     ];
 }
 
-/// Does it, once; panics with the cell's name where it is not as it should be.
+/// Runs the cell once; panics with its name if it fails.
 pub(crate) async fn check(reached: &Reached, feature: Feature) {
     match feature {
         Feature::List => list(reached),
@@ -64,7 +64,7 @@ pub(crate) async fn check(reached: &Reached, feature: Feature) {
     }
 }
 
-/// The words that a call of this tool is answered with.
+/// The text of the result of this tool.
 pub(crate) async fn words(
     reached: &Reached,
     tool: (&str, &str),
@@ -76,7 +76,7 @@ pub(crate) async fn words(
     result.untrusted_text().unwrap().raw().to_owned()
 }
 
-/// Some servers offer a tool only when they have heard what the other side can do.
+/// Some servers offer a tool only after they have seen the client's capabilities.
 async fn appears(reached: &Reached, tool: &str) {
     let mut events = reached.host.events();
     while reached
@@ -98,9 +98,9 @@ fn request((tool, arguments): (&str, &str), person: &Arc<TestCaller>) -> Call {
 }
 
 async fn in_time<T>(what: &str, doing: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, doing)
+    tokio::time::timeout(TIMEOUT, doing)
         .await
-        .unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+        .unwrap_or_else(|_| panic!("{what}: not within {TIMEOUT:?}"))
 }
 
 fn server() -> ServerName {
@@ -137,8 +137,8 @@ fn list(reached: &Reached) {
 
 async fn call(reached: &Reached) {
     let (tool, expected) = reached.traits.call;
-    let said = words(reached, tool, &person("caller")).await;
-    assert!(said.contains(expected), "{said}");
+    let text = words(reached, tool, &person("caller")).await;
+    assert!(text.contains(expected), "{text}");
 }
 
 async fn read(reached: &Reached) {
@@ -173,8 +173,8 @@ async fn subscribe(reached: &Reached) {
     in_time("the update", async {
         loop {
             match events.next().await {
-                Some(NextEvent::Event(Event::ResourceUpdated { uri: told, .. }))
-                    if told.raw() == uri =>
+                Some(NextEvent::Event(Event::ResourceUpdated { uri: message, .. }))
+                    if message.raw() == uri =>
                 {
                     return;
                 }
@@ -206,8 +206,8 @@ async fn complete(reached: &Reached) {
 async fn elicit(reached: &Reached) {
     let (tool, question, expected) = reached.traits.elicit.unwrap();
     let person = person("asked");
-    let said = words(reached, tool, &person).await;
-    assert!(said.contains(expected), "{said}");
+    let text = words(reached, tool, &person).await;
+    assert!(text.contains(expected), "{text}");
     let questions = person.seen().questions;
     assert!(
         questions.len() == 1 && questions[0].contains(question),
@@ -218,8 +218,8 @@ async fn elicit(reached: &Reached) {
 async fn sample(reached: &Reached) {
     let (tool, prompt, expected) = reached.traits.sample.unwrap();
     let person = person("modelled");
-    let said = words(reached, tool, &person).await;
-    assert!(said.contains(expected), "{said}");
+    let text = words(reached, tool, &person).await;
+    assert!(text.contains(expected), "{text}");
     let samplings = person.seen().samplings;
     assert!(
         samplings.len() == 1 && samplings[0].contains(prompt),
@@ -254,13 +254,13 @@ async fn cancel(reached: &Reached) {
             .is_cancelled()
     );
     let Some((tool, expected)) = stopped else {
-        // The server does not tell; it must at least go on.
+        // The server does not report it; it must at least continue to work.
         return call_again(reached).await;
     };
     let began = Instant::now();
     while words(reached, (tool, "{}"), &person("checker")).await != expected {
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < TIMEOUT,
             "the server never stopped the call"
         );
     }

@@ -1,18 +1,18 @@
-//! Must-show 2: every feature on every wire in both eras, against our own server and one made with
-//! the official SDK.
+//! Tests of every feature on every transport in both eras, against the demo server and one made
+//! with the official SDK.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
-/// What is done in each cell.
+/// The steps of each cell.
 mod cell;
 
 /// The caller of every cell.
 mod person;
 
-/// The servers, and how they are reached.
+/// The servers and their transports.
 mod server;
 
-/// Which cell is run, and which is not in that revision.
+/// Which cells are run, and which do not exist in a revision.
 mod table;
 
 use server::{Kind, demo, rmcp};
@@ -64,7 +64,7 @@ async fn rmcp_on_streamable_http_modern() {
 }
 
 #[test]
-fn every_wire_stands_in_the_table_in_both_eras_once() {
+fn every_transport_is_in_the_table_once_per_era() {
     for kind in [Kind::Demo, Kind::Rmcp] {
         for wire in [Wire::Stdio, Wire::Http, Wire::Sse] {
             for era in [Era::Legacy, Era::Modern] {

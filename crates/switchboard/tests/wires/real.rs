@@ -59,7 +59,7 @@ const EVERYTHING: Traits = Traits {
         "trigger-long-running-operation",
         r#"{"duration": 0.1, "steps": 4}"#,
     )),
-    // It does not look whether it was cancelled, so the longest that it may go on is bounded here.
+    // It does not check for cancellation, so its duration is limited here.
     cancel: Some((
         (
             "trigger-long-running-operation",
@@ -88,7 +88,7 @@ const LIST_AND_CALL: [Cell; 10] = [
     NotOffered,
 ];
 
-/// How a real server is started; `None` where this machine is said to be offline.
+/// The command of a real server; `None` if this machine is marked as offline.
 fn launch(name: &str) -> Option<Launch> {
     if std::env::var("SWITCHBOARD_OFFLINE").as_deref() == Ok("1") {
         println!("skipped: SWITCHBOARD_OFFLINE=1");
@@ -115,7 +115,7 @@ fn launch(name: &str) -> Option<Launch> {
     Some(launch)
 }
 
-/// `server-everything` on a wire of HTTP, listening.
+/// `server-everything` on an HTTP transport, listening.
 fn listening(launch: Launch, mode: &str) -> (u16, Served) {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -130,13 +130,13 @@ fn listening(launch: Launch, mode: &str) -> (u16, Served) {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let said: Vec<String> = lines
+    let text: Vec<String> = lines
         .by_ref()
         .map_while(Result::ok)
         .take_while(|line| !line.contains("port"))
         .collect();
-    assert!(child.try_wait().unwrap().is_none(), "{said:?}");
-    // Read on, so that it never waits for us.
+    assert!(child.try_wait().unwrap().is_none(), "{text:?}");
+    // Drained, so that it never blocks.
     std::thread::spawn(move || lines.count());
     (port, Served(child))
 }
@@ -229,7 +229,7 @@ async fn python_time_on_stdio_in_both_eras() {
     }
 }
 
-/// A host with one server whose entry says nothing of eras.
+/// A host with one server whose entry does not set the protocol.
 async fn undictated(entry: &str) -> (Host, Scratch) {
     let scratch = Scratch::new();
     let path = scratch.write(
@@ -249,7 +249,7 @@ async fn undictated(entry: &str) -> (Host, Scratch) {
     )
 }
 
-/// What a call brings, or why it brings nothing.
+/// The result or error of a call.
 async fn call(host: &Host, tool: &str) -> String {
     let caller: Arc<dyn Caller> = person("person");
     match host
@@ -265,8 +265,8 @@ fn era(host: &Host) -> State {
     host.server("it").unwrap().snapshot().state.clone()
 }
 
-/// The first question is refused; then the server is opened with the other era, and each of its
-/// questions arrives.
+/// The first question is refused; then the server is opened with the other era, and its further
+/// questions arrive.
 async fn questions_arrive_from_the_second_call_on(host: &Host) {
     host.server("it")
         .unwrap()
@@ -333,12 +333,12 @@ async fn python_servers_that_ask_in_the_older_way_are_answered_over_http() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said: Vec<String> = lines
+        let text: Vec<String> = lines
             .by_ref()
             .map_while(Result::ok)
             .take_while(|line| !line.contains("running on"))
             .collect();
-        assert!(child.try_wait().unwrap().is_none(), "{said:?}");
+        assert!(child.try_wait().unwrap().is_none(), "{text:?}");
         std::thread::spawn(move || lines.count());
         let _served = Served(child);
         let (host, _scratch) = undictated(&format!(

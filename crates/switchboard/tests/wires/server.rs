@@ -1,4 +1,4 @@
-//! The servers of the table, how each is started and reached, and what each has to offer.
+//! The servers of the table: how each is started and connected, and what it offers.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -23,27 +23,27 @@ pub(crate) enum Kind {
 /// A tool and its arguments.
 pub(crate) type Asked = (&'static str, &'static str);
 
-/// What a server has for each cell; `None` where it has nothing.
+/// What a server has for each cell; `None` if it has nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits {
-    /// A tool, and what its answer says.
+    /// A tool, and the text of its result.
     pub(crate) call: (Asked, &'static str),
-    /// A resource, and what it says.
+    /// A resource, and its text.
     pub(crate) read: Option<(&'static str, &'static str)>,
-    /// A prompt, its arguments, what it says.
+    /// A prompt, its arguments, and its text.
     pub(crate) prompt: Option<(&'static str, &'static str, &'static str)>,
     /// A resource, and the tool that changes it.
     pub(crate) subscribe: Option<(&'static str, Asked)>,
-    /// A prompt, its argument, how it begins, how it may go on.
+    /// A prompt, its argument, the start of a value, and a completion.
     pub(crate) complete: Option<(&'static str, &'static str, &'static str, &'static str)>,
-    /// A tool, the question it asks, what its answer says.
+    /// A tool, its question, and the text of its result.
     pub(crate) elicit: Option<(Asked, &'static str, &'static str)>,
-    /// A tool, what the model is asked, what its answer says.
+    /// A tool, its sampling request, and the text of its result.
     pub(crate) sample: Option<(Asked, &'static str, &'static str)>,
-    /// A tool that tells how far it is.
+    /// A tool that reports progress.
     pub(crate) progress: Option<Asked>,
-    /// A tool that takes for ever, and the one that says how many were stopped, where there is
-    /// one, and its words for one.
+    /// A tool that never ends, and the tool that reports the number of stopped calls, if there is
+    /// one, with its text for one.
     pub(crate) cancel: Option<(Asked, Option<(&'static str, &'static str)>)>,
 }
 
@@ -93,7 +93,7 @@ const RMCP: Traits = Traits {
     )),
 };
 
-/// A server behind a host that is ready. Dropping it ends whatever of it the host does not.
+/// A server behind a ready host. Dropping it ends what the host does not.
 pub(crate) struct Reached {
     pub(crate) kind: Kind,
     pub(crate) wire: Wire,
@@ -104,7 +104,7 @@ pub(crate) struct Reached {
     _scratch: Scratch,
 }
 
-/// What is behind an address.
+/// The process behind an address.
 #[allow(dead_code, reason = "held for its end")]
 pub(crate) enum Behind {
     /// The host started it itself.
@@ -125,7 +125,7 @@ impl Drop for Served {
 
 pub(crate) async fn demo(wire: Wire, era: Era) -> Reached {
     let (place, behind) = match wire {
-        // The demo offers both eras, so that it is the host that chooses.
+        // The demo offers both eras, so that the host chooses.
         Wire::Stdio => (
             Place::Launch(Launch::new(program("switchboard-demo"))),
             Behind::Host,
@@ -173,7 +173,7 @@ pub(crate) async fn rmcp(wire: Wire, era: Era) -> Reached {
     reach(Kind::Rmcp, wire, era, RMCP, place, behind).await
 }
 
-/// Where a server is.
+/// The address of a server.
 pub(crate) enum Place {
     Launch(Launch),
     Url(String),

@@ -18,17 +18,16 @@ pub(crate) enum Era {
     Modern,
 }
 
-/// What becomes of a cell.
+/// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cell {
     Run,
-    /// The revisions of this era have no such thing on this wire.
+    /// The revisions of this era have no such feature on this transport.
     NotInRevision,
-    /// The server has nothing of the kind; another one stands for it.
+    /// The server has no such feature; another server covers it.
     #[allow(dead_code, reason = "only real servers lack something")]
     NotOffered,
-    /// The SDK that the server is made with has dropped this wire; the demo and `server-everything`
-    /// stand for it.
+    /// The server's SDK has dropped this transport; the demo and `server-everything` cover it.
     NotInSdk,
 }
 
@@ -42,13 +41,13 @@ pub(crate) const TABLE: [(Kind, Wire, Era, [Cell; 10]); 12] = [
     (Kind::Demo, Wire::Http,  Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
     (Kind::Demo, Wire::Http,  Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
     (Kind::Demo, Wire::Sse,   Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
-    // 2026-07-28 has two wires: stdio and Streamable HTTP.
+    // 2026-07-28 has two transports: stdio and Streamable HTTP.
     (Kind::Demo, Wire::Sse,   Era::Modern, [NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]),
     (Kind::Rmcp, Wire::Stdio, Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
     (Kind::Rmcp, Wire::Stdio, Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
     (Kind::Rmcp, Wire::Http,  Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
     (Kind::Rmcp, Wire::Http,  Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
-    // rmcp speaks HTTP+SSE no more.
+    // rmcp no longer supports HTTP+SSE.
     (Kind::Rmcp, Wire::Sse,   Era::Legacy, [GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE]),
     (Kind::Rmcp, Wire::Sse,   Era::Modern, [NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]),
 ];
@@ -60,7 +59,7 @@ pub(crate) fn rows(kind: Kind, wire: Wire, era: Era) -> impl Iterator<Item = [Ce
         .map(|row| row.3)
 }
 
-/// Runs every cell of a server's row, and says which one it is that fails.
+/// Runs every cell of a server's row, and names the one that fails.
 pub(crate) async fn row(reached: &Reached) {
     let cells = rows(reached.kind, reached.wire, reached.era)
         .next()

@@ -1,4 +1,4 @@
-//! The peer over HTTP, written to the socket by hand: what it says is exactly what is sent.
+//! The peer over HTTP, written to the socket directly: exactly what is scripted is sent.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tokio::sync::Mutex;
 
 use super::{MAX_BYTES, Reaction, Script, Wire};
 
-/// The one open stream of HTTP+SSE; what answers a POST is written there.
+/// The open stream of HTTP+SSE; responses to a POST are written there.
 type Stream = Arc<Mutex<Option<TcpStream>>>;
 
-/// Serves until the test ends; where it is reached.
+/// Serves until the test ends; returns its address.
 pub async fn serve(wire: Wire, script: Arc<Script>) -> HttpTarget {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap())
@@ -40,7 +40,7 @@ async fn connection(wire: Wire, mut socket: TcpStream, script: Arc<Script>, stre
     while let Some((line, body)) = request(&mut socket, &mut buffer).await {
         if line.starts_with("GET") && wire == Wire::Sse {
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: endpoint\ndata: /messages\n\n";
-            // Held while it opens: a message may be posted as soon as the first event is read.
+            // Locked while it opens: a message may be posted as soon as the first event is read.
             let mut stream = stream.lock().await;
             socket.write_all(head.as_bytes()).await.unwrap();
             *stream = Some(socket);
@@ -115,6 +115,6 @@ async fn respond(socket: &mut TcpStream, status: &str, kind: &str, body: &str) {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    // Whoever asked may have gone.
+    // The requester may have gone.
     let _ = socket.write_all(format!("{head}{body}").as_bytes()).await;
 }
