@@ -141,7 +141,7 @@ fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {
         .record(home.path("seen"));
     home.user_file(&chaos.entry("asker").render());
     let ran = home.run(&["call", "asker/ok", "--yes"]);
-    let line = "server \"asker\": a question of the server was declined: no call is under way that it could belong to\n";
+    let line = "server \"asker\": a question of the server was declined: no call is in flight that it could belong to\n";
     assert_eq!(
         (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
         (Some(0), "fine\n", line)

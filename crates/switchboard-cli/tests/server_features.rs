@@ -155,7 +155,7 @@ fn watching_a_resource_without_subscriptions_is_an_error() {
     );
     check(
         "modern",
-        "the server does not tell of changes to this resource",
+        "the server does not report changes of this resource",
     );
 }
 

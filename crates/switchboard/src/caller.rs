@@ -85,7 +85,7 @@ pub trait Caller: Send + Sync {
     /// `server/@sampling`.
     fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
         let _ = request;
-        Box::pin(async { SampleAnswer::Refuse("nobody here answers for a model".to_owned()) })
+        Box::pin(async { SampleAnswer::Refuse("the caller does not support sampling".to_owned()) })
     }
 
     /// The roots for modern servers during a call of this caller; `None` offers none.

@@ -89,7 +89,7 @@ pub enum RequestFault {
     Invalid(String),
     /// Calls of another caller were in flight for too long.
     #[error(
-        "not sent within {after:?}: a call of another caller is under way, and this server asks questions"
+        "not sent within {after:?}: a call of another caller is in flight, and this server asks questions"
     )]
     QueueTimeout {
         /// The deadline.
@@ -105,7 +105,7 @@ pub enum RequestFault {
     #[error("{0}")]
     NotSupported(String),
     /// A sampling request of the server was refused, and it cannot complete without an answer.
-    #[error("not finished: the server wanted an answer of a model and got none: {0}")]
+    #[error("not completed: a sampling request of the server was refused: {0}")]
     Declined(String),
     /// The call became a task that has no result.
     #[error("{0}")]

@@ -224,7 +224,7 @@ fn read_page(
 ) -> Result<Option<String>, RequestFault> {
     let members: indexmap::IndexMap<String, &RawValue> = page
         .decode()
-        .map_err(|fault| RequestFault::Invalid(format!("a list that is no object: {fault}")))?;
+        .map_err(|fault| RequestFault::Invalid(format!("the list is not an object: {fault}")))?;
     let listed = members
         .get(key)
         .ok_or_else(|| RequestFault::Invalid(format!("a list without {key:?}")))?;
@@ -234,6 +234,6 @@ fn read_page(
     match members.get("nextCursor") {
         None => Ok(None),
         Some(raw) => serde_json::from_str(raw.get())
-            .map_err(|_| RequestFault::Invalid("nextCursor is no string".into())),
+            .map_err(|_| RequestFault::Invalid("nextCursor is not a string".into())),
     }
 }

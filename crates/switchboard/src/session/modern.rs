@@ -197,7 +197,7 @@ impl ModernHalf {
                 }
                 ResultKind::Task => {
                     return Err(RequestFault::Invalid(format!(
-                        "a task in answer to {}",
+                        "a task in response to {}",
                         request.method
                     )));
                 }
@@ -215,7 +215,7 @@ impl ModernHalf {
             }
         }
         Err(RequestFault::Invalid(format!(
-            "the server asked {MAX_ROUNDS} times and came to no end"
+            "the server required input {MAX_ROUNDS} times without completing"
         )))
     }
 }

@@ -165,7 +165,7 @@ impl Receiver {
         } else if self.unread_bytes.fetch_add(body.len(), Ordering::Relaxed) + body.len()
             > MAX_UNREAD_BYTES
         {
-            self.end(&format!("it asks without reading the answers: more than {MAX_UNREAD_BYTES} bytes wait for it"));
+            self.end(&format!("it sends requests without reading the responses: more than {MAX_UNREAD_BYTES} bytes are queued"));
             return;
         }
         // A closed connection is reported elsewhere.
@@ -243,7 +243,7 @@ impl Receiver {
             };
             if unknown == NOTABLE_UNKNOWN_IDS {
                 self.notice(format!(
-                    "it has answered {unknown} requests that nobody made, or that were over by then"
+                    "it has responded to {unknown} unknown or ended requests"
                 ));
             }
         }
@@ -261,7 +261,7 @@ impl Receiver {
 
     /// Publishes that a question was declined because the caller does not support it.
     pub(super) fn notice_unanswered(&self) {
-        self.notice("a question of the server was declined: nobody here answers".to_owned());
+        self.notice("a question of the server was declined: no caller can answer it".to_owned());
     }
 
     /// Withdraws the server's questions on behalf of a request that has ended.

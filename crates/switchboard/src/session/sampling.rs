@@ -60,11 +60,13 @@ impl InFlightCall {
         overseer: Option<&Arc<dyn Overseer>>,
     ) -> Result<Sampling, SamplingRefusal> {
         if !self.caller.offers().sampling {
-            return Err(SamplingRefusal::plain("nobody here answers for a model"));
+            return Err(SamplingRefusal::plain(
+                "the caller does not support sampling",
+            ));
         }
         if self.samplings.fetch_add(1, Ordering::Relaxed) >= MAX_PER_CALL {
             return Err(SamplingRefusal::plain(format!(
-                "one call may want {MAX_PER_CALL} answers of a model, no more"
+                "at most {MAX_PER_CALL} sampling requests are allowed during one call"
             )));
         }
         let _pause = self.pause_deadlines();
@@ -117,7 +119,7 @@ impl SamplingRefusal {
 pub(super) fn check(params: &RawJson, tools_offered: bool) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("sampling/createMessage: {what}"));
     let Ok(Value::Object(params)) = params.to_value() else {
-        return wrong("params are no object");
+        return wrong("params are not an object");
     };
     if !tools_offered
         && ["tools", "toolChoice"]
@@ -197,7 +199,7 @@ mod tests {
             Err("tools are not offered"),
         );
         expect(&json!({"messages": [text], "tools": []}), true, Ok(()));
-        expect(&json!([]), true, Err("params are no object"));
+        expect(&json!([]), true, Err("params are not an object"));
         expect(&json!({"messages": 1}), true, Err("messages are missing"));
         expect(
             &json!({"messages": [text, uses, results(vec![result("a"), result("b")])]}),

@@ -195,7 +195,7 @@ async fn s3_18_a_question_without_a_call_is_declined_and_reported() {
         .await
         .expect("it is told");
     let line =
-        "a question of the server was declined: no call is under way that it could belong to";
+        "a question of the server was declined: no call is in flight that it could belong to";
     assert_eq!(output, (Some("chaos".to_owned()), line.to_owned()));
     assert_eq!(server(&host).snapshot().oddities.oddities().unattributed, 1);
     // The server continues only after its answer, and so does this call.

@@ -161,7 +161,7 @@ async fn cannot_tell(way: &Way) {
     assert!(!under_way.is_finished(), "{}", way.name);
 
     let reason = "a question of the server was declined: \
-                  calls of different callers are under way, and this wire does not say whose it is";
+                  calls of several callers are in flight, and this transport does not show which call it belongs to";
     let mut message = 0;
     while message < CALLS {
         match tokio::time::timeout(TIMEOUT, events.next())

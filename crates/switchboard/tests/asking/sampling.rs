@@ -74,9 +74,8 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
     let answer =
         r#"{"result":{"role":"assistant","model":"ada","content":{"type":"text","text":"hi"}}}"#;
     let rejected = r#"{"error":{"code":-1,"message":"User rejected sampling request"}}"#;
-    let output = |why: &str| {
-        format!("notice server \"chaos\" wanted an answer of a model and got none: {why}")
-    };
+    let output =
+        |why: &str| format!("notice a sampling request of server \"chaos\" was refused: {why}");
     let allow = r#"allow = ["chaos/sample"]"#;
     check(
         &legacy(),
@@ -128,7 +127,7 @@ async fn t32_modern_sampling_is_decided_by_the_gate_and_a_denial_ends_the_call()
         answer,
     )
     .await;
-    let ended = "server \"chaos\": not finished: the server wanted an answer of a model and got none: the answer was no";
+    let ended = "server \"chaos\": not completed: a sampling request of the server was refused: the answer was no";
     check(
         &modern(),
         allow,

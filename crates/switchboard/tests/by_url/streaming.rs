@@ -120,7 +120,10 @@ async fn f25_a_vanished_peer_is_detected_in_bounded_time() {
     peer.become_kind(Kind::Hangs);
     tokio::time::pause();
     let reason = session.closed().await;
-    assert_eq!(reason, "nobody answers: 2 pings in a row brought nothing");
+    assert_eq!(
+        reason,
+        "the server does not respond: 2 consecutive pings got no response"
+    );
     assert!(
         begun.elapsed() < Duration::from_secs(3 * 60),
         "after {:?}",

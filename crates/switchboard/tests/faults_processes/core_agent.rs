@@ -290,7 +290,7 @@ async fn s0_36_s0_37_a_question_without_a_caller_is_declined_at_once_with_one_no
             assert_eq!(
                 notices,
                 [format!(
-                    "{server}: a question of the server was declined: nobody here answers"
+                    "{server}: a question of the server was declined: no caller can answer it"
                 )]
             );
             let begun = test.record(server).with_method("initialize");

@@ -137,7 +137,7 @@ async fn p1_a_queued_call_ends_at_its_deadline() {
     let waited = tokio::time::timeout(Duration::from_secs(10), test.call("chaos/ok"))
         .await
         .expect("it ends");
-    let expected = r#"server "chaos": not sent within 300ms: a call of another caller is under way, and this server asks questions"#;
+    let expected = r#"server "chaos": not sent within 300ms: a call of another caller is in flight, and this server asks questions"#;
     assert_eq!(waited.unwrap_err().to_string(), expected);
     assert!(
         began.elapsed() < DEADLINE + ALLOWANCE,
@@ -217,8 +217,7 @@ async fn p1_endless_modern_rounds_are_cut_off() {
         .tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
     let test = TestHost::open(scratch, &[entry]).await;
-    let expected =
-        r#"server "chaos": the answer is not valid: the server asked 16 times and came to no end"#;
+    let expected = r#"server "chaos": the answer is not valid: the server required input 16 times without completing"#;
     assert_eq!(test.failure("chaos/again").await.0, expected);
     assert_eq!(test.record("seen").count("tools/call"), 16);
     assert_eq!(test.text("chaos/ok").await, "hi");

@@ -56,7 +56,7 @@ impl CallerQuestion {
                     Err(refusal) => {
                         let (server, reason) = (&call.server, refusal.to_caller);
                         call.caller.notice(&format!(
-                            "server \"{server}\" wanted an answer of a model and got none: {reason}"
+                            "a sampling request of server \"{server}\" was refused: {reason}"
                         ));
                         ReplyBody::error(REJECTED, &refusal.to_server)
                     }
@@ -117,7 +117,7 @@ impl CallerQuestion {
                 ReplyBody::result(&elicit_result(ElicitAnswer::Cancel, true))
             }
             CallerQuestionKind::Sampling => {
-                ReplyBody::error(REJECTED, "the call that wanted it is over")
+                ReplyBody::error(REJECTED, "the call that caused it has ended")
             }
             CallerQuestionKind::Roots => ReplyBody::result(&json!({"roots": []})),
         }

@@ -49,7 +49,7 @@ fn read_result(result: &RawJson, redactor: &Redactor) -> Result<Hello, RequestFa
         .map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
     let Some(revision) = Revision::parse_in(Era::Legacy, &read.protocol_version) else {
         let message = format!(
-            "it wants protocol version {:?}, we speak {}",
+            "it requires protocol version {:?}; supported are {}",
             read.protocol_version,
             Revision::LEGACY.map(Revision::as_str).join(", ")
         );

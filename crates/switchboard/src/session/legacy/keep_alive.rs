@@ -61,7 +61,7 @@ async fn run(mut received: u64, receiver: Weak<Receiver>, transport: Weak<dyn Tr
         }
         if missed == MAX_MISSED {
             return peer.receiver.end(&format!(
-                "nobody answers: {MAX_MISSED} pings in a row brought nothing"
+                "the server does not respond: {MAX_MISSED} consecutive pings got no response"
             ));
         }
     }

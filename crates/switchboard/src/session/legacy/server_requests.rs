@@ -273,18 +273,18 @@ fn attribute(candidates: &CandidateCalls) -> Result<(Arc<InFlightCall>, bool), &
     } = candidates;
     let ((_, first), rest) = in_flight
         .split_first()
-        .ok_or("no call is under way that it could belong to")?;
+        .ok_or("no call is in flight that it could belong to")?;
     if rest
         .iter()
         .any(|(_, other)| other.caller_id != first.caller_id)
     {
         return Err(
-            "calls of different callers are under way, and this wire does not say whose it is",
+            "calls of several callers are in flight, and this transport does not show which call it belongs to",
         );
     }
     if abandoned_by.iter().any(|other| *other != first.caller_id) {
         return Err(
-            "a call of another caller was given up not long ago, and this wire does not say whose it is",
+            "a call of another caller was cancelled recently, and this transport does not show which call it belongs to",
         );
     }
     Ok((first.clone(), rest.is_empty() && abandoned_by.is_empty()))

@@ -68,7 +68,7 @@ pub(in crate::session) fn read_discovery(
     let common = versions.filter_map(|version| Revision::parse_in(Era::Modern, version));
     let Some(revision) = common.max() else {
         let message = format!(
-            "it speaks {}, we speak {}",
+            "it supports {}; this host supports {}",
             read.supported_versions.join(", "),
             Revision::MODERN.map(Revision::as_str).join(", ")
         );

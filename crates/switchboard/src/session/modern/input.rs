@@ -67,7 +67,7 @@ impl ResultKind {
                 if read.input_requests.is_none() && read.request_state.is_none() =>
             {
                 Err(RequestFault::Invalid(
-                    "it wants input and says neither which nor for what".into(),
+                    "it requires input without inputRequests or requestState".into(),
                 ))
             }
             Some("input_required") => {
@@ -195,7 +195,7 @@ impl<'a> InputResponder<'a> {
                 Ok(RawJson::from_value(&json!({"roots": roots})))
             }
             other => Err(RequestFault::Invalid(format!(
-                "the server asked for {other:?}, which was not offered"
+                "the server requested {other:?}, which was not offered"
             ))),
         }
     }

@@ -222,12 +222,12 @@ fn agree(
             .any(|(_, name, is_agreed)| is_agreed(acknowledged) && !lists.contains(name));
     if more {
         peer.receiver
-            .notice("it agreed to tell of changes that it was not asked for".to_owned());
+            .notice("it agreed to report changes that were not requested".to_owned());
     }
     note(peer, wanted, |uri| match agreed.contains(uri) {
         true => Ok(()),
         false => Err(RequestFault::NotSupported(
-            "the server does not tell of changes to this resource".to_owned(),
+            "the server does not report changes of this resource".to_owned(),
         )),
     });
 }

@@ -99,7 +99,7 @@ async fn provide_input(
     }
     if answered.len() + requests.len() > MAX_INPUTS {
         return Err(RequestFault::Invalid(format!(
-            "the task asked {MAX_INPUTS} times and came to no end"
+            "the task required input {MAX_INPUTS} times without completing"
         )));
     }
     let responses = InputResponder::new(follower.peer, follower.call())

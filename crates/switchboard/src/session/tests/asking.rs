@@ -244,7 +244,7 @@ async fn f28_questions_are_withdrawn_with_the_call_that_caused_them() {
     assert_eq!(responses[0]["result"], json!({"action": "cancel"}));
     assert_eq!(
         responses[1]["error"],
-        json!({"code": -1, "message": "the call that wanted it is over"})
+        json!({"code": -1, "message": "the call that caused it has ended"})
     );
 }
 
@@ -266,7 +266,7 @@ async fn t32_sampling_is_permitted_answered_and_bounded() {
     }
     peer.send(&sample("one more"));
     let expected =
-        json!({"code": -1, "message": "one call may want 16 answers of a model, no more"});
+        json!({"code": -1, "message": "at most 16 sampling requests are allowed during one call"});
     assert_eq!(peer.next().await["error"], expected);
     assert_eq!(
         anna.notes().len(),
@@ -301,7 +301,7 @@ async fn t32_refused_sampling_never_reaches_the_model() {
     );
     assert_eq!(
         anna.notes(),
-        [r#"server "peer" wanted an answer of a model and got none: rule x"#]
+        [r#"a sampling request of server "peer" was refused: rule x"#]
     );
     peer.answer(&request, json!({}));
     reading.await.unwrap().unwrap();
@@ -368,7 +368,7 @@ async fn t32_modern_sampling_is_answered_in_the_round_and_a_refusal_ends_the_cal
     let reading = reads(&session, &modest);
     let first = peer.expect("resources/read").await;
     peer.answer(&first, asks());
-    let undeclared = "the server asked for \"sampling/createMessage\", which was not offered";
+    let undeclared = "the server requested \"sampling/createMessage\", which was not offered";
     assert_eq!(
         reading.await.unwrap(),
         Err(RequestFault::Invalid(undeclared.into()))

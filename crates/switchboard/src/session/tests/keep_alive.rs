@@ -29,7 +29,7 @@ async fn f25_a_server_that_answers_no_ping_is_disconnected() {
     let begun = tokio::time::Instant::now();
     assert_eq!(
         session.closed().await,
-        "nobody answers: 2 pings in a row brought nothing"
+        "the server does not respond: 2 consecutive pings got no response"
     );
     assert!(
         begun.elapsed() <= Duration::from_secs(150),

@@ -259,7 +259,7 @@ async fn one_listen_request_to_a_modern_server_matches_the_subscriptions() {
     assert_eq!(
         refusal,
         Err(RequestFault::NotSupported(
-            "the server does not notify of changes to this resource".to_owned()
+            "the server does not report changes of this resource".to_owned()
         ))
     );
     let again = peer
@@ -738,8 +738,8 @@ async fn a_call_with_an_integer_too_large_for_a_header_is_not_sent() {
             Ok(())
         } else {
             Err(RequestFault::NotSent(
-                "not sent: the argument \"shard\" goes into a header, which takes integers of at most 9007199254740991 either way, \
-                 not 9007199254740993"
+                "not sent: the argument \"shard\" is sent in a header, which allows integers from -9007199254740991 \
+                 to 9007199254740991, not 9007199254740993"
                     .to_owned(),
             ))
         };

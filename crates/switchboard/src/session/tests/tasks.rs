@@ -881,7 +881,7 @@ async fn only_a_tool_call_may_become_a_task() {
     assert_eq!(
         reading.await.unwrap(),
         Err(RequestFault::Invalid(
-            "a task in answer to resources/read".into()
+            "a task in response to resources/read".into()
         ))
     );
 }
