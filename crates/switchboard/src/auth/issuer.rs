@@ -95,22 +95,27 @@ impl Issuer {
         guess: bool,
     ) -> Result<Self, IssuerFault> {
         let http = Arc::new(GuardedHttp::new(url, REQUEST_TIMEOUT, routes).map_err(fault)?);
-        let found = within(DISCOVERY_TIMEOUT, "finding its authorization server", async {
-            let manager =
-                AuthorizationManager::new_with_oauth_http_client(url.clone(), http.clone()).await?;
-            let found = manager.resolve_metadata_from_challenge(challenge).await;
-            let (metadata, discovered) = match found {
-                Ok(found) => (found.metadata, found.source.is_discovered()),
-                Err(error @ AuthError::AuthorizationServerMismatch { .. }) => {
-                    match legacy_metadata::metadata(url, challenge, routes).await {
-                        Some(metadata) => (metadata, true),
-                        None => return Err(error),
+        let found = within(
+            DISCOVERY_TIMEOUT,
+            "finding its authorization server",
+            async {
+                let manager =
+                    AuthorizationManager::new_with_oauth_http_client(url.clone(), http.clone())
+                        .await?;
+                let found = manager.resolve_metadata_from_challenge(challenge).await;
+                let (metadata, discovered) = match found {
+                    Ok(found) => (found.metadata, found.source.is_discovered()),
+                    Err(error @ AuthError::AuthorizationServerMismatch { .. }) => {
+                        match legacy_metadata::metadata(url, challenge, routes).await {
+                            Some(metadata) => (metadata, true),
+                            None => return Err(error),
+                        }
                     }
-                }
-                Err(error) => return Err(error),
-            };
-            Ok((manager, metadata, discovered))
-        });
+                    Err(error) => return Err(error),
+                };
+                Ok((manager, metadata, discovered))
+            },
+        );
         let (mut manager, metadata, discovered) = found.await?;
         if !discovered && !guess {
             return Err(fault(
@@ -298,7 +303,12 @@ impl Issuer {
             .await
             .map_err(|error| from_auth(&error, "renewing the login"))?;
         self.manager.set_credential_store(store);
-        let token = within(REQUEST_TIMEOUT, "renewing the login", self.manager.refresh_token()).await?;
+        let token = within(
+            REQUEST_TIMEOUT,
+            "renewing the login",
+            self.manager.refresh_token(),
+        )
+        .await?;
         let request = TokenRequest {
             client_id: &login.client_id,
             requested: &login.requested,
