@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) use message::{BodyReader, MessageBody};
-use message::{Message, MessageKind};
+use message::{DbusMessageKind, Message};
 
 mod message;
 
@@ -151,13 +151,13 @@ impl BusConnection {
         loop {
             let message = self.read_message()?;
             match message.kind {
-                MessageKind::Return if message.reply_serial == Some(serial) => {
+                DbusMessageKind::Return if message.reply_serial == Some(serial) => {
                     return message.body(returns);
                 }
-                MessageKind::Error if message.reply_serial == Some(serial) => {
+                DbusMessageKind::Error if message.reply_serial == Some(serial) => {
                     return Err(message.into_refusal());
                 }
-                MessageKind::Signal => self.signals.push(message),
+                DbusMessageKind::Signal => self.signals.push(message),
                 _ => {}
             }
         }
@@ -186,7 +186,7 @@ impl BusConnection {
                 return signal.body("bv");
             }
             let message = self.read_message()?;
-            if message.kind == MessageKind::Signal {
+            if message.kind == DbusMessageKind::Signal {
                 self.signals.push(message);
             }
         }

@@ -1,6 +1,6 @@
 //! For tests: the other end of a connection, whose answers a closure gives.
 
-use super::message::{self, MessageKind};
+use super::message::{self, DbusMessageKind};
 use super::*;
 
 /// A call that arrived.
@@ -47,7 +47,7 @@ fn respond(call: Message, answer: &mut impl FnMut(ReceivedCall) -> FakeAnswer) -
     let reply = |kind, fields: &[_], body: &MessageBody| {
         message::write(kind, 1, Some(serial), fields, body)
     };
-    let returned = |body: &MessageBody| reply(MessageKind::Return, &[], body);
+    let returned = |body: &MessageBody| reply(DbusMessageKind::Return, &[], body);
     let empty = MessageBody::new("");
     if path == "/org/freedesktop/DBus" {
         let mut name = MessageBody::new("s");
@@ -70,7 +70,7 @@ fn respond(call: Message, answer: &mut impl FnMut(ReceivedCall) -> FakeAnswer) -
             let mut body = MessageBody::new("s");
             body.string(text);
             let fields = [(message::ERROR_NAME, "s", name)];
-            vec![reply(MessageKind::Error, &fields, &body)]
+            vec![reply(DbusMessageKind::Error, &fields, &body)]
         }
         FakeAnswer::Completed(body) => {
             let fields = [
@@ -78,7 +78,7 @@ fn respond(call: Message, answer: &mut impl FnMut(ReceivedCall) -> FakeAnswer) -
                 (message::INTERFACE, "s", "org.freedesktop.Secret.Prompt"),
                 (message::MEMBER, "s", "Completed"),
             ];
-            let signal = message::write(MessageKind::Signal, 2, None, &fields, &body);
+            let signal = message::write(DbusMessageKind::Signal, 2, None, &fields, &body);
             vec![returned(&empty), signal]
         }
     }

@@ -16,7 +16,7 @@ const DESTINATION: u8 = 6;
 const SIGNATURE: u8 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MessageKind {
+pub(super) enum DbusMessageKind {
     Call = 1,
     Return = 2,
     Error = 3,
@@ -103,12 +103,12 @@ pub(super) fn method_call(
         (MEMBER, "s", member),
         (DESTINATION, "s", destination),
     ];
-    write(MessageKind::Call, serial, None, &fields, body)
+    write(DbusMessageKind::Call, serial, None, &fields, body)
 }
 
 /// A message with these fields, and those of its body and its reply serial.
 pub(super) fn write(
-    kind: MessageKind,
+    kind: DbusMessageKind,
     serial: u32,
     reply_serial: Option<u32>,
     fields: &[(u8, &'static str, &str)],
@@ -156,7 +156,7 @@ pub(super) fn bytes_after(head: &[u8; FIXED_BYTES]) -> Option<usize> {
 /// A message that arrived.
 #[derive(Debug)]
 pub(super) struct Message {
-    pub(super) kind: MessageKind,
+    pub(super) kind: DbusMessageKind,
     pub(super) reply_serial: Option<u32>,
     #[cfg_attr(
         not(test),
@@ -178,10 +178,10 @@ impl Message {
     pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, BusFault> {
         let order = *bytes.first().ok_or(BusFault::Malformed)?;
         let kind = match bytes.get(1) {
-            Some(1) => MessageKind::Call,
-            Some(2) => MessageKind::Return,
-            Some(3) => MessageKind::Error,
-            Some(4) => MessageKind::Signal,
+            Some(1) => DbusMessageKind::Call,
+            Some(2) => DbusMessageKind::Return,
+            Some(3) => DbusMessageKind::Error,
+            Some(4) => DbusMessageKind::Signal,
             _ => return Err(BusFault::Malformed),
         };
         let mut reader = BodyReader::new(bytes, 8, order);
@@ -228,7 +228,7 @@ impl Message {
     }
 
     pub(super) fn is_signal(&self, path: &str, interface: &str, member: &str) -> bool {
-        self.kind == MessageKind::Signal
+        self.kind == DbusMessageKind::Signal
             && (&*self.path, &*self.interface, &*self.member) == (path, interface, member)
     }
 

@@ -1,4 +1,4 @@
-use super::message::MessageKind;
+use super::message::DbusMessageKind;
 use super::*;
 
 #[test]
@@ -36,7 +36,7 @@ fn a_message_of_the_other_byte_order_is_read() {
     ]
     .concat();
     let message = read_message(&mut &bytes[..]).unwrap();
-    assert_eq!(message.kind, MessageKind::Return);
+    assert_eq!(message.kind, DbusMessageKind::Return);
     assert_eq!(message.reply_serial, Some(3));
     assert_eq!(message.body("s").unwrap().text().unwrap(), "x");
 }
