@@ -148,6 +148,7 @@ impl Dialog for Form {
     }
 }
 
+/// A field: its number and constraints, the server's title and description, its value and fault.
 fn draw_field(
     body: &mut Vec<ScreenLine>,
     field: &Field,
@@ -181,37 +182,37 @@ fn draw_field(
         let warning = "  This looks like a secret. A server should not ask for one here: decline if in doubt.";
         body.extend(own_lines(warning, columns, WARNING));
     }
+    body.extend(value_lines(&field.kind, here, columns));
+    if let Some(fault) = &field.fault {
+        body.extend(own_lines(&format!("  ! {fault}"), columns, FAULT));
+    }
+}
+
+/// The input line of a field, or its options with their marks.
+fn value_lines(kind: &Kind, here: bool, columns: usize) -> Vec<ScreenLine> {
     let style = if here { CHOSEN } else { PLAIN };
-    match &field.kind {
+    let radio = |is_chosen: bool| if is_chosen { "(•)" } else { "( )" };
+    let option = |mark: &str, title: &str, is_current: bool| {
+        let style = if is_current { style } else { PLAIN };
+        own_line(format!("  {mark} │ {}", safe(title)), style)
+    };
+    match kind {
         Kind::Text { input, .. } | Kind::Number { input, .. } => {
             let room = columns.saturating_sub(5);
-            body.push(own_line(format!("  > {}", input.shown(here, room)), style));
+            vec![own_line(format!("  > {}", input.shown(here, room)), style)]
         }
         Kind::Boolean { value } => {
-            let mark = |wanted: bool| {
-                if *value == Some(wanted) {
-                    "(•)"
-                } else {
-                    "( )"
-                }
-            };
-            body.push(own_line(
-                format!("  {} yes   {} no", mark(true), mark(false)),
-                style,
-            ));
+            let (yes, no) = (radio(*value == Some(true)), radio(*value == Some(false)));
+            vec![own_line(format!("  {yes} yes   {no} no"), style)]
         }
         Kind::Choice { options, chosen } => {
-            for (index, (_, title)) in options.iter().enumerate() {
-                let mark = if *chosen == Some(index) {
-                    "(•)"
-                } else {
-                    "( )"
-                };
-                body.push(own_line(
-                    format!("  {mark} │ {}", safe(title)),
-                    if *chosen == Some(index) { style } else { PLAIN },
-                ));
-            }
+            let options = options.iter().enumerate();
+            options
+                .map(|(index, (_, title))| {
+                    let is_chosen = *chosen == Some(index);
+                    option(radio(is_chosen), title, is_chosen)
+                })
+                .collect()
         }
         Kind::Many {
             options,
@@ -219,17 +220,14 @@ fn draw_field(
             cursor,
             ..
         } => {
-            for (index, (_, title)) in options.iter().enumerate() {
-                let mark = if ticked[index] { "[x]" } else { "[ ]" };
-                body.push(own_line(
-                    format!("  {mark} │ {}", safe(title)),
-                    if *cursor == index { style } else { PLAIN },
-                ));
-            }
+            let options = options.iter().enumerate();
+            options
+                .map(|(index, (_, title))| {
+                    let mark = if ticked[index] { "[x]" } else { "[ ]" };
+                    option(mark, title, *cursor == index)
+                })
+                .collect()
         }
-    }
-    if let Some(fault) = &field.fault {
-        body.extend(own_lines(&format!("  ! {fault}"), columns, FAULT));
     }
 }
 

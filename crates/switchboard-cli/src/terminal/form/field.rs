@@ -180,16 +180,7 @@ impl Field {
                     return missing("expected some text");
                 }
                 let length = text.chars().count() as u64;
-                if let Some(shortest) = shortest.filter(|shortest| length < *shortest) {
-                    return Err(format!(
-                        "expected at least {shortest} characters, found {length}"
-                    ));
-                }
-                if let Some(longest) = longest.filter(|longest| length > *longest) {
-                    return Err(format!(
-                        "expected at most {longest} characters, found {length}"
-                    ));
-                }
+                check_count(length, *shortest, *longest, " characters")?;
                 format.map_or(Ok(()), |format| check::format(format, &text))?;
                 Ok(Some(text.into()))
             }
@@ -221,22 +212,12 @@ impl Field {
                 most,
                 ..
             } => {
-                let values: Vec<_> = options
-                    .iter()
-                    .zip(ticked)
-                    .filter(|(_, ticked)| **ticked)
-                    .map(|((value, _), _)| value.clone())
-                    .collect();
-                let count = values.len() as u64;
+                let ticked = options.iter().zip(ticked).filter(|(_, ticked)| **ticked);
+                let values: Vec<_> = ticked.map(|((value, _), _)| value.clone()).collect();
                 if values.is_empty() && !self.required {
                     return Ok(None);
                 }
-                if let Some(fewest) = fewest.filter(|fewest| count < *fewest) {
-                    return Err(format!("expected at least {fewest}, found {count}"));
-                }
-                if let Some(most) = most.filter(|most| count > *most) {
-                    return Err(format!("expected at most {most}, found {count}"));
-                }
+                check_count(values.len() as u64, *fewest, *most, "")?;
                 Ok(Some(Value::Array(values)))
             }
         }
@@ -290,6 +271,17 @@ impl Kind {
             },
         }
     }
+}
+
+/// Checks a length or a number of options against its limits; `unit` follows the limit in the error.
+fn check_count(count: u64, min: Option<u64>, max: Option<u64>, unit: &str) -> Result<(), String> {
+    if let Some(min) = min.filter(|min| count < *min) {
+        return Err(format!("expected at least {min}{unit}, found {count}"));
+    }
+    if let Some(max) = max.filter(|max| count > *max) {
+        return Err(format!("expected at most {max}{unit}, found {count}"));
+    }
+    Ok(())
 }
 
 fn number(
