@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_about_the_connection_is_forwarded_byte_for_byte() {
+    fn params_are_forwarded_byte_for_byte_except_those_of_the_connection() {
         let params = raw(
             r#"{"name":"t","x":1.00,"_meta":{"progressToken":"p","a":{"b": 1e400},"io.modelcontextprotocol/protocolVersion":"2026-07-28","traceparent":"00-1"},"arguments":{}}"#,
         );

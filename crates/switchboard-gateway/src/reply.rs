@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_told_from_notifications_and_questions() {
+    fn responses_are_distinguished_from_notifications_and_questions() {
         for id in ["1", "\"a\"", "\"a\\\"b\"", "null", "[1,\"method\"]"] {
             let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"method":1}}}}"#);
             assert!(is_response(message.as_bytes()), "{message}");

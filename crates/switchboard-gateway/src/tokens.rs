@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_rule_could_name_are_refused() {
+    fn client_names_that_no_rule_can_name_are_refused() {
         for name in ["", "a b", "ü", "a/b", "a\n", &"a".repeat(65)] {
             assert!(
                 matches!(check_client_name(name), Err(TokenError::Name)),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_lets_nobody_in_and_is_not_overwritten() {
+    fn with_a_damaged_token_file_no_client_is_admitted_and_it_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let tokens = ClientTokens::new(folder.path());
         let token = tokens.create("codex").unwrap();

@@ -61,7 +61,7 @@ async fn tools_prompts_resources_and_completions_work_in_all_four_combinations()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn progress_logs_and_questions_come_to_the_client_in_all_four_combinations() {
+async fn progress_logs_and_questions_reach_the_client_in_all_four_combinations() {
     let scratch = Scratch::new();
     let gateway = both(&scratch, ALLOW).await;
     for (is_modern, server) in COMBINATIONS {
@@ -172,7 +172,7 @@ async fn the_gate_asks_the_client_that_calls_and_no_answer_means_no() {
     stop(gateway).await;
 }
 
-/// Decision 1: params and results are the same bytes on both sides, but for names.
+/// Params and results are the same bytes on both sides, except for names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unknown_params_meta_and_errors_pass_unchanged() {
     use switchboard_testkit::{Chaos, Step};

@@ -164,7 +164,7 @@ fn shapes_keep_names_with_quotes_and_long_lists_readable() {
 }
 
 #[test]
-fn what_is_written_by_hand_is_what_a_serializer_writes() {
+fn audit_lines_equal_the_output_of_a_serializer() {
     for text in [
         "",
         "plain",

@@ -19,7 +19,7 @@ fn now() -> SystemTime {
 }
 
 #[test]
-fn what_was_sealed_opens_with_its_content() {
+fn a_sealed_text_opens_with_its_content() {
     let keys = SealKeys::ephemeral().unwrap();
     let sealed = keys.seal(SealKind::Session, "codex", &content());
     assert!(sealed.len() <= 400, "{}", sealed.len());
