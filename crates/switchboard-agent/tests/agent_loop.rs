@@ -1,5 +1,5 @@
 //! The loop over a real host and real servers, with the scripted model: each call of a turn has
-//! exactly one result, whatever becomes of it.
+//! exactly one result, whatever its outcome.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Runs a message; returns what came of it and the events.
+    /// Runs a message; returns the summary and the events.
     async fn run(&mut self, message: &str) -> (RunSummary, Vec<AgentEvent>) {
         let mut events = Vec::new();
         let message = UserMessage::text(message);

@@ -1,5 +1,5 @@
-//! What requests begin with stays the same, byte for byte, while tools come, change and go: vendors
-//! cache it. And how much of the context a thousand tools take.
+//! The beginning of requests stays the same, byte for byte, while tools change, because vendors cache
+//! it; and how much of the context a thousand tools take.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;

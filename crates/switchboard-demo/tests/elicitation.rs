@@ -294,7 +294,7 @@ fn a_state_that_was_changed_or_moved_to_another_call_is_refused() {
             "{wrong}"
         );
     }
-    // An answer to something else is no answer; the question is put again.
+    // An answer to another question is ignored, and the question is asked again.
     let again = retry(
         "confirm",
         "a",
@@ -353,7 +353,7 @@ fn cancelling_a_call_cancels_its_question() {
         (&cancelled["method"], &cancelled["params"]["requestId"]),
         (&json!("notifications/cancelled"), &question["id"])
     );
-    // The answer comes too late, and harms nobody.
+    // A late answer is ignored.
     server.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "cancel"}}));
     assert_eq!(
         server.next_log(),

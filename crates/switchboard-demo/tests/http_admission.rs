@@ -1,4 +1,4 @@
-//! Who may come in over HTTP, and the wire of 2024-11-05.
+//! Which HTTP requests are admitted, and HTTP+SSE (2024-11-05).
 #![allow(clippy::unwrap_used)]
 
 mod web;
@@ -106,7 +106,7 @@ async fn http_sse_answers_everything_on_one_stream_and_ends_with_it() {
         (id, answer["result"]["protocolVersion"].as_str()),
         (None, Some("2024-11-05"))
     );
-    // The wire has no modern revision, and says so as a server of its time does.
+    // HTTP+SSE has no modern revision, and answers as a legacy server does.
     post(web::modern(1, "server/discover", json!({}))).await;
     assert_eq!(events.message().await.1["error"]["code"], -32601);
     post(request(

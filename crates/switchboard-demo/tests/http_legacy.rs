@@ -205,7 +205,7 @@ async fn a_lost_connection_is_no_cancellation_and_the_stream_is_resumed() {
     assert_eq!(events.next().await.unwrap().id.as_deref(), Some("1-0"));
     assert!(events.has_ended().await);
     for _ in 0..2 {
-        // What was sent once can be had again, by who did not get it.
+        // Events that were sent can be requested again by a client that missed them.
         let mut resumed = web.get_stream(&[("last-event-id", "1-0")]).await;
         assert_eq!(
             resumed.message().await,

@@ -205,7 +205,7 @@ async fn a_listener_gets_what_it_asked_for_and_a_result_when_the_server_stops() 
     assert!(events.has_ended().await);
 }
 
-/// The program itself, which says on its stderr what it stopped.
+/// Uses the real program, which logs cancelled calls on stderr.
 #[tokio::test]
 async fn a_closed_stream_is_a_cancellation() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_switchboard-demo"))

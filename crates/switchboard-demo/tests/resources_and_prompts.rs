@@ -1,4 +1,4 @@
-//! Resources, prompts, completion, and the news of changes.
+//! Resources, prompts, completion, and notifications of changes.
 #![allow(clippy::unwrap_used)]
 
 mod process;
@@ -208,7 +208,7 @@ fn told(method: &str, id: u64, more: Value) -> Value {
 #[test]
 fn each_listen_stream_carries_only_the_notifications_it_asked_for() {
     let mut server = Process::modern(json!({}), &[]);
-    // Nobody listens yet, so nothing is said.
+    // Without a listener nothing is sent.
     assert_eq!(
         server.words("toggle_tool", json!({})),
         "the tool surprise is there now"
@@ -250,7 +250,7 @@ fn each_listen_stream_carries_only_the_notifications_it_asked_for() {
     );
     assert_eq!(server.next()["id"], call);
 
-    // A cancelled stream is over without an answer; the other gets its answer when the server ends.
+    // A cancelled stream gets no response; the other gets one when the server ends.
     server.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": counter}}));
     assert_eq!(
         server.words("count_up", json!({})),

@@ -20,7 +20,7 @@ fn legacy() -> Process {
     Process::legacy("2025-11-25", json!({"elicitation": {"form": {}}}), &[])
 }
 
-/// Begins a task; its first state.
+/// Starts a task; returns its first state.
 fn begin(server: &mut Process, arguments: Value) -> Value {
     if server.is_modern() {
         let reply = server.request(
@@ -37,7 +37,7 @@ fn begin(server: &mut Process, arguments: Value) -> Value {
         .clone()
 }
 
-/// Asks until the status is another than `working`.
+/// Polls until the status is not `working`.
 fn after_work(server: &mut Process, id: &Value) -> Value {
     loop {
         let state = server.result("tasks/get", json!({"taskId": id}));
@@ -157,7 +157,7 @@ fn a_task_can_be_cancelled_while_it_runs() {
     }
 }
 
-/// Who does not speak of tasks gets none.
+/// A client without the capability gets no task.
 #[test]
 fn no_task_is_made_without_request_or_capability() {
     let call = json!({"name": "errand", "arguments": {}});

@@ -13,7 +13,7 @@ use crate::fixture::Fixture;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A fixture whose commands can be found wherever they went.
+/// A fixture whose processes can be found even if they were detached.
 async fn fixture() -> (Fixture, String) {
     let canary = format!("{:016x}", fastrand::u64(..));
     let path = std::env::var("PATH").unwrap_or_default();
@@ -50,7 +50,7 @@ async fn a_command_runs_in_the_workspace_and_returns_output_and_status() {
         run("kill -9 $$").await.unwrap_err(),
         "[was killed by SIGKILL]"
     );
-    // No input, no terminal: what asks ends.
+    // Without stdin and terminal, a command that asks ends.
     assert_eq!(run("cat; read x || echo end").await.unwrap(), "end\n");
     assert_eq!(
         run("test -t 0 || test -t 1 || echo none").await.unwrap(),
@@ -129,7 +129,7 @@ async fn t26_long_output_goes_to_a_file_that_can_be_read() {
     let read = json!({"path": file, "offset": 15_000, "limit": 1});
     let line = fixture.call("Read", read).await.unwrap();
     assert!(line.starts_with("15000\t15000\n"), "{line}");
-    // Only read: the folder of results is no place to write to.
+    // The folder of results is read-only for tools.
     let write = fixture
         .call(
             "Write",
@@ -139,7 +139,7 @@ async fn t26_long_output_goes_to_a_file_that_can_be_read() {
     assert!(write.unwrap_err().contains("can be read and not written"));
 }
 
-/// T11: what a person would not see, the model does not get.
+/// T11: the model gets no characters that a person would not see.
 #[tokio::test]
 async fn t11_hidden_characters_of_output_and_files_do_not_reach_the_model() {
     let (fixture, _) = fixture().await;

@@ -31,7 +31,7 @@ async fn a_file_is_read_edited_and_written_with_its_difference_shown() {
     );
     assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o754);
 
-    // What was written is known: it needs no second reading.
+    // A file that was written counts as read.
     let whole = json!({"path": path.to_str().unwrap(), "content": "fn only() {}\n"});
     fixture.call("Write", whole).await.unwrap();
     assert_eq!(fixture.text("src/a.rs"), "fn only() {}\n");
@@ -70,7 +70,7 @@ async fn a_file_is_read_edited_and_written_with_its_difference_shown() {
 async fn an_image_is_read_as_an_image() {
     let fixture = Fixture::new().await;
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
-    // The name says nothing: what counts is the content.
+    // The content decides, not the name.
     fixture.file("picture.txt", png);
     let read = fixture
         .try_call("Read", json!({"path": "picture.txt"}))
@@ -90,7 +90,7 @@ async fn an_image_is_read_as_an_image() {
         refused.contains("images of up to 3750000 are read"),
         "{refused}"
     );
-    // An image is no text: it cannot be edited.
+    // An image cannot be edited as text.
     let edit = json!({"path": "picture.txt", "old_text": "PNG", "new_text": "GIF"});
     let refused = fixture.call("Edit", edit).await.unwrap_err();
     assert!(refused.contains("it is a binary file"), "{refused}");
@@ -303,8 +303,8 @@ async fn hard_links_read_only_files_and_git_are_not_written() {
     }
 }
 
-/// T33: what was shown is what is done. A file that is swapped while the person reads is left as
-/// it is.
+/// T33: only the shown change is applied. A file that changes while the person is asked is left
+/// unchanged.
 #[tokio::test]
 async fn t33_a_file_that_changes_while_the_person_is_asked_is_not_overwritten() {
     use std::sync::Arc;

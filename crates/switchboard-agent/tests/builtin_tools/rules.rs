@@ -6,7 +6,7 @@ use switchboard_testkit::{Chaos, Scratch, Step};
 
 use crate::fixture::Fixture;
 
-/// T8: what a server says of its own tool is no effect: no mode may approve by it.
+/// T8: annotations of a server do not set a tool's effect, so no mode approves by them.
 #[tokio::test]
 async fn t8_a_servers_annotations_do_not_set_a_tools_effect() {
     let scratch = Scratch::new();
@@ -37,8 +37,8 @@ async fn t8_a_servers_annotations_do_not_set_a_tools_effect() {
     assert_eq!(effects, [None, Some(ToolEffect::Read)]);
 }
 
-/// T33: a deny rule holds for built-in tools, whoever said yes; an allow rule for one tool is none
-/// for another.
+/// T33: a deny rule applies to built-in tools after any approval; an allow rule for one tool does not
+/// apply to another.
 #[tokio::test]
 async fn t33_rules_hold_for_built_in_tools_by_their_own_names() {
     let fixture = Fixture::with(
@@ -75,7 +75,7 @@ async fn t33_rules_hold_for_built_in_tools_by_their_own_names() {
     assert_eq!(fixture.previews().len(), 2);
 }
 
-/// A tool that is trusted as a server's is not one of ours: rules for servers name none of them.
+/// Rules for tools of servers do not apply to built-in tools.
 #[tokio::test]
 async fn t33_rules_for_servers_tools_allow_no_built_in_tool() {
     for rule in ["mcp__*", "mcp__Read", "mcp:*", "read", "Rea?d", "bash:*"] {

@@ -1,4 +1,4 @@
-//! The connection to a vendor's server: kept for the next turn, and given up if its answer has no end.
+//! The connection to a vendor's server: reused for the next turn, and closed if its answer has no end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

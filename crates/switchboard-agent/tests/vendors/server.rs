@@ -27,7 +27,7 @@ pub(crate) enum Reply {
     Document(String),
     /// A status with headers and a body.
     Status(u16, Vec<(&'static str, String)>, String),
-    /// Nothing, until the client is gone.
+    /// Nothing, until the client disconnects.
     Silence,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Strictness {
 struct Script {
     replies: VecDeque<Reply>,
     requests: Vec<Value>,
-    /// Clients that went away while the server was silent.
+    /// Clients that disconnected while the server was silent.
     gone: usize,
 }
 

@@ -11,7 +11,7 @@ use crate::independent_reader::{Reading, read, reading_of};
 use crate::recorded_answers::{origin, read_stream};
 use crate::recordings::load;
 
-/// Checks what comes of a stream that was cut. Returns whether it is a complete turn.
+/// Checks the outcome of a truncated stream. Returns whether it is a complete turn.
 fn check(place: &str, body: &str, whole: &Reading, cut: Result<ModelTurn, ModelFault>) -> bool {
     let Ok(turn) = cut else {
         return false;

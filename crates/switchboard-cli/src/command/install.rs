@@ -1,24 +1,25 @@
 //! `install` and `uninstall`: write our entry into the files of MCP clients, and remove it again.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use serde_json::{Value, json};
+use serde_json::json;
 use switchboard_gateway::tokens::ClientTokens;
 
 use super::token;
 use crate::arguments::Options;
 use crate::clients::entry::{self, EntryTarget};
-use crate::clients::file::{ClientFile, FileChange, Plan, Written, back_up, read_text};
-use crate::clients::{CLIENTS, Client, HttpForm, claude, preview, program, servers};
+use crate::clients::file::{ClientFile, FileChange};
+use crate::clients::{CLIENTS, Client, HttpForm, program, servers};
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
 use crate::{hints, output};
+
+use change::{AppliedChange, PlannedChange};
+
+/// The change of one client's file: planned, shown, applied.
+mod change;
 
 /// The address that `serve --http` listens at by default.
 const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
@@ -88,15 +89,6 @@ pub(crate) fn client_names() -> PossibleValuesParser {
     PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name))
 }
 
-/// The planned change of one client's file.
-struct Step {
-    file: ClientFile,
-    change: FileChange,
-    plan: Plan,
-    /// Notices to print after the change.
-    advice: Vec<String>,
-}
-
 pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failure> {
     let paths = Paths::find()?;
     let prepare = |client: &'static Client| {
@@ -115,7 +107,7 @@ pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failu
         }
         let advice = entry::needs_variable(client, &target).then(|| {
             format!(
-                "{}: its entry reads the token from {}; make one with {} and set the variable where the client starts",
+                "{}: its entry reads the token from {}; create one with {} and set the variable where the client starts",
                 client.name,
                 client.token_variable(),
                 hints::command(&["token", "new", client.name])
@@ -145,7 +137,7 @@ pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failu
         let (file, fields, advice) = prepare(client)?;
         let force = args.how.force;
         let change = FileChange::Install { fields, force };
-        Step::new(file, change, advice)
+        PlannedChange::new(file, change, advice)
     });
     carry_out(options, &args.how, steps.collect())
 }
@@ -155,7 +147,7 @@ pub(crate) fn uninstall(options: &Options, args: &UninstallArgs) -> Result<u8, F
     let steps = args.chosen.find(&paths)?.into_iter().map(|client| {
         let force = args.how.force;
         let file = ClientFile::read(client, &paths)?;
-        Step::new(file, FileChange::Uninstall { force }, Vec::new())
+        PlannedChange::new(file, FileChange::Uninstall { force }, Vec::new())
     });
     carry_out(options, &args.how, steps.collect())
 }
@@ -198,107 +190,12 @@ impl ChosenClients {
     }
 }
 
-impl Step {
-    fn new(file: ClientFile, change: FileChange, advice: Vec<String>) -> Result<Self, Failure> {
-        let plan = file.plan(&change)?;
-        Ok(Self {
-            file,
-            change,
-            plan,
-            advice,
-        })
-    }
-
-    /// The lines that would change; none if nothing would.
-    fn preview(&self) -> Vec<String> {
-        let after = match &self.plan {
-            Plan::Unchanged | Plan::NotInstalled | Plan::Left(_) => return Vec::new(),
-            Plan::Write(text) | Plan::Restore(_, text) => text,
-            Plan::Delete => "",
-        };
-        let before = self.file.text.as_deref().unwrap_or_default();
-        let ours = match &self.change {
-            FileChange::Install { fields, .. } => entry::as_json(fields),
-            FileChange::Uninstall { .. } => self.file.entry().ok().flatten().unwrap_or_default(),
-        };
-        let ours = entry::without_token(self.file.client, ours);
-        preview::changes(before, after, &ours)
-    }
-
-    fn apply(self) -> Result<Done, Failure> {
-        let client = self.file.client;
-        let path = self.file.path.clone();
-        let (plan, written) = match self.through_claude() {
-            Some(done) => done?,
-            None => self.file.apply(&self.change)?,
-        };
-        let has_token = matches!(&self.change, FileChange::Install { fields, .. }
-            if entry::holds_token(client, fields));
-        if has_token {
-            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(|error| {
-                let file = escaped(&path.display().to_string());
-                Failure::new(
-                    Code::Usage,
-                    format!("{file}: others may read the token: {error}"),
-                )
-            })?;
-        }
-        Ok(Done {
-            client,
-            path,
-            plan,
-            backup: written.backup,
-            is_install: matches!(self.change, FileChange::Install { .. }),
-            advice: self.advice,
-        })
-    }
-
-    /// Lets Claude Code change its own file; `None` if its program is missing or fails.
-    fn through_claude(&self) -> Option<Result<(Plan, Written), Failure>> {
-        let (Some("claude"), Plan::Write(_)) = (self.file.client.program, &self.plan) else {
-            return None;
-        };
-        let program = program::find("claude")?;
-        let backup = match back_up(&self.file.path, self.file.text.as_deref()) {
-            Ok(backup) => backup,
-            Err(_) => return None,
-        };
-        let done = match &self.change {
-            FileChange::Install { fields, .. } => {
-                let entry = entry::as_json(fields).to_string();
-                let has_entry = self.file.entry().is_ok_and(|entry| entry.is_some());
-                claude::add(&program, &entry, has_entry)
-            }
-            FileChange::Uninstall { .. } => claude::remove(&program),
-        };
-        let after = ClientFile {
-            text: read_text(&self.file.path).ok()?,
-            ..self.file.clone()
-        };
-        let is_done = matches!(
-            after.plan(&self.change),
-            Ok(Plan::Unchanged | Plan::NotInstalled)
-        );
-        if done.is_ok() && is_done {
-            return Some(Ok((self.plan.clone(), Written { backup })));
-        }
-        let why = done
-            .err()
-            .unwrap_or_else(|| "`claude mcp` did not change its file".to_owned());
-        output::notice(&format!("{why}; the file is edited directly"));
-        if let Some(backup) = backup {
-            let _ = std::fs::remove_file(backup);
-        }
-        None
-    }
-}
-
 /// Shows what would change, asks, and writes. A client whose file cannot be changed is reported, and
 /// the others are still changed.
 fn carry_out(
     options: &Options,
     how: &WriteArgs,
-    steps: Vec<Result<Step, Failure>>,
+    steps: Vec<Result<PlannedChange, Failure>>,
 ) -> Result<u8, Failure> {
     if options.json {
         output::hold_notices();
@@ -334,17 +231,22 @@ fn carry_out(
         }
     }
     if options.json {
-        let clients: Vec<_> = done.iter().map(Done::as_json).collect();
+        let clients: Vec<_> = done.iter().map(AppliedChange::as_json).collect();
         if failures.is_empty() {
             output::print_json(&json!({ "clients": clients }).to_string())?;
         }
     } else {
-        let lines: String = done.iter().map(Done::as_line).collect();
+        let lines: String = done.iter().map(AppliedChange::as_line).collect();
         output::print(&lines)?;
     }
     done.iter()
         .flat_map(|done| &done.advice)
         .for_each(|line| output::notice(line));
+    joined(failures)
+}
+
+/// One failure for all of them, if there are any.
+fn joined(mut failures: Vec<Failure>) -> Result<u8, Failure> {
     match failures.len() {
         0 => Ok(0),
         1 => Err(failures.remove(0)),
@@ -371,57 +273,6 @@ pub(super) fn confirm(options: &Options, changes: usize) -> Result<bool, Failure
         many => format!("Write these {many} files?"),
     };
     Ok(terminal.confirm_blocking(&question)? == Some(true))
-}
-
-/// The change that was made for one client.
-struct Done {
-    client: &'static Client,
-    path: PathBuf,
-    plan: Plan,
-    backup: Option<PathBuf>,
-    is_install: bool,
-    advice: Vec<String>,
-}
-
-impl Done {
-    fn word(&self) -> &'static str {
-        match &self.plan {
-            Plan::Unchanged => "already installed",
-            Plan::NotInstalled => "not installed",
-            Plan::Left(_) => "left as it is",
-            _ if self.is_install => "installed",
-            _ => "uninstalled",
-        }
-    }
-
-    fn as_line(&self) -> String {
-        let path = escaped(&self.path.display().to_string());
-        let backup = self.backup.as_ref().map(|backup| {
-            let name = backup.file_name().unwrap_or_default().to_string_lossy();
-            format!("; backup beside it: {}", escaped(&name))
-        });
-        let reason = match &self.plan {
-            Plan::Left(reason) => format!(": {reason}"),
-            _ => String::new(),
-        };
-        format!(
-            "{}: {}{reason} ({path}{})\n",
-            self.client.name,
-            self.word(),
-            backup.unwrap_or_default()
-        )
-    }
-
-    fn as_json(&self) -> Value {
-        let reason = match &self.plan {
-            Plan::Left(reason) => Some(reason),
-            _ => None,
-        };
-        json!({
-            "client": self.client.name, "done": self.word(), "file": self.path,
-            "backup": self.backup, "reason": reason
-        })
-    }
 }
 
 fn shown(file: &ClientFile) -> String {

@@ -1,4 +1,4 @@
-//! The real binary behind pipes, spoken to in either era.
+//! The real program over pipes, with a client of either era.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test program uses its own part
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -27,7 +27,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it and says nothing yet.
+    /// Starts it without a handshake.
     pub fn start(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_switchboard-demo"))
             .args(arguments)
@@ -52,7 +52,7 @@ impl Process {
         }
     }
 
-    /// Starts it and shakes hands in a legacy revision.
+    /// Starts it with a legacy handshake.
     pub fn legacy(version: &str, capabilities: Value, arguments: &[&str]) -> Self {
         let mut process = Self::start(arguments);
         process.shake_hands(version, capabilities);
@@ -69,7 +69,7 @@ impl Process {
         reply["result"].clone()
     }
 
-    /// Starts it; every request carries its own terms.
+    /// Starts it; every request carries the modern `_meta`.
     pub fn modern(capabilities: Value, arguments: &[&str]) -> Self {
         let mut process = Self::start(arguments);
         process.capabilities = capabilities;
@@ -114,7 +114,7 @@ impl Process {
             .unwrap();
     }
 
-    /// Sends a request, with its terms where the era wants them, and returns its id.
+    /// Sends a request, with `_meta` in the modern era, and returns its id.
     pub fn begin(&mut self, method: &str, mut params: Value) -> u64 {
         self.last_id += 1;
         if self.is_modern() {
@@ -175,7 +175,7 @@ impl Process {
         self.result("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// The words of a tool result that has nothing but one text.
+    /// The text of a tool result that has one text only.
     pub fn words(&mut self, tool: &str, arguments: Value) -> String {
         words(&self.call(tool, arguments))
     }
@@ -190,7 +190,7 @@ impl Process {
         self.log.recv_timeout(PATIENCE).expect("a line on stderr")
     }
 
-    /// Closes its input and waits for its end; what it still said comes along.
+    /// Closes its input and waits for its end; returns its last output.
     pub fn end(mut self) -> (ExitStatus, Vec<Value>) {
         drop(self.stdin.take());
         let rest = self.messages.iter().collect();

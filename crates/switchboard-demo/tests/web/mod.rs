@@ -1,4 +1,4 @@
-//! The edge in this process, and HTTP spoken to it by hand.
+//! The HTTP transport in this process, and a client of it.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test program uses its own part
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub const MODERN: &str = "2026-07-28";
 /// Long enough for a busy machine; a test that gets this far has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One edge, and one who speaks to it.
+/// A server and a client of it.
 pub struct Web {
     pub edge: HttpEdge,
     pub pool: reqwest::Client,
@@ -38,11 +38,11 @@ pub struct Event {
     pub event: Option<String>,
     pub retry: Option<u64>,
     pub data: Option<String>,
-    /// A line that carries nothing.
+    /// A comment line.
     pub comment: bool,
 }
 
-/// A response that goes on.
+/// A streaming response.
 pub struct Events {
     response: Response,
     buffer: String,
@@ -255,7 +255,7 @@ impl Events {
         }
     }
 
-    /// Whether nothing but silence is left.
+    /// Whether the stream has ended without further events.
     pub async fn has_ended(&mut self) -> bool {
         self.next().await.is_none()
     }
@@ -302,7 +302,7 @@ pub fn call(id: u64, tool: &str, arguments: Value) -> Value {
     )
 }
 
-/// A request with its own terms.
+/// A modern request with its `_meta`.
 pub fn modern(id: u64, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
