@@ -53,7 +53,7 @@ fn redirect(to: &str) -> String {
     )
 }
 
-async fn local_world() -> Fixture {
+async fn local_fixture() -> Fixture {
     Fixture::with(|tools| tools.local_web_pages(), |host| host).await
 }
 
@@ -62,7 +62,7 @@ async fn a_page_is_fetched_as_text_and_redirects_stay_on_its_origin() {
     let port = serve(vec![
         (
             "/page",
-            page("text/html", "<h1>Hello</h1><script>no()</script><p>fixture"),
+            page("text/html", "<h1>Hello</h1><script>no()</script><p>world"),
         ),
         (
             "/text",
@@ -76,7 +76,7 @@ async fn a_page_is_fetched_as_text_and_redirects_stay_on_its_origin() {
         ("/file", redirect("file:///etc/passwd")),
     ])
     .await;
-    let fixture = local_world().await;
+    let fixture = local_fixture().await;
     let check = async |path: &str, expected: &str| {
         let url = format!("http://127.0.0.1:{port}{path}");
         let fetched = fixture.call("WebFetch", json!({"url": url})).await;
@@ -113,7 +113,7 @@ async fn a_page_is_fetched_as_text_and_redirects_stay_on_its_origin() {
 async fn t26_a_page_is_read_up_to_its_limit() {
     let body = "a line of text\n".repeat(400_000);
     let port = serve(vec![("/long", page("text/plain", &body))]).await;
-    let fixture = local_world().await;
+    let fixture = local_fixture().await;
     let url = format!("http://127.0.0.1:{port}/long");
     let fetched = fixture.call("WebFetch", json!({"url": url})).await.unwrap();
     assert!(fetched.len() < 40_000, "{}", fetched.len());
