@@ -324,7 +324,7 @@ fn a_legacy_peer_that_refuses_the_question_gets_a_failure() {
         ),
         (
             json!({"result": {"action": "shrug"}}),
-            "the peer's answer is no answer",
+            "the peer's answer is invalid",
         ),
     ] {
         server.begin_call("confirm", json!({}));

@@ -159,7 +159,7 @@ impl WorkspacePath<'_> {
             .map_err(|error| self.explain(error))
     }
 
-    /// As [`open`](Self::open), for whoever explains the error otherwise.
+    /// As [`open`](Self::open), with the system's error.
     pub(super) fn try_open(&self, flags: OFlag, links: FollowLinks) -> Result<OwnedFd, Errno> {
         open_beneath(&self.folder.folder, &self.relative, flags, links)
     }

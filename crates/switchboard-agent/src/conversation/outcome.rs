@@ -1,4 +1,4 @@
-//! What became of a call: the one result that the model reads.
+//! The outcome of a call: the one result that the model reads.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ impl CallOutcome {
         Self::Failed(ToolOutput::text(text))
     }
 
-    /// Whether the model is told that the call went wrong.
+    /// Whether the result for the model is an error.
     pub fn is_error(&self) -> bool {
         !matches!(self, Self::Answered(_))
     }

@@ -100,7 +100,7 @@ fn origin() -> TurnOrigin {
     SETTINGS.origin()
 }
 
-/// What the model has to answer: the person's last message and what came of it.
+/// The input of the model: the person's last message and the results since.
 #[derive(Default)]
 struct LastInput<'a> {
     text: String,

@@ -302,8 +302,8 @@ fn s0_25_the_detail_is_at_most_200_characters_cut_at_a_character() {
     assert!(long.ends_with("é…"), "{long}");
 }
 
-/// T32: that a server wants an answer of the person's model is told in words of its own, and yes to
-/// it is no yes to the server's tools.
+/// T32: a sampling request has a prompt of its own, and approving it does not approve the server's
+/// tools.
 #[test]
 fn t32_a_sampling_request_is_presented_as_one() {
     let mut request = request(
