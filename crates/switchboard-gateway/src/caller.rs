@@ -21,7 +21,7 @@ use switchboard::{
 use tokio::sync::Notify;
 
 use crate::approvals::HeldCall;
-use crate::client::{ClientState, read_roots};
+use crate::client::{ClientState, Responder, read_roots};
 use crate::client_request::ClientRequest;
 use crate::inputs::InputRequests;
 use crate::outbound::Outbound;
@@ -29,6 +29,7 @@ use crate::params::{ClientCapabilities, members};
 use crate::related_task::related;
 use crate::reply;
 use crate::settings::GatewaySettings;
+use crate::spans::ClientSpan;
 
 /// The answer that lets a call run.
 const ALLOW: &str = "allow once";
@@ -51,6 +52,8 @@ pub(crate) struct RequestCaller {
     pub(crate) was_asked: AtomicBool,
     /// The host's report of the call, once it has ended.
     pub(crate) report: Mutex<Option<CallReport>>,
+    /// The span of what the server is sent.
+    pub(crate) span: ClientSpan,
     /// Notified when the server makes a task of the call.
     pub(crate) became_task: Notify,
     /// The client's task that the call is.
@@ -74,7 +77,7 @@ impl RequestCaller {
         settings: &Arc<GatewaySettings>,
         request: &ClientRequest,
         forwarded: ForwardedParams,
-        outbound: &Outbound,
+        responder: &Responder,
     ) -> Arc<Self> {
         let log_level = match request.era {
             Era::Modern => request.params.meta.log_level,
@@ -88,13 +91,16 @@ impl RequestCaller {
             log_level,
             forwarded,
             route: Mutex::new(Some(RequestRoute {
-                outbound: outbound.clone(),
+                outbound: responder.outbound.clone(),
                 progress_token: request.params.meta.progress_token.clone(),
             })),
             inputs: InputRequests::default(),
             approval: Mutex::default(),
             was_asked: AtomicBool::new(false),
             report: Mutex::default(),
+            span: settings
+                .traces
+                .client_span(&responder.span, &request.method),
             became_task: Notify::new(),
             task: OnceLock::new(),
             open_questions: AtomicUsize::new(0),
@@ -273,7 +279,7 @@ impl Caller for RequestCaller {
     }
 
     fn forwarded(&self) -> Option<&ForwardedParams> {
-        Some(&self.forwarded)
+        Some(self.span.forwarded(&self.forwarded))
     }
 
     /// After an approval the call is suspended here, so that the client's next request is not approved
@@ -302,7 +308,7 @@ impl Caller for RequestCaller {
     }
 
     fn wants_reports(&self) -> bool {
-        self.settings.recorder.wants_reports()
+        self.settings.recorder.wants_reports() || self.settings.traces.is_on()
     }
 
     fn call_ended(&self, report: &CallReport) {

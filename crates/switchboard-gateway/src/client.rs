@@ -21,6 +21,7 @@ use crate::params::ClientCapabilities;
 use crate::principal::Principal;
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
+use crate::spans::ServerSpan;
 use questions::OpenQuestions;
 pub(crate) use roots::read_roots;
 
@@ -164,6 +165,7 @@ impl ClientState {
         id: RequestId,
         outbound: Outbound,
         cancel: &Arc<Notify>,
+        span: &mut ServerSpan,
     ) -> Result<Responder, ErrorReply> {
         let mut in_flight = lock(&self.in_flight);
         if in_flight.contains_key(&id) {
@@ -179,6 +181,7 @@ impl ClientState {
             client: self.clone(),
             id,
             outbound,
+            span: std::mem::take(span),
         })
     }
 
@@ -220,16 +223,20 @@ pub(crate) struct Responder {
     pub(crate) client: Arc<ClientState>,
     pub(crate) id: RequestId,
     pub(crate) outbound: Outbound,
+    /// The span of the request. It ends when the response is sent.
+    pub(crate) span: ServerSpan,
 }
 
 impl Responder {
     /// The result, which is JSON text.
-    pub(crate) async fn result(self, result: &[u8]) {
+    pub(crate) async fn result(mut self, result: &[u8]) {
+        self.span.answered();
         let message = reply::result(&self.id, result);
         self.respond(message).await;
     }
 
-    pub(crate) async fn error(self, error: &ErrorReply) {
+    pub(crate) async fn error(mut self, error: &ErrorReply) {
+        self.span.refused(error.code);
         let message = reply::error(Some(&self.id), error);
         self.respond(message).await;
     }

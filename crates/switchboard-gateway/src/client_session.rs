@@ -18,6 +18,7 @@ use crate::principal::Principal;
 use crate::reply::{self, ErrorReply};
 use crate::request_tasks::RequestTasks;
 use crate::settings::ServerSelection;
+use crate::spans::Arrival;
 
 /// How long the responses to requests that were cancelled may take.
 const LAST_RESPONSES: Duration = Duration::from_secs(1);
@@ -64,13 +65,23 @@ impl ClientSession {
     /// Handles one message (or a batch). Messages of a request go to `outbound`, whose last clone is
     /// dropped when the request has ended.
     pub fn receive(&self, message: &Bytes, outbound: &Outbound) -> Received {
+        self.receive_from(message, outbound, Arrival::default())
+    }
+
+    /// The same for a message that arrived in this way.
+    pub(crate) fn receive_from(
+        &self,
+        message: &Bytes,
+        outbound: &Outbound,
+        arrival: Arrival<'_>,
+    ) -> Received {
         let mut received = Received::Accepted;
         let read = std::str::from_utf8(message)
             .map_err(|_| ())
             .and_then(|text| {
                 let keep = |part: &str| RawJson::share(message, part);
                 let mut each = |incoming| {
-                    if self.incoming(incoming, outbound) {
+                    if self.incoming(incoming, outbound, arrival) {
                         received = Received::Request;
                     }
                 };
@@ -130,12 +141,13 @@ impl ClientSession {
     }
 
     /// True for a request.
-    fn incoming(&self, incoming: Incoming, outbound: &Outbound) -> bool {
+    fn incoming(&self, incoming: Incoming, outbound: &Outbound, arrival: Arrival<'_>) -> bool {
         match incoming {
             Incoming::Request { id, method, params } => {
                 let (gateway, client) = (&self.gateway, &self.client);
                 let params = params.as_ref();
-                let deferred = dispatch::request(gateway, client, id, method, params, outbound);
+                let deferred =
+                    dispatch::request(gateway, client, id, method, params, outbound, arrival);
                 if let Some(request) = deferred {
                     self.request_tasks.answer(request);
                 }

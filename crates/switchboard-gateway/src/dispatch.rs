@@ -20,6 +20,7 @@ use crate::immediate;
 use crate::outbound::Outbound;
 use crate::params::RequestParams;
 use crate::reply::{self, ErrorReply};
+use crate::spans::{Arrival, RequestStart, ServerSpan};
 
 /// How long a client may take to list its folders.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,11 +33,33 @@ pub(crate) fn request(
     method: String,
     params: Option<&RawJson>,
     outbound: &Outbound,
+    arrival: Arrival<'_>,
 ) -> Option<DeferredRequest> {
-    match begin(gateway, client, &id, method, params, outbound) {
-        Ok(Begun::Answered(result)) => outbound.send(reply::result(&id, &result)),
+    let params = match RequestParams::read(params) {
+        Ok(params) => params,
+        Err(fault) => {
+            let error = ErrorReply::invalid_params(fault);
+            outbound.send(reply::error(Some(&id), &error));
+            return None;
+        }
+    };
+    let mut span = gateway.settings.traces.server_span(|| RequestStart {
+        method: &method,
+        id: &id,
+        params: &params,
+        legacy_revision: client.handshake().map(|handshake| handshake.revision),
+        arrival,
+    });
+    match begin(gateway, client, &id, method, params, outbound, &mut span) {
+        Ok(Begun::Answered(result)) => {
+            span.answered();
+            outbound.send(reply::result(&id, &result));
+        }
         Ok(Begun::Deferred(request)) => return Some(request),
-        Err(error) => outbound.send(reply::error(Some(&id), &error)),
+        Err(error) => {
+            span.refused(error.code);
+            outbound.send(reply::error(Some(&id), &error));
+        }
     }
     None
 }
@@ -53,10 +76,10 @@ fn begin(
     client: &Arc<ClientState>,
     id: &RequestId,
     method: String,
-    params: Option<&RawJson>,
+    params: RequestParams,
     outbound: &Outbound,
+    span: &mut ServerSpan,
 ) -> Result<Begun, ErrorReply> {
-    let params = RequestParams::read(params).map_err(ErrorReply::invalid_params)?;
     if method == "initialize" {
         return immediate::initialize(gateway, client, &params).map(Begun::Answered);
     }
@@ -67,7 +90,7 @@ fn begin(
         return Ok(Begun::Answered(result));
     }
     let cancel = Arc::new(Notify::new());
-    let responder = client.begin(id.clone(), outbound.clone(), &cancel)?;
+    let responder = client.begin(id.clone(), outbound.clone(), &cancel, span)?;
     Ok(Begun::Deferred(DeferredRequest {
         gateway: gateway.clone(),
         request,

@@ -60,6 +60,10 @@ mod refusal;
 /// Records of requests.
 mod recorder;
 
+/// OpenTelemetry spans of requests.
+#[cfg_attr(not(feature = "otel"), path = "spans/off.rs")]
+mod spans;
+
 /// The requests in flight at servers.
 mod running;
 
@@ -169,6 +173,9 @@ pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};
 pub use running::{RunningRequests, ShownRequest};
 pub use settings::{GatewaySettings, ServerSelection};
+pub use spans::Traces;
+#[cfg(feature = "otel")]
+pub use spans::{SPAN_ATTRIBUTES, SpanAttribute};
 
 /// The name in `serverInfo`.
 const SERVER_NAME: &str = "switchboard";

@@ -146,6 +146,13 @@ impl RequestMeta {
         }
     }
 
+    /// A member that is passed on, if it is a string.
+    #[cfg(feature = "otel")]
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        let found = self.others.iter().find(|(known, _)| known == key);
+        found?.1.decode().ok()
+    }
+
     /// The revision of a modern request, if we speak it.
     pub(crate) fn revision(&self) -> Option<Revision> {
         Revision::parse_in(Era::Modern, self.version.as_deref()?)

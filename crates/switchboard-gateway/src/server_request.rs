@@ -25,6 +25,7 @@ use crate::refusal::{Refusal, RefusalReason};
 use crate::reply::{self, ErrorReply};
 use crate::running::RunningGuard;
 use crate::skills;
+use crate::spans::SpanOutcome;
 use crate::suspended::{self, RESUME_WITHIN, RequestDigest, Resumption};
 use record::RecordGuard;
 use target::ServerRequest;
@@ -92,7 +93,7 @@ fn caller(
         forwarded.params.retain(|(known, _)| known != key);
         forwarded.params.push(((*key).to_owned(), value.clone()));
     }
-    RequestCaller::new(&gateway.settings, request, forwarded, &responder.outbound)
+    RequestCaller::new(&gateway.settings, request, forwarded, responder)
 }
 
 /// Polls the work to its end, across several requests of the client if needed.
@@ -115,13 +116,14 @@ async fn drive(
         tokio::select! {
             biased;
             answer = &mut work => {
-                record.ended(&answer);
+                current.span.set_outcome(record.ended(&answer));
                 return respond(&record, current, answer).await;
             }
             reason = running.cancelled() => {
                 let Some(reason) = reason else { return };
                 drop(work);
-                record.record(RequestOutcome::Failed(reason));
+                record.record(RequestOutcome::Failed(reason), &SpanOutcome::cancelled());
+                current.span.set_outcome(SpanOutcome::cancelled());
                 return Box::pin(respond_cancelled(record.request, current, reason)).await;
             }
             () = caller.became_task.notified(), if task == TaskSupport::Accepted => {
@@ -174,7 +176,7 @@ async fn drive(
             caller.inputs.answer(responses);
         }
         if let Some(answer) = finished {
-            record.ended(&answer);
+            current.span.set_outcome(record.ended(&answer));
             return respond(&record, current, answer).await;
         }
     }
@@ -199,11 +201,12 @@ async fn run_as_task(
     responder.result(&task.created()).await;
     let outcome = tokio::select! {
         reason = running.ended() => {
-            record.record(RequestOutcome::Failed(reason));
+            record.record(RequestOutcome::Failed(reason), &SpanOutcome::cancelled());
             TaskOutcome::Failed(ErrorReply::new(reply::INTERNAL_ERROR, reason))
         }
         answer = &mut work => {
-            record.ended(&answer);
+            // The request was answered with the task before.
+            let _ = record.ended(&answer);
             match response_of(record.gateway, record.request, answer) {
                 Ok(result) => TaskOutcome::Completed(result),
                 Err(error) => TaskOutcome::Failed(error),

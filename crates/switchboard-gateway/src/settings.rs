@@ -10,6 +10,7 @@ use crate::listing::ListingSettings;
 use crate::outbound::OutboundMeter;
 use crate::recorder::{NoRecorder, Recorder};
 use crate::running::RunningRequests;
+use crate::spans::Traces;
 
 /// The settings of a gateway.
 pub struct GatewaySettings {
@@ -17,6 +18,8 @@ pub struct GatewaySettings {
     pub approvals: Arc<dyn Approvals>,
     /// Records each request.
     pub recorder: Arc<dyn Recorder>,
+    /// Where the spans of requests go.
+    pub traces: Traces,
     /// How tools are listed.
     pub listing: ListingSettings,
     /// The requests in flight at servers.
@@ -32,6 +35,7 @@ impl Default for GatewaySettings {
         Self {
             approvals: Arc::new(DenyUnasked),
             recorder: Arc::new(NoRecorder),
+            traces: Traces::default(),
             listing: ListingSettings::default(),
             running: Arc::default(),
             cluster: Arc::new(Alone::ephemeral().expect("the system's randomness is available")),

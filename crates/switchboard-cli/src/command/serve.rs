@@ -2,6 +2,7 @@
 //! over HTTP and the Unix socket for all clients of this machine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -9,7 +10,7 @@ use switchboard::name::Style;
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::{
     DenyUnasked, Gateway, GatewaySettings, ListingSettings, Operations, ServerSelection,
-    ToolListing, edge,
+    ToolListing, Traces, edge,
 };
 
 use crate::arguments::Options;
@@ -22,6 +23,9 @@ mod machine;
 
 /// What the gateway's log says.
 mod log;
+
+/// How long the last spans of a gateway that ends may take to reach their collector.
+const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -100,8 +104,10 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
         let audit = AuditLog::open(&paths.state, arguments, redactor);
         let operations = Operations::new(host.clone(), audit, Vec::new());
         // No operator can reach this process.
+        let traces = Traces::from_environment();
         let settings = GatewaySettings {
             approvals: Arc::new(DenyUnasked),
+            traces: traces.clone(),
             listing: args.listing.settings(),
             ..operations.settings()
         };
@@ -117,6 +123,7 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
         let served = edge::stdio::serve(&gateway, selection, signalled).await;
         gateway.disconnect_all();
         operations.audit().close().await;
+        traces.close(LAST_SPANS).await;
         served.map_err(|error| {
             Failure::new(
                 Code::Usage,

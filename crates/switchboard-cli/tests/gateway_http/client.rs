@@ -35,6 +35,15 @@ impl Gateway {
     }
 
     pub(crate) fn start_with(more: &str, words: &[&str]) -> Self {
+        Self::start_with_environment(more, words, &[])
+    }
+
+    /// With these variables in addition.
+    pub(crate) fn start_with_environment(
+        more: &str,
+        words: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let home = Home::new();
         let record = home.path("received.jsonl");
         let script = format!("tee -a {} | {PROGRAM} __demo-server", record.display());
@@ -44,7 +53,7 @@ impl Gateway {
         let made = home.run(&["token", "new", "tester"]);
         assert_eq!((made.code, made.stderr.as_str()), (Some(0), ""));
         let token = made.stdout.trim_end().to_owned();
-        let (child, address, printed, rest) = serve(&home, words);
+        let (child, address, printed, rest) = serve(&home, words, environment);
         Self {
             home,
             address,
@@ -61,7 +70,7 @@ impl Gateway {
     pub(crate) fn restart_after_kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let (child, address, printed, rest) = serve(&self.home, &[]);
+        let (child, address, printed, rest) = serve(&self.home, &[], &[]);
         (self.child, self.address, self.printed) = (child, address, printed);
         self.rest = Some(rest);
     }
@@ -221,8 +230,13 @@ impl Drop for Gateway {
 }
 
 /// Starts the program; returns once it listens, with what it printed until then.
-fn serve(home: &Home, words: &[&str]) -> (Child, SocketAddr, String, JoinHandle<String>) {
+fn serve(
+    home: &Home,
+    words: &[&str],
+    environment: &[(&str, &str)],
+) -> (Child, SocketAddr, String, JoinHandle<String>) {
     let mut command = home.command(&["serve"]);
+    command.envs(environment.iter().copied());
     if !words.contains(&"--http") {
         command.args(["--http", "127.0.0.1:0"]);
     }

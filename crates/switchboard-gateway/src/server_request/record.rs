@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use switchboard::RawJson;
-use switchboard::call::CallError;
+use switchboard::call::{CallError, CallReport};
 use switchboard::sync::lock;
 
 use super::Answer;
@@ -13,6 +13,7 @@ use crate::caller::RequestCaller;
 use crate::client_request::ClientRequest;
 use crate::gateway_state::GatewayState;
 use crate::recorder::{RequestOutcome, RequestRecord};
+use crate::spans::SpanOutcome;
 
 /// Records the request when it ends; as cancelled, if it is dropped earlier.
 pub(super) struct RecordGuard<'a> {
@@ -26,7 +27,8 @@ pub(super) struct RecordGuard<'a> {
 }
 
 impl RecordGuard<'_> {
-    pub(super) fn ended(&mut self, answer: &Answer) {
+    /// Records the server's answer; returns what the span of the client's request says of it.
+    pub(super) fn ended(&mut self, answer: &Answer) -> SpanOutcome {
         let reason;
         let is_tool_error = || {
             let report = lock(&self.caller.report);
@@ -46,14 +48,17 @@ impl RecordGuard<'_> {
                 }
             }
         };
-        self.record(outcome);
+        let span_outcome = SpanOutcome::of(answer, outcome == RequestOutcome::ToolError);
+        self.record(outcome, &span_outcome);
+        span_outcome
     }
 
-    pub(super) fn record(&mut self, outcome: RequestOutcome<'_>) {
+    pub(super) fn record(&mut self, outcome: RequestOutcome<'_>, span_outcome: &SpanOutcome) {
         self.is_recorded = true;
         let client = &self.request.client;
         let approval = lock(&self.caller.approval).clone();
         let report = lock(&self.caller.report).take();
+        self.end_span(report.as_ref(), span_outcome);
         self.gateway
             .settings
             .recorder
@@ -71,12 +76,27 @@ impl RecordGuard<'_> {
                 duration: self.began.elapsed(),
             });
     }
+
+    /// Ends the span of what the server was sent.
+    fn end_span(&self, report: Option<&CallReport>, outcome: &SpanOutcome) {
+        let tool = report.and_then(|report| report.tool.as_deref());
+        let target = match self.request.method.as_str() {
+            "tools/call" => tool.map(|tool| tool.id.tool.as_wire()),
+            "prompts/get" => Some(self.asked.name.as_str()),
+            _ => None,
+        };
+        self.caller.span.end(outcome, target, || {
+            let of_tool = tool.map(|tool| &tool.id.server);
+            let server = of_tool.or(self.asked.server.as_ref())?;
+            self.gateway.host.server(server.as_str())
+        });
+    }
 }
 
 impl Drop for RecordGuard<'_> {
     fn drop(&mut self) {
         if !self.is_recorded {
-            self.record(RequestOutcome::Cancelled);
+            self.record(RequestOutcome::Cancelled, &SpanOutcome::cancelled());
         }
     }
 }

@@ -14,11 +14,13 @@ use switchboard_gateway::cluster::Alone;
 use switchboard_gateway::edge::http::{HttpEdge, HttpEdgeSettings, HttpLimits, RESERVED_NAMES};
 use switchboard_gateway::edge::socket::{BoundSocket, SocketCommands, SocketEdge};
 use switchboard_gateway::tokens::ClientTokens;
-use switchboard_gateway::{Gateway, GatewaySettings, Operations, OperatorPage, ServerSelection};
+use switchboard_gateway::{
+    Gateway, GatewaySettings, Operations, OperatorPage, ServerSelection, Traces,
+};
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
-use super::{ServeArgs, log};
+use super::{LAST_SPANS, ServeArgs, log};
 use crate::arguments::Options;
 use crate::command::watch;
 use crate::failure::{Code, Failure};
@@ -57,7 +59,9 @@ pub(super) fn run(
             let folder = paths.state.display();
             Failure::new(Code::Usage, format!("the gateway's keys in {folder}: {error}"))
         })?;
+        let traces = Traces::from_environment();
         let settings = GatewaySettings {
+            traces: traces.clone(),
             listing: args.listing.settings(),
             cluster: Arc::new(cluster),
             ..operations.settings()
@@ -123,6 +127,7 @@ pub(super) fn run(
         );
         gateway.disconnect_all();
         operations.audit().close().await;
+        traces.close(LAST_SPANS).await;
         Ok(0)
     });
     match outcome {

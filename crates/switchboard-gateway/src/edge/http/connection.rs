@@ -24,6 +24,7 @@ use super::{HttpBody, HttpState, RouteRequest, closed, post, response, sessions,
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::settings::ServerSelection;
+use crate::spans::Arrival;
 
 /// What the requests of one connection share: there is one at a time, and most are alike.
 pub(super) struct ServedConnection {
@@ -190,6 +191,11 @@ pub(super) struct HttpExchange<'a> {
 impl HttpExchange<'_> {
     pub(super) fn headers(&self) -> &HeaderMap {
         self.request.headers()
+    }
+
+    /// How its message arrived.
+    pub(super) fn arrival(&self) -> Arrival<'_> {
+        Arrival::http(self.request.headers(), self.connection.peer)
     }
 
     /// Reports that the request is refused.

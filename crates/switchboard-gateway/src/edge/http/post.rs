@@ -157,7 +157,7 @@ async fn modern(
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
     // A modern client gets messages only through its requests.
     let client = gateway.connect(principal, selection, Outbound::nowhere());
-    client.receive(body, &outbound);
+    client.receive_from(body, &outbound, exchange.arrival());
     drop(outbound);
     let timer = &exchange.connection.timer;
     let first = match timer.timeout(STREAM_AFTER, queue.next()).await {
@@ -231,7 +231,9 @@ async fn initialize(exchange: &HttpExchange<'_>, body: &Bytes) -> Response<HttpB
     let state = exchange.state;
     let session = state.new_session(&exchange.principal, &exchange.selection, true);
     let (outbound, mut queue) = state.gateway.outbound();
-    session.client.receive(body, &outbound);
+    session
+        .client
+        .receive_from(body, &outbound, exchange.arrival());
     drop(outbound);
     let Some(message) = queue.next().await else {
         return response::accepted();
@@ -254,7 +256,9 @@ async fn in_session(
     is_batch: bool,
 ) -> Response<HttpBody> {
     let (outbound, queue) = session.client.outbound();
-    let received = session.client.receive(body, &outbound);
+    let received = session
+        .client
+        .receive_from(body, &outbound, exchange.arrival());
     drop(outbound);
     match received {
         Received::Accepted => return response::accepted(),

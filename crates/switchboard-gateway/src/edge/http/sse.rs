@@ -41,7 +41,9 @@ pub(super) async fn post(mut exchange: HttpExchange<'_>) -> Response<HttpBody> {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    match session.client.receive(&body, &session.outbound) {
+    let arrival = exchange.arrival();
+    let received = (session.client).receive_from(&body, &session.outbound, arrival);
+    match received {
         Received::Request | Received::Accepted => response::accepted(),
         Received::Invalid => {
             let message = "the body is not a JSON-RPC 2.0 message";
