@@ -102,6 +102,13 @@ pub fn parse(
     keep: &dyn Fn(&str) -> RawJson,
     each: &mut dyn FnMut(Incoming),
 ) -> Result<(), NotJson> {
+    if let Some((id, result)) = scan::plain_response(text) {
+        each(Incoming::Result {
+            id: RequestId::Number(id),
+            result: keep(result),
+        });
+        return Ok(());
+    }
     if text.trim_ascii_start().starts_with('[') {
         let batch: Vec<&RawValue> =
             serde_json::from_str(text).map_err(|error| NotJson(error.to_string()))?;

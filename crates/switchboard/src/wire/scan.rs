@@ -1,10 +1,8 @@
 //! Finds the members of a JSON object as slices of its text, and checks that the text is valid JSON
 //! of any depth.
 //!
-//! Every message is scanned, so this copies nothing, allocates nothing up to depth 64, and does not
+//! Every message is scanned, so this copies nothing, allocates nothing up to depth 63, and does not
 //! recurse. A property test compares it with `serde_json`.
-
-use std::ops::Range;
 
 /// Not one JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,281 +14,317 @@ pub(super) fn members<'a>(
     text: &'a str,
     mut each: impl FnMut(&'a str, &'a str) -> Result<(), ScanError>,
 ) -> Result<(), ScanError> {
-    let mut scanner = Scanner::new(text);
-    scanner.take(b'{')?;
-    if scanner.next()? == b'}' {
-        scanner.at += 1;
-        return scanner.end();
-    }
-    loop {
-        let key = scanner.key()?;
-        scanner.space();
-        let from = scanner.at;
-        scanner.value()?;
-        each(&text[key], &text[from..scanner.at])?;
-        match scanner.next()? {
-            b',' => scanner.at += 1,
-            b'}' => {
-                scanner.at += 1;
-                return scanner.end();
-            }
-            _ => return Err(ScanError),
+    let mut read = |bytes: &'a [u8]| -> Option<()> {
+        let mut at = take(bytes, 0, b'{')?;
+        if next(bytes, &mut at)? == b'}' {
+            return end(bytes, at + 1);
         }
+        loop {
+            let key_start = take(bytes, at, b'"')?;
+            let key_end = string(bytes, key_start)? - 1;
+            at = take(bytes, key_end + 1, b':')?;
+            next(bytes, &mut at)?;
+            let value_start = at;
+            at = value(bytes, at)?;
+            each(&text[key_start..key_end], &text[value_start..at]).ok()?;
+            match next(bytes, &mut at)? {
+                b',' => at += 1,
+                b'}' => return end(bytes, at + 1),
+                _ => return None,
+            }
+        }
+    };
+    read(text.as_bytes()).ok_or(ScanError)
+}
+
+/// The id and the result of a response as most servers write it: `{"jsonrpc":"2.0","id":1,"result":…}`
+/// and nothing else. `None` where the text is anything else, or no valid JSON: [`members`] tells.
+///
+/// 560 instructions for the response of `bench/baseline/instructions`, where `members` takes 1,010.
+pub(super) fn plain_response(text: &str) -> Option<(u64, &str)> {
+    const HEAD: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
+    const RESULT: &[u8] = br#","result":"#;
+    let bytes = text.as_bytes();
+    let rest = bytes.strip_prefix(HEAD)?;
+    // So many digits fit into the id. A number does not begin with zero.
+    let count = rest
+        .iter()
+        .take(16)
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    if !(1..16).contains(&count) || rest[0] == b'0' {
+        return None;
+    }
+    let id = rest[..count]
+        .iter()
+        .fold(0, |id, digit| id * 10 + u64::from(digit - b'0'));
+    rest[count..].strip_prefix(RESULT)?;
+    let mut start = HEAD.len() + count + RESULT.len();
+    next(bytes, &mut start)?;
+    let stop = value(bytes, start)?;
+    end(bytes, take(bytes, stop, b'}')?)?;
+    Some((id, &text[start..stop]))
+}
+
+// Each function below reads at a place in the text and returns the place after what it read, or
+// `None` where that is not JSON. A place is returned and not kept in a struct, so that it stays in a
+// register.
+
+/// The next byte that is not white space; it is not consumed.
+#[inline(always)]
+fn next(bytes: &[u8], at: &mut usize) -> Option<u8> {
+    // Between tokens there is rarely any white space.
+    match bytes.get(*at) {
+        Some(&byte) if byte > b' ' => Some(byte),
+        _ => after_space(bytes, at),
     }
 }
 
-struct Scanner<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    /// The arrays and objects that are open inside the value being read.
-    open: Nesting,
+#[cold]
+fn after_space(bytes: &[u8], at: &mut usize) -> Option<u8> {
+    while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(*at) {
+        *at += 1;
+    }
+    bytes.get(*at).copied()
 }
 
-/// A stack of bits, one for each level: set for an object. The first 64 levels need no allocation.
-#[derive(Default)]
+#[inline(always)]
+fn take(bytes: &[u8], mut at: usize, byte: u8) -> Option<usize> {
+    (next(bytes, &mut at)? == byte).then_some(at + 1)
+}
+
+/// Nothing but white space follows.
+fn end(bytes: &[u8], mut at: usize) -> Option<()> {
+    next(bytes, &mut at).is_none().then_some(())
+}
+
+/// A key and its colon.
+#[inline(always)]
+fn key(bytes: &[u8], at: usize) -> Option<usize> {
+    let at = take(bytes, at, b'"')?;
+    take(bytes, string(bytes, at)?, b':')
+}
+
+/// The arrays and objects that are open: a stack of bits, set for an object. The first 63 levels
+/// need no allocation.
 struct Nesting {
-    depth: usize,
-    top: u64,
-    below: Vec<u64>,
+    /// The innermost level is the lowest bit. The highest set bit is no level, it marks the end.
+    levels: u64,
+    /// Full words of outer levels.
+    outer: Vec<u64>,
 }
 
 impl Nesting {
+    const NO_LEVELS: u64 = 1;
+
+    #[inline]
     fn push(&mut self, is_object: bool) {
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.below.push(self.top);
+        if self.levels >> 63 == 1 {
+            self.outer
+                .push(std::mem::replace(&mut self.levels, Self::NO_LEVELS));
         }
-        self.depth += 1;
-        self.top = self.top << 1 | u64::from(is_object);
+        self.levels = self.levels << 1 | u64::from(is_object);
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        self.levels >>= 1;
+        if self.levels == Self::NO_LEVELS {
+            self.levels = self.outer.pop().unwrap_or(Self::NO_LEVELS);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.levels == Self::NO_LEVELS
     }
 
     /// Whether the innermost level is an object.
-    fn innermost(&self) -> Option<bool> {
-        (self.depth > 0).then_some(self.top & 1 == 1)
+    fn is_in_object(&self) -> bool {
+        self.levels & 1 == 1
     }
+}
 
-    fn pop(&mut self) {
-        self.depth -= 1;
-        self.top >>= 1;
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.top = self.below.pop().unwrap_or_default();
+/// One value of any kind.
+fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let mut open = Nesting {
+        levels: Nesting::NO_LEVELS,
+        outer: Vec::new(),
+    };
+    loop {
+        let first = next(bytes, &mut at)?;
+        at += 1;
+        match first {
+            b'"' => at = string(bytes, at)?,
+            b'{' => {
+                if next(bytes, &mut at)? != b'}' {
+                    open.push(true);
+                    at = key(bytes, at)?;
+                    continue;
+                }
+                at += 1;
+            }
+            b'[' => {
+                if next(bytes, &mut at)? != b']' {
+                    open.push(false);
+                    continue;
+                }
+                at += 1;
+            }
+            b'-' | b'0'..=b'9' => at = number(bytes, at, first)?,
+            b't' => at = word(bytes, at, b"rue")?,
+            b'f' => at = word(bytes, at, b"alse")?,
+            b'n' => at = word(bytes, at, b"ull")?,
+            _ => return None,
+        }
+        // Closes the arrays and objects that end here, until another value follows.
+        loop {
+            if open.is_empty() {
+                return Some(at);
+            }
+            let byte = next(bytes, &mut at)?;
+            at += 1;
+            match (byte, open.is_in_object()) {
+                (b',', true) => {
+                    at = key(bytes, at)?;
+                    break;
+                }
+                (b',', false) => break,
+                (b'}', true) | (b']', false) => open.pop(),
+                _ => return None,
+            }
         }
     }
 }
 
-impl<'a> Scanner<'a> {
-    fn new(text: &'a str) -> Self {
-        Self {
-            bytes: text.as_bytes(),
-            at: 0,
-            open: Nesting::default(),
-        }
-    }
+fn word(bytes: &[u8], at: usize, rest: &[u8]) -> Option<usize> {
+    bytes[at..].starts_with(rest).then_some(at + rest.len())
+}
 
-    fn space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
-            self.at += 1;
-        }
+/// The rest of a number whose first byte was consumed.
+fn number(bytes: &[u8], mut at: usize, first: u8) -> Option<usize> {
+    let lead = if first == b'-' {
+        at += 1;
+        *bytes.get(at - 1)?
+    } else {
+        first
+    };
+    match lead {
+        b'0' => {}
+        b'1'..=b'9' => at = digits(bytes, at).unwrap_or(at),
+        _ => return None,
     }
-
-    /// The next byte that is not white space; it is not consumed.
-    #[inline]
-    fn next(&mut self) -> Result<u8, ScanError> {
-        // Between tokens there is rarely any.
-        match self.bytes.get(self.at) {
-            Some(&byte) if byte > b' ' => Ok(byte),
-            _ => {
-                self.space();
-                self.bytes.get(self.at).copied().ok_or(ScanError)
-            }
-        }
+    if bytes.get(at) == Some(&b'.') {
+        at = digits(bytes, at + 1)?;
     }
-
-    fn take(&mut self, byte: u8) -> Result<(), ScanError> {
-        if self.next()? != byte {
-            return Err(ScanError);
-        }
-        self.at += 1;
-        Ok(())
+    if let Some(b'e' | b'E') = bytes.get(at) {
+        let sign = matches!(bytes.get(at + 1), Some(b'+' | b'-'));
+        at = digits(bytes, at + 1 + usize::from(sign))?;
     }
+    Some(at)
+}
 
-    fn end(&mut self) -> Result<(), ScanError> {
-        self.space();
-        if self.at == self.bytes.len() {
-            Ok(())
-        } else {
-            Err(ScanError)
-        }
+/// At least one digit.
+fn digits(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(b'0'..=b'9') = bytes.get(at) {
+        at += 1;
     }
+    (at > from).then_some(at)
+}
 
-    /// A key and its colon; where the key is.
-    #[inline]
-    fn key(&mut self) -> Result<Range<usize>, ScanError> {
-        self.take(b'"')?;
-        let from = self.at;
-        self.string()?;
-        let key = from..self.at - 1;
-        self.take(b':')?;
-        Ok(key)
+/// The rest of a string whose opening quote was consumed, and its closing quote.
+#[inline(always)]
+fn string(bytes: &[u8], at: usize) -> Option<usize> {
+    let at = plain_end(bytes, at);
+    match bytes.get(at) {
+        Some(b'"') => Some(at + 1),
+        _ => escapes(bytes, at),
     }
+}
 
-    /// One value of any kind.
-    fn value(&mut self) -> Result<(), ScanError> {
-        loop {
-            let first = self.next()?;
-            self.at += 1;
-            match first {
-                b'"' => self.string()?,
-                b'{' => {
-                    if self.next()? != b'}' {
-                        self.open.push(true);
-                        self.key()?;
-                        continue;
-                    }
-                    self.at += 1;
-                }
-                b'[' => {
-                    if self.next()? != b']' {
-                        self.open.push(false);
-                        continue;
-                    }
-                    self.at += 1;
-                }
-                b'-' | b'0'..=b'9' => self.number(first)?,
-                b't' => self.word(b"rue")?,
-                b'f' => self.word(b"alse")?,
-                b'n' => self.word(b"ull")?,
-                _ => return Err(ScanError),
-            }
-            if self.close()? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// After a value: closes the arrays and objects that end here. True once none is open; false if
-    /// another value follows.
-    fn close(&mut self) -> Result<bool, ScanError> {
-        while let Some(is_object) = self.open.innermost() {
-            let byte = self.next()?;
-            self.at += 1;
-            match (byte, is_object) {
-                (b',', true) => {
-                    self.key()?;
-                    return Ok(false);
-                }
-                (b',', false) => return Ok(false),
-                (b'}', true) | (b']', false) => self.open.pop(),
-                _ => return Err(ScanError),
-            }
-        }
-        Ok(true)
-    }
-
-    fn word(&mut self, rest: &[u8]) -> Result<(), ScanError> {
-        if !self.bytes[self.at..].starts_with(rest) {
-            return Err(ScanError);
-        }
-        self.at += rest.len();
-        Ok(())
-    }
-
-    /// The rest of a number whose first byte was consumed.
-    fn number(&mut self, first: u8) -> Result<(), ScanError> {
-        let lead = if first == b'-' {
-            let lead = self.bytes.get(self.at).copied().ok_or(ScanError)?;
-            self.at += 1;
-            lead
-        } else {
-            first
+/// The same from a backslash on.
+fn escapes(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at = match *bytes.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => escape(bytes, at + 1)?,
+            // A control character must be escaped.
+            _ => return None,
         };
-        match lead {
-            b'0' => {}
-            b'1'..=b'9' => drop(self.digits()),
-            _ => return Err(ScanError),
-        }
-        if self.bytes.get(self.at) == Some(&b'.') {
-            self.at += 1;
-            self.digits().ok_or(ScanError)?;
-        }
-        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
-                self.at += 1;
-            }
-            self.digits().ok_or(ScanError)?;
-        }
-        Ok(())
+        at = plain_end(bytes, at);
     }
+}
 
-    /// At least one digit.
-    fn digits(&mut self) -> Option<()> {
-        let from = self.at;
-        while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
-            self.at += 1;
+fn escape(bytes: &[u8], at: usize) -> Option<usize> {
+    match *bytes.get(at)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 1),
+        b'u' => {
+            let digits = bytes.get(at + 1..at + 5)?;
+            digits.iter().all(u8::is_ascii_hexdigit).then_some(at + 5)
         }
-        (self.at > from).then_some(())
-    }
-
-    /// The rest of a string whose opening quote was consumed, and its closing quote.
-    fn string(&mut self) -> Result<(), ScanError> {
-        loop {
-            self.at = plain_end(self.bytes, self.at);
-            let byte = self.bytes.get(self.at).copied().ok_or(ScanError)?;
-            self.at += 1;
-            match byte {
-                b'"' => return Ok(()),
-                b'\\' => self.escape()?,
-                // A control character must be escaped.
-                _ => return Err(ScanError),
-            }
-        }
-    }
-
-    fn escape(&mut self) -> Result<(), ScanError> {
-        let byte = self.bytes.get(self.at).copied().ok_or(ScanError)?;
-        self.at += 1;
-        match byte {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(()),
-            b'u' => {
-                let digits = self.bytes.get(self.at..self.at + 4).ok_or(ScanError)?;
-                self.at += 4;
-                if digits.iter().all(u8::is_ascii_hexdigit) {
-                    Ok(())
-                } else {
-                    Err(ScanError)
-                }
-            }
-            _ => Err(ScanError),
-        }
+        _ => None,
     }
 }
 
 /// Where the plain characters of a string end: at a quote, a backslash, a control character, or the
-/// end of the text. Checks eight bytes at a time.
+/// end of the text.
 #[inline]
-pub fn plain_end(bytes: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = ONES << 7;
-    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+pub fn plain_end(bytes: &[u8], at: usize) -> usize {
+    // Most keys end within eight bytes.
+    match bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        Some(chunk) => match special_bytes(u64::from_le_bytes(*chunk)) {
+            0 => plain_end_of_long(bytes, at + 8),
+            special => at + special.trailing_zeros() as usize / 8,
+        },
+        None => plain_end_of_long(bytes, at),
+    }
+}
+
+fn plain_end_of_long(bytes: &[u8], mut at: usize) -> usize {
+    // Written so that the compiler uses vectors.
+    let has_special = |chunk: &[u8; 16]| {
+        let is_special = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);
+        chunk
+            .iter()
+            .fold(false, |any, &byte| any | is_special(byte))
+    };
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-        let word = u64::from_le_bytes(*chunk);
-        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
-        let special = control
-            | zero_bytes(word ^ (ONES * u64::from(b'"')))
-            | zero_bytes(word ^ (ONES * u64::from(b'\\')));
-        if special != 0 {
-            // Higher bits may be false positives; the lowest set bit is exact.
-            return at + special.trailing_zeros() as usize / 8;
+        if has_special(chunk) {
+            break;
         }
-        at += 8;
+        at += chunk.len();
     }
-    while bytes
-        .get(at)
-        .is_some_and(|&byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
-    {
-        at += 1;
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        match special_bytes(u64::from_le_bytes(*chunk)) {
+            0 => at += chunk.len(),
+            special => return at + special.trailing_zeros() as usize / 8,
+        }
     }
-    at
+    let rest = bytes.get(at..).unwrap_or_default();
+    match bytes.last_chunk() {
+        // The zeros that are shifted in count as the end.
+        Some(chunk) if !rest.is_empty() => {
+            let word = u64::from_le_bytes(*chunk) >> (64 - rest.len() * 8);
+            at + special_bytes(word).trailing_zeros() as usize / 8
+        }
+        _ => {
+            let is_plain = |byte: &&u8| **byte >= 0x20 && **byte != b'"' && **byte != b'\\';
+            at + rest.iter().take_while(is_plain).count()
+        }
+    }
+}
+
+/// The high bit of each byte that is a quote, a backslash or a control character. Only the lowest set
+/// bit is exact: higher ones may be false.
+#[inline(always)]
+fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let quote = word ^ (ONES * b'"' as u64);
+    let backslash = word ^ (ONES * b'\\' as u64);
+    // A byte underflows if it is below 0x20, or zero after the exclusive or.
+    let underflow =
+        word.wrapping_sub(ONES * 0x20) | quote.wrapping_sub(ONES) | backslash.wrapping_sub(ONES);
+    underflow & !word & (ONES << 7)
 }
 
 #[cfg(test)]
@@ -340,9 +374,75 @@ mod tests {
         scanned.ok().map(|()| pairs)
     }
 
+    /// A response in the usual layout is read as `members` reads it, or left to that.
+    fn check_plain_response(text: &str) {
+        let mut members_of = (None, None, 0);
+        let scanned = members(text, |key, value| {
+            members_of.2 += 1;
+            match key {
+                "id" => members_of.0 = value.parse::<u64>().ok(),
+                "result" => members_of.1 = Some(value),
+                _ => {}
+            }
+            Ok(())
+        });
+        if let Some((id, result)) = plain_response(text) {
+            assert_eq!(scanned, Ok(()), "{text}");
+            assert_eq!(members_of, (Some(id), Some(result), 3), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plain_response_is_a_response_and_nothing_else() {
+        let response =
+            |id: &str, rest: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{rest}"#);
+        for (id, rest, expected) in [
+            ("7", "{}}", Some((7, "{}"))),
+            ("70", " [1, 2] } \r", Some((70, "[1, 2]"))),
+            (
+                "123456789012345",
+                "\"a\\n\"}",
+                Some((123_456_789_012_345, "\"a\\n\"")),
+            ),
+            ("0", "{}}", None),
+            ("1234567890123456", "{}}", None),
+            ("", "{}}", None),
+            ("7.0", "{}}", None),
+            ("7", "{}", None),
+            ("7", "{}}x", None),
+            ("7", "}", None),
+            ("7", "{},\"result\":1}", None),
+            ("7", "{},\"method\":\"m\"}", None),
+        ] {
+            let text = response(id, rest);
+            assert_eq!(plain_response(&text), expected, "{text}");
+            check_plain_response(&text);
+        }
+    }
+
+    #[test]
+    fn plain_text_of_any_length_ends_at_the_first_special_byte() {
+        for length in 0..80 {
+            let plain = "a".repeat(length);
+            assert_eq!(plain_end(plain.as_bytes(), 0), length);
+            assert_eq!(plain_end(plain.as_bytes(), length / 2), length);
+            for special in ["\"", "\\", "\u{1f}", "\0"] {
+                for rest in [
+                    "",
+                    "}]}",
+                    "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"",
+                    "é\u{7f} and more than sixteen bytes",
+                ] {
+                    let text = format!("{plain}{special}{rest}");
+                    assert_eq!(plain_end(text.as_bytes(), 0), length, "{text:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn levels_are_told_apart_at_any_depth() {
-        for depth in [1, 63, 64, 65, 127, 128, 129, 1000] {
+        for depth in [1, 62, 63, 64, 65, 126, 127, 128, 129, 1000] {
             let kinds: Vec<bool> = (0..depth)
                 .map(|level| level % 3 == 0 || level % 7 == 2)
                 .collect();
@@ -445,6 +545,7 @@ mod tests {
         fn it_cuts_where_serde_json_cuts(value in prop::collection::btree_map(any::<String>(), json(), 0..5), pretty: bool) {
             let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.expect("it serialises");
             prop_assert_eq!(got(&text), expected(&text));
+            check_plain_response(&format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{text}}}"));
         }
 
         #[test]
@@ -455,6 +556,7 @@ mod tests {
             let after = text[place..].chars().next().map_or(0, char::len_utf8);
             let broken = format!("{}{with}{}", &text[..place], &text[place + after..]);
             prop_assert_eq!(got(&broken), expected(&broken));
+            check_plain_response(&format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{broken}}}"));
         }
     }
 }
