@@ -1,14 +1,12 @@
 //! The server at the other end of a session: sends requests to it and waits for their responses,
 //! with deadlines and cancellation. Knows no era.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
-use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::in_flight::{DeadlineCheck, InFlightCall};
@@ -18,6 +16,9 @@ use crate::caller::ForwardedParams;
 use crate::revision::Revision;
 use crate::transport::{Closed, Delivery, MessageKind, Transport};
 use crate::wire::{Outgoing, RequestMetadata};
+
+/// The buffer that requests are encoded in keeps at most so much.
+const MAX_ENCODED_BYTES: usize = 64 * 1024;
 
 /// One member of `params`: its key, and its value as JSON text.
 pub(super) type ParamField<'a> = (&'a str, &'a [u8]);
@@ -44,16 +45,18 @@ pub(super) struct OutboundRequest<'a> {
 }
 
 impl OutboundRequest<'_> {
-    /// The message. `reports_progress` asks for progress under the request's own id.
+    /// Writes the message. `reports_progress` asks for progress under the request's own id.
     pub(super) fn encode(
         &self,
         id: u64,
         reports_progress: bool,
         forwarded: Option<&ForwardedParams>,
-    ) -> Vec<u8> {
+        out: &mut Vec<u8>,
+    ) {
         let fields = self.fields.iter();
         let fields_len: usize = fields.map(|(key, value)| key.len() + value.len() + 4).sum();
-        let mut out = Vec::with_capacity(160 + fields_len);
+        out.clear();
+        out.reserve(160 + self.meta.len() + fields_len);
         let mut number = itoa::Buffer::new();
         let id = number.format(id).as_bytes();
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -68,19 +71,19 @@ impl OutboundRequest<'_> {
             out.extend_from_slice(self.meta.as_bytes());
             let mut is_first_meta = self.meta.is_empty();
             if reports_progress {
-                separate(&mut out, &mut is_first_meta);
+                separate(out, &mut is_first_meta);
                 out.extend_from_slice(br#""progressToken":"#);
                 out.extend_from_slice(id);
             }
             for (key, value) in forwarded_meta {
-                separate(&mut out, &mut is_first_meta);
-                write_member(&mut out, key, value.as_bytes());
+                separate(out, &mut is_first_meta);
+                write_member(out, key, value.as_bytes());
             }
             out.push(b'}');
             is_first = false;
         }
         for (key, value) in self.fields {
-            separate(&mut out, &mut is_first);
+            separate(out, &mut is_first);
             out.push(b'"');
             out.extend_from_slice(key.as_bytes());
             out.extend_from_slice(br#"":"#);
@@ -88,12 +91,11 @@ impl OutboundRequest<'_> {
         }
         for (key, value) in forwarded.map_or(&[][..], |forwarded| &forwarded.params) {
             if self.fields.iter().all(|(known, _)| known != key) {
-                separate(&mut out, &mut is_first);
-                write_member(&mut out, key, value.as_bytes());
+                separate(out, &mut is_first);
+                write_member(out, key, value.as_bytes());
             }
         }
         out.extend_from_slice(b"}}");
-        out
     }
 }
 
@@ -220,19 +222,20 @@ impl Peer {
         Ok(response)
     }
 
-    /// Sends a caller's request. Whoever takes the receiver must see to the request's end.
+    /// Sends a caller's request, whose id comes back. Whoever has that must see to the request's
+    /// end.
     pub(super) async fn send_for(
         &self,
         call: &Arc<InFlightCall>,
         request: OutboundRequest<'_>,
-    ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
+    ) -> Result<u64, RequestFault> {
         if self.transport.wait_for_room(MessageKind::Request).is_some() {
             self.wait_for_room(call).await?;
         }
         check_approved(call, &request)?;
-        let sent = self.send(&request, Some(call))?;
+        let id = self.send(&request, Some(call))?;
         self.receiver.pending.check_by(call.deadlines.first());
-        Ok(sent)
+        Ok(id)
     }
 
     /// A server that does not read its input must not keep a call past its deadline.
@@ -259,14 +262,13 @@ impl Peer {
         call: Option<&Arc<InFlightCall>>,
     ) -> Result<PendingResponse<'_>, RequestFault> {
         let mut delivery = None;
-        let (id, receiver) = self.send_by(request, call, |message| {
+        let id = self.send_by(request, call, |message| {
             delivery = self.transport.send_request(message)?;
             Ok(())
         })?;
         Ok(PendingResponse {
             peer: self,
             id,
-            receiver,
             delivery,
             is_over: false,
             is_cancellable: true,
@@ -278,11 +280,10 @@ impl Peer {
         &self,
         request: OutboundRequest<'_>,
     ) -> Result<PendingResponse<'_>, RequestFault> {
-        let (id, receiver) = self.send(&request, None)?;
+        let id = self.send(&request, None)?;
         Ok(PendingResponse {
             peer: self,
             id,
-            receiver,
             delivery: None,
             is_over: false,
             is_cancellable: request.method != "initialize",
@@ -292,7 +293,7 @@ impl Peer {
     /// Sends a request whose response nobody needs; it is given up after `wait`, or when the
     /// connection ends.
     pub(super) fn send_and_forget(&self, request: OutboundRequest<'_>, wait: Duration) {
-        let (Ok((id, response)), Ok(runtime)) = (
+        let (Ok(id), Ok(runtime)) = (
             self.send(&request, None),
             tokio::runtime::Handle::try_current(),
         ) else {
@@ -300,7 +301,7 @@ impl Peer {
         };
         let receiver = self.receiver.clone();
         runtime.spawn(async move {
-            if timeout(wait, response).await.is_err() {
+            if timeout(wait, receiver.pending.response(id)).await.is_err() {
                 receiver.pending.abandon(id);
             }
         });
@@ -310,7 +311,7 @@ impl Peer {
         &self,
         request: &OutboundRequest<'_>,
         call: Option<&Arc<InFlightCall>>,
-    ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
+    ) -> Result<u64, RequestFault> {
         self.send_by(request, call, |message| self.transport.send(message))
     }
 
@@ -320,24 +321,29 @@ impl Peer {
         request: &OutboundRequest<'_>,
         call: Option<&Arc<InFlightCall>>,
         send: impl FnOnce(Outgoing<'_>) -> Result<(), Closed>,
-    ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
-        let (id, receiver) = self.receiver.pending.add(call.cloned())?;
+    ) -> Result<u64, RequestFault> {
+        let id = self.receiver.pending.add(call.cloned())?;
         let forwarded = call
             .and_then(|call| call.caller.forwarded())
             .filter(|_| request.forwards_params);
-        let body = request.encode(id, call.is_some(), forwarded);
+        // A second thread at the same moment has a buffer of its own.
+        let (mut reused, mut own) = (self.receiver.encoded.try_lock(), Vec::new());
+        let body = reused.as_deref_mut().unwrap_or(&mut own);
+        request.encode(id, call.is_some(), forwarded, body);
         let metadata = RequestMetadata {
             version: request.revision.map(|revision| revision.as_str()),
             name: request.name,
             parameters: request.parameters,
         };
-        match send(Outgoing {
+        let sent = send(Outgoing {
             id: Some(id),
             method: Some(request.method),
-            body: &body,
+            body,
             metadata,
-        }) {
-            Ok(()) => Ok((id, receiver)),
+        });
+        body.shrink_to(MAX_ENCODED_BYTES);
+        match sent {
+            Ok(()) => Ok(id),
             Err(closed) => {
                 self.receiver.pending.abandon(id);
                 Err(RequestFault::Closed(closed.to_string()))
@@ -355,7 +361,6 @@ impl Peer {
 pub(super) struct PendingResponse<'a> {
     peer: &'a Peer,
     pub(super) id: u64,
-    receiver: oneshot::Receiver<RequestResult>,
     /// Brings the response, where the transport leaves that to the waiter.
     delivery: Option<Delivery>,
     /// The response was taken.
@@ -370,11 +375,9 @@ impl Future for PendingResponse<'_> {
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<RequestResult> {
         self.delivery
             .take_if(|delivery| Pin::new(delivery).poll(task).is_ready());
-        // Outside of the task's budget: the delivery may use that up on every poll, for as long as
-        // the server sends.
-        let result = ready!(pin!(unconstrained(&mut self.receiver)).poll(task));
+        let result = ready!(self.peer.receiver.pending.poll_response(self.id, task));
         self.is_over = true;
-        Poll::Ready(result.unwrap_or_else(|_| Err(RequestFault::session_dropped())))
+        Poll::Ready(result)
     }
 }
 

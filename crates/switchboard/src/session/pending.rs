@@ -2,12 +2,14 @@
 //! whole session, so that a call does not pay for one of its own.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::in_flight::{DeadlineCheck, InFlightCall};
@@ -39,7 +41,9 @@ pub(super) struct PendingRequests {
 #[derive(Debug, Default)]
 struct PendingTable {
     last_id: u64,
-    waiting: HashMap<u64, PendingRequest, BuildHasherDefault<IdHasher>>,
+    /// Until the waiter takes the response, or gives up. The response is stored here and not in a
+    /// channel of its own, which would be one more allocation for each request.
+    requests: HashMap<u64, PendingRequest, BuildHasherDefault<IdHasher>>,
     /// Requests that we have given up and that the server has not answered, oldest first.
     abandoned: VecDeque<AbandonedRequest>,
     /// Set once, when the connection ends: from then on nothing may wait.
@@ -48,8 +52,47 @@ struct PendingTable {
 
 #[derive(Debug)]
 struct PendingRequest {
-    response: oneshot::Sender<RequestResult>,
+    response: Response,
     call: Option<Arc<InFlightCall>>,
+}
+
+#[derive(Debug)]
+enum Response {
+    /// Not here yet; who is woken then.
+    Awaited(Option<Waker>),
+    /// Here, and not yet taken.
+    Arrived(RequestResult),
+}
+
+impl PendingRequest {
+    fn is_awaited(&self) -> bool {
+        matches!(self.response, Response::Awaited(_))
+    }
+
+    /// Stores the response.
+    fn arrived(&mut self, result: RequestResult) -> Waiter {
+        let waker = match std::mem::replace(&mut self.response, Response::Arrived(result)) {
+            Response::Awaited(waker) => waker,
+            Response::Arrived(_) => None,
+        };
+        let call = self.call.take();
+        Waiter { waker, call }
+    }
+}
+
+/// Who waited for a response that has arrived: woken, and the call dropped, once the table is
+/// unlocked.
+struct Waiter {
+    waker: Option<Waker>,
+    call: Option<Arc<InFlightCall>>,
+}
+
+impl Waiter {
+    fn wake(self) {
+        if let Some(waker) = self.waker {
+            waker.wake();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -69,13 +112,31 @@ pub(super) struct CandidateCalls {
 }
 
 impl PendingTable {
+    /// The request of this id, if its response has not arrived.
+    fn awaited(&mut self, id: u64) -> Option<&mut PendingRequest> {
+        let request = self.requests.get_mut(&id);
+        request.filter(|request| request.is_awaited())
+    }
+
     /// Removes a request that the server may still be busy with.
     fn abandon(&mut self, id: u64) -> Option<PendingRequest> {
-        let request = self.waiting.remove(&id)?;
+        let request = self
+            .requests
+            .remove(&id)
+            .filter(PendingRequest::is_awaited)?;
         if let Some(call) = &request.call {
             self.remember_abandoned(id, call);
         }
         Some(request)
+    }
+
+    /// Gives a request up and stores the reason in place of its response.
+    fn fail(&mut self, id: u64, fault: RequestFault) -> Option<Waiter> {
+        let waiter = self.awaited(id)?.arrived(Err(fault));
+        if let Some(call) = &waiter.call {
+            self.remember_abandoned(id, call);
+        }
+        Some(waiter)
     }
 
     fn remember_abandoned(&mut self, id: u64, call: &InFlightCall) {
@@ -106,64 +167,97 @@ impl PendingRequests {
         lock(&self.table)
     }
 
-    /// Takes an id, and the end on which the response will come.
-    pub(super) fn add(
-        &self,
-        call: Option<Arc<InFlightCall>>,
-    ) -> Result<(u64, oneshot::Receiver<RequestResult>), RequestFault> {
-        let (response, receiver) = oneshot::channel();
+    /// Takes an id, under which [`poll_response`](Self::poll_response) waits.
+    pub(super) fn add(&self, call: Option<Arc<InFlightCall>>) -> Result<u64, RequestFault> {
         let mut table = self.table();
         if let Some(reason) = &table.ended {
             return Err(RequestFault::Closed(reason.clone()));
         }
         table.last_id += 1;
         let id = table.last_id;
-        table.waiting.insert(id, PendingRequest { response, call });
-        Ok((id, receiver))
+        let response = Response::Awaited(None);
+        table.requests.insert(id, PendingRequest { response, call });
+        Ok(id)
+    }
+
+    /// Takes the response to a request, or has the task woken when it arrives.
+    pub(super) fn poll_response(&self, id: u64, task: &mut Context<'_>) -> Poll<RequestResult> {
+        let mut table = self.table();
+        match table
+            .requests
+            .get_mut(&id)
+            .map(|request| &mut request.response)
+        {
+            Some(Response::Awaited(waker)) => {
+                match waker {
+                    Some(waker) => waker.clone_from(task.waker()),
+                    None => *waker = Some(task.waker().clone()),
+                }
+                return Poll::Pending;
+            }
+            Some(Response::Arrived(_)) => {}
+            // Whoever gave it up waits no longer.
+            None => return Poll::Ready(Err(RequestFault::session_dropped())),
+        }
+        let request = table.requests.remove(&id);
+        drop(table);
+        Poll::Ready(match request.map(|request| request.response) {
+            Some(Response::Arrived(result)) => result,
+            _ => Err(RequestFault::session_dropped()),
+        })
+    }
+
+    /// Waits for the response to a request. Cancel-safe: the request stays.
+    pub(super) async fn response(&self, id: u64) -> RequestResult {
+        poll_fn(|task| self.poll_response(id, task)).await
     }
 
     /// Delivers a response. False if nobody waits under this id.
     pub(super) fn deliver(&self, id: u64, result: RequestResult) -> bool {
-        let request = {
-            let mut table = self.table();
-            if !table.abandoned.is_empty() {
-                table.abandoned.retain(|request| request.id != id);
-            }
-            table.waiting.remove(&id)
+        let mut table = self.table();
+        if !table.abandoned.is_empty() {
+            table.abandoned.retain(|request| request.id != id);
+        }
+        let Some(request) = table.awaited(id) else {
+            return false;
         };
-        request.is_some_and(|request| send(request, result))
+        let waiter = request.arrived(result);
+        drop(table);
+        waiter.wake();
+        true
     }
 
-    /// Stops waiting for a request. True if it was still waited for.
+    /// Stops waiting for a request. True if its response had not arrived.
     pub(super) fn abandon(&self, id: u64) -> bool {
         self.table().abandon(id).is_some()
     }
 
     /// Whether no request waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.table().waiting.is_empty()
+        !self
+            .table()
+            .requests
+            .values()
+            .any(PendingRequest::is_awaited)
     }
 
     /// Whether a request waits under this id.
     pub(super) fn contains(&self, id: u64) -> bool {
-        self.table().waiting.contains_key(&id)
+        self.table().awaited(id).is_some()
     }
 
     /// The caller has gone; the response is still waited for.
     pub(super) fn detach_caller(&self, id: u64) {
         let mut table = self.table();
-        let call = table.waiting.get_mut(&id);
-        if let Some(call) = call.and_then(|request| request.call.take()) {
+        if let Some(call) = table.awaited(id).and_then(|request| request.call.take()) {
             table.remember_abandoned(id, &call);
         }
     }
 
     /// The call whose request has this id.
     pub(super) fn call(&self, id: u64) -> Option<Arc<InFlightCall>> {
-        self.table()
-            .waiting
-            .get(&id)
-            .and_then(|request| request.call.clone())
+        let mut table = self.table();
+        table.awaited(id).and_then(|request| request.call.clone())
     }
 
     /// Every call that a message of the server could belong to.
@@ -172,10 +266,10 @@ impl PendingRequests {
         let mut table = self.table();
         table.abandoned.retain(|request| request.until > now);
         let abandoned = table.abandoned.iter();
-        let waiting = table.waiting.iter();
+        let requests = table.requests.iter();
         CandidateCalls {
             abandoned_by: abandoned.map(|request| request.caller.clone()).collect(),
-            in_flight: waiting
+            in_flight: requests
                 .filter_map(|(id, request)| Some((*id, request.call.clone()?)))
                 .collect(),
         }
@@ -183,14 +277,18 @@ impl PendingRequests {
 
     /// The connection has ended: every waiter fails now, later ones at once.
     pub(super) fn end(&self, reason: &str) {
-        let waiting = {
+        let waiters: Vec<_> = {
             let mut table = self.table();
             table.ended.get_or_insert_with(|| reason.to_owned());
-            std::mem::take(&mut table.waiting)
+            let awaited = table
+                .requests
+                .values_mut()
+                .filter(|request| request.is_awaited());
+            awaited
+                .map(|request| request.arrived(Err(RequestFault::Closed(reason.to_owned()))))
+                .collect()
         };
-        for request in waiting.into_values() {
-            send(request, Err(RequestFault::Closed(reason.to_owned())));
-        }
+        waiters.into_iter().for_each(Waiter::wake);
     }
 
     /// The timer checks the deadlines by then.
@@ -209,7 +307,7 @@ impl PendingRequests {
         let mut next: Option<Instant> = None;
         let mut late = Vec::new();
         let mut table = self.table();
-        for (id, request) in &table.waiting {
+        for (id, request) in &table.requests {
             let Some(call) = &request.call else { continue };
             match call.deadlines.check(now) {
                 DeadlineCheck::Late(fault) => late.push((*id, fault)),
@@ -218,16 +316,13 @@ impl PendingRequests {
                 }
             }
         }
-        let ended: Vec<_> = late
+        let (ids, waiters): (Vec<_>, Vec<_>) = late
             .into_iter()
-            .filter_map(|(id, fault)| Some((id, table.abandon(id)?, fault)))
-            .collect();
+            .filter_map(|(id, fault)| Some((id, table.fail(id, fault)?)))
+            .unzip();
         drop(table);
-        let ids = ended.into_iter().map(|(id, request, fault)| {
-            send(request, Err(fault));
-            id
-        });
-        (ids.collect(), next)
+        waiters.into_iter().for_each(Waiter::wake);
+        (ids, next)
     }
 }
 
@@ -260,13 +355,6 @@ async fn run_timer(receiver: Weak<Receiver>) {
             () = sleep_until(next.unwrap_or_else(|| Instant::now() + IDLE)) => {}
         }
     }
-}
-
-/// The waiter may have gone between the response and this moment: not the server's fault, so this
-/// counts as delivered.
-fn send(request: PendingRequest, result: RequestResult) -> bool {
-    let _ = request.response.send(result);
-    true
 }
 
 /// Ids are small and dense already; mixing them once is enough.

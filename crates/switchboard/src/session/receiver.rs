@@ -4,7 +4,7 @@
 //! Notifications are left to `notifications`, requests of the server to the era.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use serde_json::json;
 use tokio::sync::{Notify, watch};
@@ -75,6 +75,8 @@ pub(super) trait EraInbound: Send + Sync {
 pub(super) struct Receiver {
     pub(super) options: OpenOptions,
     pub(super) pending: PendingRequests,
+    /// Where a request is encoded before the transport copies it, so that none allocates.
+    pub(super) encoded: Mutex<Vec<u8>>,
     /// Requests of a legacy server that wait for a caller's answer.
     pub(super) server_requests: ServerRequests,
     /// Shared with the tasks that answer those requests.
@@ -121,6 +123,7 @@ impl Receiver {
         Arc::new(Self {
             options,
             pending: PendingRequests::default(),
+            encoded: Mutex::default(),
             server_requests: ServerRequests::default(),
             url_elicitations: Arc::default(),
             tasks: TaskTable::default(),

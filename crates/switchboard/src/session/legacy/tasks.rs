@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::session::elicitation::ANSWER_TIMEOUT;
@@ -61,11 +60,11 @@ pub(super) async fn call_as_task(
         fields: &fields,
         ..request
     };
-    let (id, response) = peer.send_for(call, request).await?;
+    let id = peer.send_for(call, request).await?;
     let mut creation = TaskCreation {
         peer,
         id,
-        response: Some(response),
+        is_answered: false,
         followed: peer.receiver.tasks.add(Some(id), call),
         capabilities,
     };
@@ -166,20 +165,17 @@ fn created(result: &RawJson) -> Result<Option<TaskState>, RequestFault> {
 struct TaskCreation<'a> {
     peer: &'a Peer,
     id: u64,
-    /// `None` once the response has arrived.
-    response: Option<oneshot::Receiver<RequestResult>>,
+    /// The response has arrived.
+    is_answered: bool,
     followed: Arc<FollowedTask>,
     capabilities: TaskCapabilities,
 }
 
 impl TaskCreation<'_> {
     async fn response(&mut self) -> RequestResult {
-        let Some(response) = &mut self.response else {
-            return Err(RequestFault::Invalid("asked twice".into()));
-        };
-        let result = response.await;
-        self.response = None;
-        result.unwrap_or_else(|_| Err(RequestFault::session_dropped()))
+        let result = self.peer.receiver.pending.response(self.id).await;
+        self.is_answered = true;
+        result
     }
 }
 
@@ -188,17 +184,18 @@ impl Drop for TaskCreation<'_> {
         let (peer, id, capabilities) = (self.peer.clone(), self.id, self.capabilities);
         peer.receiver.tasks.remove(&self.followed);
         peer.receiver.request_ended(id);
-        let Some(response) = self.response.take() else {
+        if self.is_answered {
             return;
-        };
+        }
         peer.receiver.pending.detach_caller(id);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
         // Ends with the response, with the connection, or after the timeout.
         runtime.spawn(async move {
+            let response = peer.receiver.pending.response(id);
             match timeout(CANCEL_TIMEOUT, response).await {
-                Ok(Ok(Ok(result))) => {
+                Ok(Ok(result)) => {
                     if let Ok(Some(task)) = created(&result)
                         && capabilities.cancel
                     {

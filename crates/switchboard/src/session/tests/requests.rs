@@ -300,7 +300,9 @@ fn check_bytes(meta: &str, fields: &[ParamField<'_>], reports_progress: bool, ex
         meta,
         ..legacy::request("tools/call", fields)
     };
-    let message = request.encode(7, reports_progress, None);
+    // What the buffer had before is gone.
+    let mut message = b"an earlier request".to_vec();
+    request.encode(7, reports_progress, None, &mut message);
     assert_eq!(String::from_utf8(message), Ok(expected.to_owned()));
 }
 
