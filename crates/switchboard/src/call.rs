@@ -135,7 +135,13 @@ impl HostState {
                 tool.id.server,
                 shown(&tool)
             );
-            let permit = match self.permit(&tool, context)? {
+            // Nothing is awaited between resolving and the first decision: the lease has the present
+            // roster.
+            let decided = match is_first {
+                true => self.permit(&tool, &server.roster().gate, context),
+                false => self.permit(&tool, &self.roster().gate, context),
+            };
+            let permit = match decided? {
                 Permission::Granted(permit) => permit,
                 Permission::MustAsk(request) => {
                     Box::pin(self.ask(&tool, request, Some(&mut server), context)).await?
@@ -174,18 +180,17 @@ impl HostState {
     fn resolve(&self, call: &Call) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
         let mut replaced = None;
         for _ in 0..MAX_RELOADS {
-            let found = match &call.listed {
-                Some(catalog) => catalog.resolve(&call.tool).cloned(),
-                None => self.catalog().resolve(&call.tool).cloned(),
-            };
-            let tool = found.map_err(|why| CallError::Unresolved {
+            let current = self.current();
+            let catalog = call.listed.as_ref().unwrap_or(&current.catalog);
+            let found = catalog.resolve(&call.tool);
+            let tool = found.cloned().map_err(|why| CallError::Unresolved {
                 name: call.tool.clone(),
                 why,
             })?;
             if tool.is_host_tool() {
                 return Ok((tool, None));
             }
-            let roster = self.roster();
+            let roster = &current.roster;
             match roster.lease(roster.index_for(&tool)?) {
                 // What was listed before is called as it was listed, or not at all.
                 Some(server) if call.listed.is_some() || server.launch == tool.launch => {
@@ -221,7 +226,7 @@ impl HostState {
         name: &str,
         deadline: CallDeadline,
     ) -> Result<(), CallError> {
-        let roster = self.roster().clone();
+        let roster = self.roster();
         let owners = possible_owners(&roster.config, name);
         let is_named = matches!(owners, PossibleOwners::Named(_));
         let may_have_it = |server: &&ServerHandle| {
@@ -338,7 +343,8 @@ impl HostState {
         server
             .relist(deadline.within(tool.server.longest_connect()))
             .await;
-        self.catalog_for(tool)
+        self.current_for(tool)
+            .catalog
             .by_id(&tool.id)
             .cloned()
             .ok_or_else(|| moved(tool))
@@ -367,19 +373,15 @@ impl HostState {
         tool: &Arc<Tool>,
         server: &ServerLease,
     ) -> Option<Arc<ToolDefinition>> {
-        if let Some(now) = self.catalog_for(tool).same_tool(tool) {
+        let current = self.current_for(tool);
+        if let Some(now) = current.catalog.same_tool(tool) {
             return Some(now.definition.clone());
         }
-        let is_same_launch = self.was_replaced(server) && server.launch == tool.launch;
-        is_same_launch
+        // A server that a reload has replaced ends with the calls that it has.
+        let was_replaced = !server.is_in(&current.roster);
+        (was_replaced && server.launch == tool.launch)
             .then(|| server.definition(&tool.definition))
             .flatten()
-    }
-
-    /// Whether a reload has put another in the place of this one, which ends with the calls that it
-    /// has.
-    fn was_replaced(&self, server: &ServerLease) -> bool {
-        !server.is_in(&self.roster())
     }
 
     /// Says once if a caller can answer what servers are not told of: legacy servers learn what may

@@ -52,8 +52,9 @@ pub struct Host(pub(crate) Arc<HostState>);
 
 /// The state that all clones of a host share.
 pub(crate) struct HostState {
-    /// Replaced as a whole by a reload. A request keeps the roster that it has loaded.
-    pub(crate) roster: ArcSwap<Roster>,
+    /// Replaced as a whole, while `replacing` is locked. A request keeps what it has loaded.
+    current: ArcSwap<CurrentServers>,
+    replacing: Mutex<()>,
     /// The resources that servers are started with.
     pub(crate) resources: ServerResources,
     pub(crate) grants: RwLock<Grants>,
@@ -68,9 +69,6 @@ pub(crate) struct HostState {
     pub(crate) events: broadcast::Sender<Event>,
     /// Notices from before any listener could subscribe.
     notices: Vec<String>,
-    /// Replaced as a whole, while `rebuilding` is locked.
-    catalog: ArcSwap<Catalog>,
-    rebuilding: Mutex<()>,
     /// The task that rebuilds the catalog when a server changed; ends with the host.
     rebuilder: Mutex<Option<AbortHandle>>,
     /// The servers that start with the host; `None` means every eager one.
@@ -82,11 +80,20 @@ pub(crate) struct HostState {
     pub(crate) reload: ReloadState,
 }
 
+/// The servers, and what they offer: one snapshot, so that a call loads both at once.
+#[derive(Debug)]
+pub(crate) struct CurrentServers {
+    /// Replaced by a reload.
+    pub(crate) roster: Arc<Roster>,
+    /// Replaced when a server offers something else, and after a reload.
+    pub(crate) catalog: Arc<Catalog>,
+}
+
 impl Host {
     /// The current catalog. It includes at least the offerings of every server that was seen Ready.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.0.rebuild();
-        self.0.catalog.load_full()
+        self.0.catalog()
     }
 
     /// Problems found while the host started, one line each, safe to show: rules that match no
@@ -98,7 +105,7 @@ impl Host {
     /// Every configured server, in config order. A reload replaces the servers, but not the list
     /// returned here.
     pub fn servers(&self) -> Arc<[ServerHandle]> {
-        self.0.roster.load().servers.clone()
+        self.0.roster().servers.clone()
     }
 
     /// The naming style of tools, for servers whose dialect has none.
@@ -120,8 +127,7 @@ impl Host {
     /// The server of this name.
     pub fn server(&self, name: &str) -> Option<ServerHandle> {
         self.0
-            .roster
-            .load()
+            .roster()
             .servers
             .iter()
             .find(|server| server.config.name.as_str() == name)
@@ -241,7 +247,11 @@ impl HostState {
             notices: warnings
                 .map(|warning| format!("warning: {warning}"))
                 .collect(),
-            roster: ArcSwap::from_pointee(roster),
+            current: ArcSwap::from_pointee(CurrentServers {
+                roster: Arc::new(roster),
+                catalog: Arc::default(),
+            }),
+            replacing: Mutex::default(),
             resources,
             grants: RwLock::new(remembered_grants(&*store, &events)),
             validators: Arc::default(),
@@ -250,8 +260,6 @@ impl HostState {
             writes: Writes::default(),
             store,
             events,
-            catalog: ArcSwap::default(),
-            rebuilding: Mutex::default(),
             rebuilder: Mutex::default(),
             only,
             caller,
@@ -274,15 +282,20 @@ impl HostState {
         Arc::new(self)
     }
 
+    /// The current servers and catalog. Not to be held across an await.
+    pub(crate) fn current(&self) -> arc_swap::Guard<Arc<CurrentServers>> {
+        self.current.load()
+    }
+
     /// The current servers and gate.
-    pub(crate) fn roster(&self) -> arc_swap::Guard<Arc<Roster>> {
-        self.roster.load()
+    pub(crate) fn roster(&self) -> Arc<Roster> {
+        self.current.load().roster.clone()
     }
 
     /// A lease of the server of this name.
     pub(crate) fn lease(&self, name: &ServerName) -> Result<ServerLease, LeaseError> {
         for _ in 0..MAX_RELOADS {
-            let roster = self.roster.load_full();
+            let roster = self.roster();
             // A server that cannot be leased was replaced by a reload, which stores the new roster
             // before it closes the old server.
             if let Some(lease) = roster.lease(roster.index_of(name)?) {
@@ -293,24 +306,30 @@ impl HostState {
     }
 
     /// The current catalog.
-    pub(crate) fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
-        self.catalog.load()
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.current.load().catalog.clone()
     }
 
-    /// A catalog that includes the current offerings of this tool's server.
-    pub(crate) fn catalog_for(&self, tool: &Tool) -> arc_swap::Guard<Arc<Catalog>> {
-        let catalog = self.catalog.load();
-        if self.shows(&catalog, tool.server_place) {
-            return catalog;
+    /// The current servers, with a catalog that includes the current offerings of this tool's server.
+    pub(crate) fn current_for(&self, tool: &Tool) -> arc_swap::Guard<Arc<CurrentServers>> {
+        let current = self.current.load();
+        if shows(&current.roster, &current.catalog, tool.server_place) {
+            return current;
         }
         self.rebuild();
-        self.catalog.load()
+        self.current.load()
     }
 
-    /// Whether the catalog has the current offerings of this server. Its sources are in the order
-    /// of `servers`.
-    fn shows(&self, catalog: &Catalog, index: usize) -> bool {
-        shows(&self.roster.load(), catalog, index)
+    /// Replaces the roster, then the catalog.
+    pub(crate) fn replace_roster(&self, roster: Roster) {
+        let one_at_a_time = lock(&self.replacing);
+        let catalog = self.catalog();
+        self.current.store(Arc::new(CurrentServers {
+            roster: Arc::new(roster),
+            catalog,
+        }));
+        drop(one_at_a_time);
+        self.rebuild();
     }
 
     /// Replaces the catalog if the offerings of any server, or the servers themselves, have
@@ -326,12 +345,17 @@ impl HostState {
             };
             old.generation > 0 && shows_all && !old.can_name_more(is_settled)
         };
-        if is_new(&self.roster.load(), &self.catalog.load()) {
+        let is_new = |current: &CurrentServers| is_new(&current.roster, &current.catalog);
+        if is_new(&self.current.load()) {
             return;
         }
-        let _one_at_a_time = lock(&self.rebuilding);
-        let (roster, old) = (self.roster.load_full(), self.catalog.load());
-        if is_new(&roster, &old) {
+        let _one_at_a_time = lock(&self.replacing);
+        let current = self.current.load();
+        let CurrentServers {
+            roster,
+            catalog: old,
+        } = &**current;
+        if is_new(&current) {
             return;
         }
         let parts: Vec<_> = roster.servers.iter().map(part).collect();
@@ -339,15 +363,18 @@ impl HostState {
             .offered_with(roster.config.servers.values())
             .cloned()
             .collect();
-        let mut new = Catalog::build(&old, roster.config.naming, &host_tools, &parts);
+        let mut new = Catalog::build(old, roster.config.naming, &host_tools, &parts);
         new.roster = roster.number;
         new.mark_exposed(&parts);
         self.pin(&new, &roster.gate);
         let event = Event::Catalog {
             generation: new.generation,
-            changed: new.changed_since(&old),
+            changed: new.changed_since(old),
         };
-        self.catalog.store(Arc::new(new));
+        self.current.store(Arc::new(CurrentServers {
+            roster: roster.clone(),
+            catalog: Arc::new(new),
+        }));
         // There may be no listener.
         let _ = self.events.send(event);
     }
@@ -406,13 +433,13 @@ fn shows(roster: &Roster, catalog: &Catalog, index: usize) -> bool {
     catalog.roster == roster.number
         && shown
             .zip(server)
-            .is_some_and(|((_, shown), server)| Arc::ptr_eq(shown, &server.snapshot().offerings))
+            .is_some_and(|((_, shown), server)| server.offers_still(shown))
 }
 
 impl fmt::Debug for HostState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host")
-            .field("roster", &self.roster)
+            .field("roster", &self.roster())
             .field("caller", &self.caller.id())
             .finish_non_exhaustive()
     }

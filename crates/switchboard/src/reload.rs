@@ -48,7 +48,7 @@ impl Host {
     pub fn disclose(&self, server: &ServerName) -> Option<Disclosure> {
         let latest = lock(&self.0.reload.latest)
             .clone()
-            .unwrap_or_else(|| self.0.roster.load().config.clone());
+            .unwrap_or_else(|| self.0.roster().config.clone());
         Some(trust::disclose(
             latest.servers.get(server)?,
             &self.0.resources.environment,
@@ -61,7 +61,7 @@ impl Host {
         trust::accept(disclosure, &*self.0.store)?;
         let latest = lock(&self.0.reload.latest)
             .clone()
-            .unwrap_or_else(|| self.0.roster.load().config.clone());
+            .unwrap_or_else(|| self.0.roster().config.clone());
         // Cannot fail: the rules were compiled when the configuration was loaded.
         Ok(self
             .0
@@ -101,7 +101,7 @@ enum ReloadCause {
 impl HostState {
     async fn apply(&self, new: Config, cause: ReloadCause) -> Result<ReloadReport, ConfigErrors> {
         let _guard = self.reload.reload_lock.lock().await;
-        let roster = self.roster.load_full();
+        let roster = self.roster();
         let difference = self.difference(&roster, &new, cause);
         let gate = Roster::gate_of(&difference.config, &self.own, &*self.store)?;
         *lock(&self.reload.load_errors) = None;
@@ -115,13 +115,12 @@ impl HostState {
         }
         let (servers, retiring) = self.next_servers(&roster, &difference).await;
         let reloaded = report(&roster, &difference, &servers);
-        self.roster.store(Arc::new(Roster::new(
+        self.replace_roster(Roster::new(
             roster.number + 1,
             Arc::new(difference.config),
             servers,
             gate,
-        )));
-        self.rebuild();
+        ));
         // After the new roster is in place, so that a call that finds its server closed then finds
         // the successor.
         self.reload.retire(retiring);

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::auth::NeedsLogin;
-use crate::catalog::ToolDefinition;
+use crate::catalog::{Offerings, ToolDefinition};
 use crate::config::{Fingerprint, ServerConfig, Start};
 use crate::future::BoxFuture;
 use crate::session::Session;
@@ -198,6 +198,11 @@ impl ServerHandle {
             seen.wait_for(|now| now.listings > before || now.session.is_none()),
         )
         .await;
+    }
+
+    /// Whether these are its current offerings.
+    pub(crate) fn offers_still(&self, offerings: &Arc<Offerings>) -> bool {
+        Arc::ptr_eq(offerings, &self.snapshot.borrow().offerings)
     }
 
     /// The tool of the same name and definition hash that the server offers now, whether or not the

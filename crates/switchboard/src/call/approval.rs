@@ -11,7 +11,7 @@ use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Keep};
 use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
 use crate::config::ApprovalChoices;
-use crate::gate::{Decision, DecisionRequest, NotAllowed, Permit};
+use crate::gate::{Decision, DecisionRequest, Gate, NotAllowed, Permit};
 use crate::hint::Hint;
 use crate::host::{HostState, ServerLease};
 use crate::sync;
@@ -30,14 +30,20 @@ pub(super) enum Permission {
 }
 
 impl HostState {
-    /// Decides.
+    /// Has this gate decide.
     pub(super) fn permit(
         &self,
         tool: &Arc<Tool>,
+        gate: &Gate,
         context: &mut CallContext<'_>,
     ) -> Result<Permission, CallError> {
         let (call, caller) = (context.call, context.caller);
-        let decision = self.decide(tool, &caller.id(), call.pre_approved);
+        let request = DecisionRequest {
+            tool,
+            caller: &caller.id(),
+            pre_approved: call.pre_approved,
+        };
+        let decision = gate.decide(request, &sync::read(&self.grants));
         context.trace.decided(&decision);
         tracing::debug!("tool {}/{}: {decision}", tool.id.server, shown(tool));
         if let Some(reason) = caller.refuses(tool) {
@@ -46,7 +52,7 @@ impl HostState {
         }
         match decision.permit(tool, &call.arguments, caller) {
             Ok(permit) => {
-                self.show_change(tool, caller);
+                self.show_change(tool, gate, caller);
                 Ok(Permission::Granted(permit))
             }
             Err(NotAllowed::Deny { rule }) => Err(denied(tool, DenialReason::Rule(rule), None)),
@@ -150,9 +156,9 @@ impl HostState {
     }
 
     /// A changed definition of a trusted server is shown, once, and not asked about.
-    fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
+    fn show_change(&self, tool: &Tool, gate: &Gate, caller: &Arc<dyn Caller>) {
         let is_known = || !sync::read(&self.grants).is_unlike_its_pin(tool);
-        if !self.roster().gate.only_shows_changes(tool) || is_known() {
+        if !gate.only_shows_changes(tool) || is_known() {
             return;
         }
         let changed = sync::write(&self.grants).pin_anew(tool);

@@ -58,7 +58,8 @@ impl HostState {
             .ready(deadline.within(tool.server.timeouts.connect))
             .await?;
         self.rebuild();
-        self.catalog_for(tool)
+        self.current_for(tool)
+            .catalog
             .by_id(&tool.id)
             .cloned()
             .ok_or_else(|| moved(tool))

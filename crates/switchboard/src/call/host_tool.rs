@@ -26,7 +26,7 @@ impl HostState {
     ) -> Result<CallResult, CallError> {
         self.validate(tool, context.call)?;
         self.check_denied(tool, context)?;
-        let permit = match self.permit(tool, context)? {
+        let permit = match self.permit(tool, &self.roster().gate, context)? {
             Permission::Granted(permit) => permit,
             Permission::MustAsk(request) => self.ask(tool, request, None, context).await?,
         };

@@ -61,7 +61,7 @@ impl HostState {
     /// Key and value. A definition is the server's text, which may contain a secret of the entry,
     /// so it is redacted.
     fn as_stored(&self, grant: &Grant) -> (String, String) {
-        let roster = self.roster.load();
+        let roster = self.roster();
         let server = roster
             .servers
             .iter()

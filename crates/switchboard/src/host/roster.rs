@@ -99,7 +99,12 @@ impl Roster {
     /// from the catalog of another roster.
     pub(crate) fn index_for(&self, tool: &Tool) -> Result<usize, LeaseError> {
         match self.servers.get(tool.server_place) {
-            Some(server) if server.config.name == tool.id.server => Ok(tool.server_place),
+            Some(server)
+                if Arc::ptr_eq(&server.config, &tool.server)
+                    || server.config.name == tool.id.server =>
+            {
+                Ok(tool.server_place)
+            }
             _ => self.index_of(&tool.id.server),
         }
     }
@@ -116,6 +121,11 @@ impl Roster {
 }
 
 impl ServerLease {
+    /// The roster that the server was found in.
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
     /// Stops counting as in flight: a reload need not wait for a person's answer.
     pub(crate) fn suspend(&mut self) {
         if std::mem::take(&mut self.is_counted) {
