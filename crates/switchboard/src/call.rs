@@ -257,12 +257,15 @@ impl HostState {
 
     /// Do the arguments fit its schema?
     fn validate(&self, tool: &Tool, call: &Call) -> Result<(), CallError> {
+        let definition = &*tool.definition;
+        let (hash, schema) = (definition.hash, &definition.input_schema);
+        let simple =
+            (definition.simple_schema).get_or_init(|| self.validators.simple(hash, schema));
+        if simple.fits(call.arguments.as_str()) {
+            return Ok(());
+        }
         self.validators
-            .validate(
-                tool.definition.hash,
-                &tool.definition.input_schema,
-                &call.arguments,
-            )
+            .validate(hash, schema, &call.arguments)
             .map_err(|misfit| CallError::Misfit {
                 server: tool.id.server.clone(),
                 tool: shown(tool),

@@ -12,6 +12,7 @@ use crate::wire::RawJson;
 
 use compile::CompiledSchema;
 pub(crate) use json_tree::JsonTree;
+pub(crate) use simple::SimpleSchema;
 
 mod compile;
 mod cost;
@@ -200,6 +201,14 @@ impl Validators {
         match &*compiled {
             Ok(compiled) => compiled.validate(&tree),
             Err(fault) => Err(ValidationFault::Schema(fault.clone())),
+        }
+    }
+
+    /// What recognises most arguments that fit. Compiles the schema on first use.
+    pub(crate) fn simple(&self, hash: DefinitionHash, schema: &RawJson) -> Arc<SimpleSchema> {
+        match &*self.compiled(hash, schema, RootType::Object) {
+            Ok(compiled) => compiled.simple.clone(),
+            Err(_) => Arc::new(SimpleSchema::Unknown),
         }
     }
 

@@ -2,8 +2,8 @@
 //! are bound to.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ use super::ToolAnnotations;
 use super::icon::{self, Icon};
 use super::mirror::{self, Mirrored, MirroredArgument};
 use crate::name::ToolName;
-use crate::schema::{self, DefinitionHash, JsonTree};
+use crate::schema::{self, DefinitionHash, JsonTree, SimpleSchema};
 use crate::untrusted::{Untrusted, is_hidden};
 use crate::wire::RawJson;
 
@@ -30,6 +30,9 @@ pub struct ToolDefinition {
     pub description: Option<Untrusted>,
     /// The schema of the arguments.
     pub input_schema: RawJson,
+    /// Recognises most arguments that fit the schema. Set at the first call, so that later ones look
+    /// nothing up.
+    pub(crate) simple_schema: OnceLock<Arc<SimpleSchema>>,
     /// The schema of the structured result.
     pub output_schema: Option<RawJson>,
     /// The arguments that a transport with headers repeats in headers; or why such a transport
@@ -171,6 +174,7 @@ impl ToolDefinition {
             title,
             description,
             input_schema,
+            simple_schema: OnceLock::new(),
         })
     }
 

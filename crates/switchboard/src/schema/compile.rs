@@ -15,7 +15,7 @@ use crate::wire::RawJson;
 /// A schema that is ready to validate arguments.
 pub(super) struct CompiledSchema {
     /// Recognises most arguments that fit.
-    pub(super) simple: SimpleSchema,
+    pub(super) simple: Arc<SimpleSchema>,
     /// Of `serde_json` values. A representation of our own would save a copy of the few arguments that
     /// `simple` is not sure of, and compile the whole validator a second time (1.3 MB).
     validator: jsonschema::Validator,
@@ -43,7 +43,7 @@ impl CompiledSchema {
         let deepest = cost::deepest(&tree)?;
         remove_unknown_drafts(&mut tree);
         let warnings = remove_unsupported_patterns(&mut tree);
-        let simple = SimpleSchema::read(&tree);
+        let simple = Arc::new(SimpleSchema::read(&tree));
         let value = serde_json::to_value(&tree)
             .map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
         let validator = options().build(&value).map_err(|error| {
