@@ -439,7 +439,7 @@ pub(super) struct TokenRequest<'a> {
 /// The credentials of a client that logs in by itself.
 pub(super) enum ClientProof {
     Secret(Secret),
-    Key(ClientKey),
+    Key(Box<ClientKey>),
 }
 
 /// An authorization server without the authorization code grant needs no PKCE.

@@ -197,7 +197,7 @@ pub(super) async fn log_in_as_program(
             let key = read
                 .unwrap_or_else(|_| Err("the key could not be read".to_owned()))
                 .map_err(|fact| fail(LoginFaultReason::Issuer(fact)))?;
-            ClientProof::Key(key)
+            ClientProof::Key(Box::new(key))
         }
         (None, None) => {
             return Err(fail(LoginFaultReason::Issuer(
