@@ -243,8 +243,7 @@ impl<'a> Cursor<'a> {
         let mut seen = 0;
         if self.peek()? != b'}' {
             loop {
-                let name = self.text()?;
-                let at = position(properties, name)?;
+                let at = self.property(properties)?;
                 if seen & 1 << at != 0 {
                     return None;
                 }
@@ -258,6 +257,17 @@ impl<'a> Cursor<'a> {
         }
         self.take(b'}')?;
         (seen & required == required).then_some(())
+    }
+
+    /// A name that is listed. One with escapes is not certain.
+    fn property(&mut self, properties: &[(Box<str>, SimpleSchema)]) -> Option<usize> {
+        self.take(b'"')?;
+        let rest = &self.bytes[self.at..];
+        let at = properties.iter().position(|(name, _)| {
+            rest.get(name.len()) == Some(&b'"') && rest.starts_with(name.as_bytes())
+        })?;
+        self.at += properties[at].0.len() + 1;
+        Some(at)
     }
 
     fn word(&mut self, word: &[u8]) -> Option<()> {
