@@ -95,8 +95,25 @@ impl Host {
                     .await
             }
         };
+        let outcome = outcome.map_err(|error| *error);
         context.trace.ended(&outcome);
         outcome
+    }
+}
+
+/// An answer that is not simply a result.
+struct UnusualAnswer {
+    answer: Result<RawJson, CallError>,
+    /// It says that the server is connected with the wrong era.
+    refusal: Option<EraRefusal>,
+}
+
+impl From<CallError> for Box<UnusualAnswer> {
+    fn from(error: CallError) -> Self {
+        Self::new(UnusualAnswer {
+            answer: Err(error),
+            refusal: None,
+        })
     }
 }
 
@@ -108,8 +125,10 @@ pub(crate) struct CallContext<'a> {
     trace: CallTrace,
 }
 
+// Errors of the steps that are awaited are boxed: each step moves its outcome, which would be as
+// large as the error.
 impl HostState {
-    async fn make_call(&self, context: &mut CallContext<'_>) -> Result<CallResult, CallError> {
+    async fn make_call(&self, context: &mut CallContext<'_>) -> Result<CallResult, Box<CallError>> {
         let (mut tool, server) = match self.resolve(context.call) {
             Err(CallError::Unresolved {
                 why: Unresolved::Unknown { .. },
@@ -125,7 +144,7 @@ impl HostState {
             context.call.tool
         );
         let Some(mut server) = server else {
-            return Box::pin(self.call_host_tool(&tool, context)).await;
+            return Ok(Box::pin(self.call_host_tool(&tool, context)).await?);
         };
         let mut is_first = true;
         let raw = loop {
@@ -147,7 +166,11 @@ impl HostState {
                     Box::pin(self.ask(&tool, request, Some(&mut server), context)).await?
                 }
             };
-            let (answer, refusal) = self.send(&tool, &server, permit, context).await;
+            let UnusualAnswer { answer, refusal } =
+                match self.send(&tool, &server, permit, context).await {
+                    Ok(raw) => break raw,
+                    Err(unusual) => *unusual,
+                };
             if let Some(refusal) = refusal {
                 let may_repeat = is_first && tool.idempotent;
                 if Box::pin(self.era_refused(&server, refusal, context.caller, may_repeat)).await {
@@ -280,7 +303,7 @@ impl HostState {
         server: &ServerLease,
         permit: Permit,
         context: &mut CallContext<'_>,
-    ) -> (Result<RawJson, CallError>, Option<EraRefusal>) {
+    ) -> Result<RawJson, Box<UnusualAnswer>> {
         let deadline = context.deadline;
         let began = context.trace.now();
         let session = match server.session_now() {
@@ -289,10 +312,7 @@ impl HostState {
                 let (caller, wait) = (context.caller.id(), tool.server.longest_connect());
                 let session =
                     server.session_for_tool(&tool.definition, &caller, deadline.within(wait));
-                match Box::pin(session).await {
-                    Ok(session) => session,
-                    Err(not_ready) => return (Err(not_ready.into()), None),
-                }
+                Box::pin(session).await.map_err(CallError::from)?
             }
         };
         context.trace.spent(CallPhase::Waiting, began);
@@ -300,7 +320,7 @@ impl HostState {
         let (Some(definition), Ok(own_definition)) =
             (approved, session.own_definition(&tool.definition))
         else {
-            return (Err(moved(tool)), None);
+            return Err(moved(tool).into());
         };
         let options = CallOptions {
             timeouts: deadline.timeouts(tool),
@@ -312,26 +332,31 @@ impl HostState {
         let sent = context.trace.now();
         let answer = session.session().call(permit, options).await;
         context.trace.spent(CallPhase::Wire, sent);
-        match answer {
-            Err(RequestFault::DefinitionChanged) => (Err(moved(tool)), None),
-            answer => {
-                let outcome = if answer.is_ok() { "answered" } else { "failed" };
-                tracing::debug!(
-                    "tool {}/{}: {outcome} after {} ms",
-                    tool.id.server,
-                    shown(tool),
-                    sent.map_or(0, |sent| sent.elapsed().as_millis())
-                );
-                let refusal = refusal_in(&answer, &session, Some(&tool.definition.name));
-                let handle = session.handle(server);
+        let outcome = if answer.is_ok() { "answered" } else { "failed" };
+        tracing::debug!(
+            "tool {}/{}: {outcome} after {} ms",
+            tool.id.server,
+            shown(tool),
+            sent.map_or(0, |sent| sent.elapsed().as_millis())
+        );
+        let handle = session.handle(server);
+        let refusal = refusal_in(
+            answer.as_ref().map_err(|fault| &**fault),
+            &session,
+            Some(&tool.definition.name),
+        );
+        match (answer, refusal) {
+            (Ok(raw), None) => {
+                handle.record_success();
+                Ok(raw)
+            }
+            (answer, refusal) => {
+                let answer = answer.map_err(|fault| *fault);
                 let answer = match answer {
-                    Ok(raw) => {
-                        handle.record_success();
-                        Ok(raw)
-                    }
-                    Err(fault) => Err(Box::pin(explain_fault(handle, fault)).await),
+                    Err(RequestFault::DefinitionChanged) => Err(moved(tool)),
+                    answer => Box::pin(self.finish(handle, answer)).await,
                 };
-                (answer, refusal)
+                Err(Box::new(UnusualAnswer { answer, refusal }))
             }
         }
     }

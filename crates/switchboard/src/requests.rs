@@ -123,7 +123,7 @@ impl Host {
         answer: Result<RawJson, RequestFault>,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        if let Some(refusal) = refusal_in(&answer, session, None) {
+        if let Some(refusal) = refusal_in(answer.as_ref(), session, None) {
             self.0.era_refused(handle, refusal, caller, false).await;
         }
         self.0.finish(session.handle(handle), answer).await

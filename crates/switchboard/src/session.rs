@@ -163,12 +163,13 @@ impl Session {
     }
 
     /// Makes the call that the permit is for, and consumes the permit. There is no other way to
-    /// send a `tools/call`.
+    /// send a `tools/call`. The fault is boxed: results are moved through
+    /// several futures, and would be as large as the fault.
     pub fn call(
         &self,
         permit: Permit,
         options: CallOptions,
-    ) -> impl Future<Output = Result<RawJson, RequestFault>> + Send {
+    ) -> impl Future<Output = Result<RawJson, Box<RequestFault>>> + Send {
         // Built before the future, which would otherwise hold the options as well.
         let call = InFlightCall::of_tool(permit.tool(), permit.caller(), options);
         async move {
@@ -177,7 +178,8 @@ impl Session {
                 EraSession::Legacy(session) => session.call_tool(&self.peer, &permit, &call).await,
                 // Boxed: it is larger, and would make every legacy call's future as large.
                 EraSession::Modern(session) => {
-                    Box::pin(session.call_tool(&self.peer, &permit, &call)).await
+                    let called = Box::pin(session.call_tool(&self.peer, &permit, &call));
+                    Ok(called.await?)
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::wire::RawJson;
 /// What an answer says of the era that the server's handler needs, if anything. `tool`: the one
 /// that was called.
 pub(crate) fn refusal_in(
-    answer: &Result<RawJson, RequestFault>,
+    answer: Result<&RawJson, &RequestFault>,
     session: &CallerSession,
     tool: Option<&ToolName>,
 ) -> Option<EraRefusal> {

@@ -68,7 +68,7 @@ impl EraEvidence {
     }
 
     /// The evidence in a response, if there is any.
-    pub(crate) fn in_response(answer: &Result<RawJson, RequestFault>) -> Option<Self> {
+    pub(crate) fn in_response(answer: Result<&RawJson, &RequestFault>) -> Option<Self> {
         match answer {
             Err(RequestFault::Answered { code, message, .. }) => in_text(message).or_else(|| {
                 let is_said = |(known, text): &(i64, &str)| known == code && message.contains(text);

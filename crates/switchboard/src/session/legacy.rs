@@ -151,7 +151,7 @@ impl LegacyHalf {
         peer: &Peer,
         permit: &Permit,
         call: &Arc<InFlightCall>,
-    ) -> RequestResult {
+    ) -> Result<RawJson, Box<RequestFault>> {
         let as_task = permit.tool().definition.is_task && self.tasks.calls;
         let sent = match as_task || serialises_callers(&peer.receiver) {
             true => None,
@@ -165,7 +165,7 @@ impl LegacyHalf {
             None => None,
         };
         // Boxed: this branch is rare and would make every call's future larger.
-        Box::pin(async {
+        let rest = Box::pin(async {
             let fields = tool_fields(permit);
             let request = tool_request(permit, &fields);
             let Some(fault) = fault else {
@@ -175,8 +175,8 @@ impl LegacyHalf {
                 Err(fault) => self.visit_pages(peer, call, &request, as_task, fault).await,
                 result => result,
             }
-        })
-        .await
+        });
+        Ok(rest.await?)
     }
 
     /// Sends a request for a resource or a prompt.

@@ -86,7 +86,11 @@ fn a_refusal_is_evidence_only_in_errors_and_error_results() {
         (Err(RequestFault::Closed(no_way_back.to_owned())), None),
     ];
     for (answer, expected) in cases {
-        assert_eq!(EraEvidence::in_response(&answer), expected, "{answer:?}");
+        assert_eq!(
+            EraEvidence::in_response(answer.as_ref()),
+            expected,
+            "{answer:?}"
+        );
     }
 }
 

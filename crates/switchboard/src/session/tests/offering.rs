@@ -726,7 +726,10 @@ async fn a_call_with_an_integer_too_large_for_a_header_is_not_sent() {
             let session = Session::open(&connector, options(Protocol::Modern))
                 .await
                 .unwrap();
-            session.call(permit, call_options).await
+            session
+                .call(permit, call_options)
+                .await
+                .map_err(|fault| *fault)
         });
         let mut peer = peer.await;
         let request = peer.expect("server/discover").await;

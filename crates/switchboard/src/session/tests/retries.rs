@@ -51,6 +51,7 @@ fn call(
         session
             .call(permit.unwrap(), call_options(&tool, timeouts))
             .await
+            .map_err(|fault| *fault)
     })
 }
 
@@ -136,7 +137,8 @@ async fn f22_a_tool_that_changed_during_the_delay_is_not_called() {
     let first = peer.expect("tools/call").await;
     peer.fail(&first, busy(503, Some(7)));
     tool.definition.offer.withdraw();
-    assert_eq!(calling.await.unwrap(), Err(RequestFault::DefinitionChanged));
+    let changed = Err(Box::new(RequestFault::DefinitionChanged));
+    assert_eq!(calling.await.unwrap(), changed);
     peer.expect_nothing();
 }
 
@@ -170,7 +172,7 @@ async fn p6_a_call_is_not_sent_once_one_of_its_definitions_is_withdrawn() {
         .permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
         assert_eq!(
             session.call(permit.unwrap(), options).await,
-            Err(RequestFault::DefinitionChanged),
+            Err(Box::new(RequestFault::DefinitionChanged)),
             "hides {hides}, own {own}"
         );
         peer.expect_nothing();

@@ -112,7 +112,7 @@ fn call(
     let session = session.clone();
     tokio::spawn(async move {
         let options = call_options(&tool, Timeouts::default());
-        session.call(permit, options).await
+        session.call(permit, options).await.map_err(|fault| *fault)
     })
 }
 
