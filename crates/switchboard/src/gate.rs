@@ -1,5 +1,5 @@
-//! Allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O. And `Permit`, without
-//! which nothing is called.
+//! Decides on each call: allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O.
+//! And `Permit`, which every call needs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ mod spelling;
 /// Compiled rules and mode.
 pub struct Gate {
     mode: Mode,
-    /// Some file has permissions.
+    /// Whether any file has permissions.
     configured: bool,
-    /// Allow rules and trust apply only to the pinned definition.
+    /// Whether allow rules and trust apply only to the pinned definition.
     locked: bool,
     allow: Vec<Rule>,
     ask: Vec<Rule>,
     deny: Vec<Rule>,
-    /// Some rule names a client.
+    /// Whether any rule names a client.
     names_clients: bool,
     /// The permissions of project files that a person has accepted.
     accepted: Vec<ProjectPermissions>,
@@ -46,21 +46,21 @@ static GATES: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// It may run.
+    /// The call may run.
     Allow {
         /// The rule, mode or grant.
         because: Arc<str>,
     },
-    /// Ask the caller.
+    /// The caller must be asked.
     Ask {
         /// The rule, or that none applies.
         because: String,
-        /// An explicit `ask` rule: only once or no.
+        /// Whether an explicit `ask` rule applies: then only `Once` and `No` are valid answers.
         once_only: bool,
-        /// A grant exists but is bound to something else: what was, what is.
+        /// The diff, if a grant exists but is bound to another definition or launch.
         changed: Option<Vec<String>>,
     },
-    /// It may not.
+    /// The call is denied.
     Deny {
         /// The rule or mode.
         rule: String,
@@ -82,9 +82,9 @@ impl fmt::Display for Decision {
 pub struct DecisionRequest<'a> {
     /// The tool, with its launch and definition.
     pub tool: &'a Tool,
-    /// Who calls it.
+    /// The caller.
     pub caller: &'a CallerId,
-    /// The person said yes beforehand.
+    /// Whether a person has approved the call beforehand.
     pub pre_approved: bool,
 }
 
@@ -95,15 +95,15 @@ impl Gate {
         Self::compile_beside(config, &[])
     }
 
-    /// As [`compile`](Self::compile), with the names of the host's own tools, which rules may also
+    /// Like [`compile`](Self::compile), with the names of the host tools, which rules may also
     /// name.
     pub(crate) fn compile_beside(config: &Config, own: &[&str]) -> Result<Self, ConfigErrors> {
         Self::compile_with(config, own, &|_| false)
     }
 
-    /// As [`compile`](Self::compile), with the names of the host's own tools, which rules may also
-    /// name, and with the permissions of project files that a person has `accepted`: those count
-    /// as if they stood in the user's file.
+    /// Like [`compile`](Self::compile), with the names of the host tools, which rules may also
+    /// name, and with the `accepted` permissions of project files, which count as if they were in
+    /// the user's file.
     pub fn compile_with(
         config: &Config,
         own: &[&str],
@@ -164,12 +164,12 @@ impl Gate {
         }
     }
 
-    /// Rules that match no configured server: likely a slip of the pen.
+    /// Warnings about rules that match no configured server: probably typing mistakes.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
 
-    /// Decides on one call, in the order that ARCHITECTURE.md gives.
+    /// Decides on one call, in the order that ARCHITECTURE.md states.
     pub fn decide(&self, question: DecisionRequest<'_>, grants: &Grants) -> Decision {
         let tool = question.tool;
         let matched = self.matched_for(tool, question.caller);
@@ -201,8 +201,8 @@ impl Gate {
                 changed,
             };
         }
-        // Where locked, a rule and trust cover the definition that was first seen, as a grant
-        // covers the one it was given for.
+        // If locked, rules and trust cover the definition that was first seen, as a grant covers
+        // the one it was given for.
         if !self.locked || !grants.is_unlike_its_pin(tool) {
             if let Some(rule) = matched.allow {
                 return Decision::Allow {
@@ -249,7 +249,7 @@ impl Gate {
         !self.locked && self.trusts(tool)
     }
 
-    /// The rules that can hold for tools of a server, each with the name of its list.
+    /// The rules that can apply to tools of a server, each with the name of its list.
     pub fn rules_for<'g>(
         &'g self,
         server: &'g ServerName,
@@ -266,7 +266,7 @@ impl Gate {
             .map(|(list, rule)| (list, &rule.text))
     }
 
-    /// Whether `yolo` of its own file skips this deny rule for servers' tools.
+    /// Whether `yolo` of the rule's own file skips it for servers' tools.
     pub fn skips(&self, rule: &RuleText) -> bool {
         self.deny
             .iter()
@@ -300,7 +300,7 @@ impl Gate {
                     .any(|project| project.leaves_ungated(server)))
     }
 
-    /// The rules that hold for this caller's call of a tool.
+    /// The rules that apply to this caller's call of a tool.
     fn matched_for(&self, tool: &Tool, caller: &CallerId) -> MatchedRules {
         let matched = self.matched(tool);
         if !self.names_clients {
@@ -314,7 +314,7 @@ impl Gate {
         }
     }
 
-    /// The first rule of each list that is about this client, or about every caller.
+    /// The first rule of each list for this client, or for every caller.
     fn first_rules(&self, tool: &Tool, client: Option<&str>) -> MatchedRules {
         let first = |rules: &[Rule]| {
             rules

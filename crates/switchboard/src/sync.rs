@@ -1,5 +1,5 @@
-//! What tasks share: locks that a panic elsewhere does not break (every holder leaves the value whole
-//! before anything that could panic), and their turns.
+//! Shared by tasks: locks that ignore poisoning (every holder leaves the value consistent before
+//! anything that could panic), and yielding to other tasks.
 
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

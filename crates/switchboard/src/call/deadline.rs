@@ -1,4 +1,4 @@
-//! The deadline that a caller gives to the whole of a call.
+//! The caller's time limit for a whole call.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use crate::catalog::Tool;
 use crate::config::Timeouts;
 
-/// The caller's own limit for the whole call, if it gave one. The time that a person takes to
+/// The caller's own limit for the whole call, if there is one. The time that a person takes to
 /// approve does not count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallDeadline {
     limit: Option<Duration>,
-    /// When the limit began to count.
+    /// The start of the limit.
     pub(super) since: Option<Instant>,
 }
 
@@ -24,12 +24,12 @@ impl CallDeadline {
         }
     }
 
-    /// The time since `start` does not count.
+    /// Excludes the time since `start`.
     pub(super) fn exclude_since(&mut self, start: Instant) {
         self.since = self.since.map(|since| since + start.elapsed());
     }
 
-    /// `wait`, or what is left of the limit if that is less.
+    /// `wait`, or the rest of the limit if that is less.
     pub(super) fn within(self, wait: Duration) -> Duration {
         match (self.limit, self.since) {
             (Some(limit), Some(since)) => wait.min(limit.saturating_sub(since.elapsed())),
@@ -37,11 +37,11 @@ impl CallDeadline {
         }
     }
 
-    /// The entry's deadlines, with the caller's own maximum where it gave one.
+    /// The entry's deadlines, with the caller's own maximum if there is one.
     pub(super) fn timeouts(self, tool: &Tool) -> Timeouts {
         let mut timeouts = tool.server.timeouts;
         if let Some(limit) = self.limit {
-            // Where the entry has one deadline for the whole call, the caller's takes its place.
+            // If the entry has one deadline for the whole call, the caller's replaces it.
             let is_absolute = timeouts.call == timeouts.call_max;
             timeouts.call_max = limit;
             timeouts.call = if is_absolute {

@@ -1,4 +1,4 @@
-//! Why a call did not complete: which server, what happened, and what a person could do as a value.
+//! Errors of a call: the server, what happened, and a hint for people.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,50 +13,50 @@ use crate::server::NotReady;
 use crate::session::RequestFault;
 use crate::untrusted::escaped_line;
 
-/// Why a call did not complete. A tool that answered `isError` is not among these.
+/// Why a call did not complete. A result with `isError` is not an error.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// No such tool.
     #[error("no tool {name:?}{}", suggestion(.why))]
     Unresolved {
-        /// As asked for.
+        /// The name as given.
         name: String,
-        /// Why.
+        /// The reason.
         why: Unresolved,
     },
     /// No such server.
     #[error("no server \"{server}\" is configured")]
     UnknownServer {
-        /// As asked for.
+        /// The name as given.
         server: ServerName,
     },
-    /// One reload after another replaced the server while the request looked for it.
+    /// Consecutive reloads replaced the server while the request looked for it.
     #[error(
         "server \"{server}\": it is being replaced by reloads of the configuration; call again when they have ended"
     )]
     Replaced {
-        /// Which server.
+        /// The server.
         server: ServerName,
     },
-    /// The arguments do not fit.
+    /// The arguments violate the tool's input schema.
     #[error("{}tool {tool}: {misfit}", of(.server))]
     Misfit {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// Which tool, escaped.
+        /// The tool's name, escaped.
         tool: String,
-        /// How.
+        /// The violations.
         misfit: ValidationFault,
     },
-    /// A rule, a mode, or a person said no.
+    /// A rule, a mode or a person denied the call.
     #[error("{}tool {tool}: denied: {reason}", of(.server))]
     Denied {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// Which tool, escaped.
+        /// The tool's name, escaped.
         tool: String,
-        /// Who or what said no.
+        /// Who or what denied it.
         reason: DenialReason,
         /// What a person could do about it.
         hint: Option<Hint>,
@@ -69,19 +69,19 @@ pub enum CallError {
         "{}tool {tool}: its definition changed after it was approved; look at it again and repeat the call", of(.server)
     )]
     Moved {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// Which tool, escaped.
+        /// The tool's name, escaped.
         tool: String,
     },
     /// The request did not complete.
     #[error("{}{fault}{}", whose(.server), .detail.as_deref().map(|detail| format!(" ({detail})")).unwrap_or_default())]
     Request {
-        /// Which server.
+        /// The server.
         server: ServerName,
         /// What happened.
         fault: RequestFault,
-        /// Exit status and last stderr, where the server died.
+        /// Exit status and last stderr, if the server's process ended.
         detail: Option<String>,
         /// What a person could do about it.
         hint: Option<Hint>,
@@ -92,26 +92,26 @@ pub enum CallError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DenialReason {
-    /// A rule, or a mode.
+    /// A rule or a mode.
     Rule(String),
     /// The caller.
     Caller {
-        /// Why, where it said so.
+        /// The caller's reason, if it gave one.
         reason: Option<String>,
     },
     /// The caller did not answer in time.
     NoAnswer {
-        /// How long it had.
+        /// The time limit.
         after: Duration,
     },
-    /// It needs approval, and a person may still give it.
+    /// The call needs approval, and a person may still give it.
     ApprovalPending {
-        /// The number by which that person finds the question.
+        /// The number of the question, for that person.
         number: u64,
-        /// What whoever called can do meanwhile, as a clause.
+        /// What the caller can do in the meantime, as a clause.
         next_step: String,
     },
-    /// It needs approval, and the caller cannot ask a person.
+    /// The call needs approval, and the caller cannot ask a person.
     ApprovalUnavailable,
 }
 
@@ -137,7 +137,7 @@ impl fmt::Display for DenialReason {
 }
 
 impl CallError {
-    /// What a person could do about it, for the front to word.
+    /// What a person could do about it; the front end words it.
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::Denied { hint, .. } | Self::Request { hint, .. } => *hint,
@@ -146,7 +146,7 @@ impl CallError {
         }
     }
 
-    /// How a log names it.
+    /// The kind of error in logs.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Unresolved { .. } | Self::UnknownServer { .. } => "unresolved",
@@ -168,15 +168,15 @@ impl From<LeaseError> for CallError {
     }
 }
 
-/// For a model, which may try again or do something else, a call that did not complete is one that
-/// failed.
+/// A call that did not complete is an error result for a model, which may try again or do something
+/// else.
 impl From<CallError> for CallResult {
     fn from(error: CallError) -> Self {
         Self::failure(error.to_string())
     }
 }
 
-/// Which server's tool it is; this program's own is nobody's.
+/// The server of a tool; empty for a host tool.
 fn of(server: &ServerName) -> String {
     if server.is_host() {
         String::new()

@@ -1,5 +1,5 @@
-//! Whether a result is what its tool's output schema promises. Told, never held against the result:
-//! its bytes stay as they came.
+//! Checks a result against its tool's output schema. A violation is reported; the result is
+//! returned unchanged.
 
 use std::time::Duration;
 
@@ -11,19 +11,20 @@ use crate::catalog::Tool;
 use crate::host::HostState;
 use crate::wire::RawJson;
 
-/// What is larger is not checked.
+/// Larger results are not checked.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// What is larger is checked aside, so that other calls go on, and not for longer than this.
+/// Larger results are checked on a blocking thread, so that other calls continue, and for at most
+/// this time.
 const MAX_INLINE_BYTES: usize = 16 * 1024;
 const MAX_TIME: Duration = Duration::from_secs(1);
 
-/// What does not fit, in one line safe to show.
+/// The violation, in one line safe to show.
 pub(super) async fn of_result(host: &HostState, tool: &Tool, result: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Fields<'a> {
-        // `null` is a value like any other; only what is absent is missing.
+        // `null` is a value; only an absent member is missing.
         #[serde(borrow, default, deserialize_with = "present")]
         structured_content: Option<&'a RawValue>,
         #[serde(borrow)]
@@ -33,7 +34,7 @@ pub(super) async fn of_result(host: &HostState, tool: &Tool, result: &RawJson) -
     let Ok(fields) = result.decode::<Fields<'_>>() else {
         return None;
     };
-    // A tool that failed has nothing to show for it.
+    // An error result needs no structured content.
     if fields.is_error.is_some_and(|flag| flag.get() == "true") {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What the gate says about tools before they are called, and taking remembered answers back.
+//! The gate's decisions on tools before they are called, and revoking grants.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,24 +11,24 @@ use crate::store::{StoreError, StoreTable};
 use crate::sync;
 
 impl Host {
-    /// What the gate would decide on a call of this tool now.
+    /// The gate's decision on a call of this tool now.
     pub fn decision(&self, tool: &Tool, caller: &CallerId) -> Decision {
         self.0.decide(tool, caller, false)
     }
 
-    /// When the remembered answer that covers this tool was given; `None` if there is none, or it
-    /// is older than such dates.
+    /// When the grant that covers this tool was given; `None` if there is none, or it is older than
+    /// such dates.
     pub fn granted_at(&self, tool: &Tool) -> Option<SystemTime> {
         let since = sync::read(&self.0.grants).since(tool)?;
         Some(UNIX_EPOCH + Duration::from_secs(since))
     }
 
-    /// Forgets remembered answers about these tools, in this run and in the store. Returns how many
-    /// tools had one.
+    /// Revokes the grants of these tools, in this run and in the store. Returns how many tools had
+    /// one.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] where the store cannot be changed: then they count again in the next run.
+    /// [`StoreError`] if the store cannot be changed: then they apply again in the next run.
     pub async fn revoke(&self, tools: &[ToolId]) -> Result<usize, StoreError> {
         let (count, keys) = sync::write(&self.0.grants).revoke(tools);
         let store = self.0.store.clone();
@@ -38,7 +38,7 @@ impl Host {
         });
         match remove.await {
             Ok(outcome) => outcome.map(|()| count),
-            // The thread was cancelled: the runtime ends.
+            // The task was cancelled: the runtime is shutting down.
             Err(_) => Ok(count),
         }
     }

@@ -1,4 +1,4 @@
-//! What a server wants of a caller's model, through the gate: it is the tool `server/@sampling`.
+//! Sampling through the gate, as the tool `server/@sampling`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::host::{HostReference, HostState};
 use crate::name::ServerName;
 use crate::session::Overseer;
 
-/// Sees to it that no server has an answer of a model without the gate. The sessions hold it.
+/// Passes every sampling request through the gate. Shared with the sessions.
 #[derive(Debug)]
 pub(crate) struct SamplingOverseer(pub(crate) HostReference);
 
@@ -33,7 +33,7 @@ impl HostState {
         caller: &Arc<dyn Caller>,
     ) -> Result<(), String> {
         let tool = self.sampling_tool(&request.server)?;
-        // A yes that was said beforehand was said of the call, not of what it leads to.
+        // An approval beforehand covers the call, not the sampling that it causes.
         match self.decide(&tool, &caller.id(), false) {
             Decision::Allow { .. } => Ok(()),
             Decision::Deny { rule } => Err(rule),
@@ -55,7 +55,7 @@ impl HostState {
         }
     }
 
-    /// Sampling as the gate sees it: always defined alike, so a remembered yes is bound to the
+    /// The tool that represents sampling: its definition never changes, so a grant is bound to the
     /// server's launch alone.
     fn sampling_tool(&self, server: &ServerName) -> Result<Arc<Tool>, String> {
         let definition = json!({

@@ -1,7 +1,7 @@
-//! One report of each call: who called what, what was decided and why, how it ended, and where the
-//! time went. It goes to the caller that wants reports, and to tracing as one span and one event.
+//! The report of each call: caller, tool, decision and reason, outcome, and time spent. It goes to
+//! a caller that wants reports, and to tracing as one span and one event.
 //!
-//! Where nobody wants them, nothing is measured and nothing is allocated.
+//! Without a recipient, nothing is measured and nothing is allocated.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,21 +15,21 @@ use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::result::CallResult;
 
-/// What a filter names.
+/// The tracing target, for filters.
 const TARGET: &str = "switchboard::calls";
 
-/// The report of a call under way. It is given out when it is dropped: a call that ends without an
-/// outcome was cancelled.
+/// The report of a call in flight, sent when it is dropped: a call that ends without an outcome was
+/// cancelled.
 pub(super) struct CallTrace(Option<Box<PendingReport>>);
 
-/// Where the time of a call goes.
+/// The phases whose time is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallPhase {
-    /// The caller is asked.
+    /// Waiting for the caller's approval.
     Approval,
-    /// For a server that is not connected, or for a connection of the caller's own.
+    /// Waiting for a server to connect, or for the caller's own connection.
     Waiting,
-    /// From the request to its answer.
+    /// From the request to its response.
     Wire,
 }
 
@@ -72,7 +72,7 @@ impl CallTrace {
         })))
     }
 
-    /// The span of the call, where somebody wants it.
+    /// The span of the call, if it is enabled.
     pub(super) fn span(&self) -> Option<&Span> {
         let pending = self.0.as_ref()?;
         (!pending.span.is_disabled()).then_some(&pending.span)
@@ -97,12 +97,12 @@ impl CallTrace {
         };
     }
 
-    /// When a phase begins, where that is measured.
+    /// The start of a phase, if it is measured.
     pub(super) fn now(&self) -> Option<Instant> {
         self.0.as_ref().map(|_| Instant::now())
     }
 
-    /// A phase that began at [`now`](Self::now) is over.
+    /// Adds the time of a phase that began at [`now`](Self::now).
     pub(super) fn spent(&mut self, phase: CallPhase, since: Option<Instant>) {
         let (Some(pending), Some(since)) = (&mut self.0, since) else {
             return;

@@ -1,5 +1,5 @@
-//! What rules decide on as if it were a tool of a server, though no list has it: an answer of the
-//! caller's model, the reading of resources.
+//! Operations that rules decide on as if they were tools of a server, though no list has them:
+//! sampling, and reading resources.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::name::{ExposedName, ServerName, ToolId};
 use crate::wire::RawJson;
 
 impl HostState {
-    /// Such a tool, as the gate sees it.
+    /// Such a tool, for the gate.
     pub(super) fn unlisted(&self, server: &ServerName, definition: &Value) -> Result<Tool, String> {
         let roster = self.roster();
         let handle = roster

@@ -1,4 +1,4 @@
-//! Remembered answers, each bound to the launch and the definition that were approved.
+//! Grants: remembered approvals, each bound to the approved launch and definition.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,18 +14,18 @@ use crate::config::Fingerprint;
 use crate::line_diff::changed_lines;
 use crate::name::{ServerName, ToolId, ToolName};
 
-/// A remembered yes for one tool.
+/// A remembered approval of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// The pair.
+    /// The server and the tool.
     pub id: ToolId,
-    /// The file of the server: one of the same name in another file is another.
+    /// The file of the server: a server of the same name in another file is another server.
     pub file: Arc<PathBuf>,
-    /// The launch it was given for.
+    /// The launch that was approved.
     pub launch: Fingerprint,
-    /// The definition it was given for.
+    /// The definition that was approved.
     pub definition: DefinitionHash,
-    /// The definition's text then, for the diff when it changes.
+    /// The text of that definition, for the diff when it changes.
     pub pinned: String,
     /// When it was given, in seconds since 1970.
     pub since: Option<u64>,
@@ -45,7 +45,7 @@ struct Stored {
 }
 
 impl Grant {
-    /// A yes for a tool as it is now.
+    /// A grant for a tool as it is now.
     fn of(tool: &Tool) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
@@ -58,7 +58,7 @@ impl Grant {
         }
     }
 
-    /// The key in the store: unlike for each file, server and tool.
+    /// The key in the store, unique for each file, server and tool.
     pub fn key(&self) -> String {
         format!(
             "{}/{} in {}",
@@ -82,7 +82,7 @@ impl Grant {
         serde_json::to_string(&stored).expect("texts serialise")
     }
 
-    /// Reads a value of the store; `None` if it is not one of ours.
+    /// Parses a value of the store; `None` if it is not one of ours.
     pub fn from_json(json: &str) -> Option<Self> {
         let stored: Stored = serde_json::from_str(json).ok()?;
         let server = |name: &str| {
@@ -107,7 +107,7 @@ impl Grant {
         self.launch == tool.launch && self.definition == tool.definition.hash
     }
 
-    /// What was and what the tool is, line by line.
+    /// The diff between the granted definition and the tool, line by line.
     fn difference(&self, tool: &Tool) -> Vec<String> {
         let mut lines = Vec::new();
         if self.launch != tool.launch {
@@ -119,7 +119,7 @@ impl Grant {
     }
 }
 
-/// Grants of tools, at most one for each file. Nearly always a pair stands in one file.
+/// Grants by tool, at most one for each file. Nearly always a pair is in one file only.
 #[derive(Debug, Default)]
 struct ByTool(HashMap<ToolId, Vec<Grant>>);
 
@@ -137,7 +137,7 @@ impl ByTool {
         of_tool.push(grant);
     }
 
-    /// Takes keys and values of a shelf. Gives back the keys that are not usable.
+    /// Adds keys and values of a table. Returns the invalid keys.
     fn fill(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
         let mut unusable = Vec::new();
         for (key, value) in items {
@@ -166,7 +166,7 @@ impl Grants {
         self.granted.fill(items)
     }
 
-    /// Adds the pins of the store, likewise.
+    /// Adds the pins of the store, in the same way.
     pub(crate) fn load_pins(
         &mut self,
         items: impl IntoIterator<Item = (String, String)>,
@@ -206,8 +206,8 @@ impl Grants {
         self.servers.insert(tool.id.server.clone(), tool.launch);
     }
 
-    /// What is granted, as keys: `server` where all its tools are, else `server.tool` with the
-    /// server's own name for the tool. Sorted, safe to show.
+    /// The grants as keys: `server` if it covers all tools, else `server.tool` with the server's
+    /// own name for the tool. Sorted, safe to show.
     pub fn keys(&self) -> Vec<String> {
         let of_tool =
             |id: &ToolId| format!("{}.{}", id.server, id.tool.untrusted().for_terminal_line());
@@ -232,8 +232,8 @@ impl Grants {
         self.granted.0.remove(id).is_some()
     }
 
-    /// Forgets what was said about these tools: how many had an answer, and the keys in the store.
-    /// A yes for all of a server ends with the first of its tools.
+    /// Revokes the grants of these tools: how many had one, and the keys in the store. A grant for
+    /// a whole server ends with the first of its tools.
     pub(crate) fn revoke(&mut self, tools: &[ToolId]) -> (usize, Vec<String>) {
         let mut count = 0;
         let mut keys = Vec::new();
@@ -249,7 +249,7 @@ impl Grants {
         (count, keys)
     }
 
-    /// When the yes that covers a tool was given.
+    /// When the grant that covers a tool was given.
     pub(crate) fn since(&self, tool: &Tool) -> Option<u64> {
         self.granted
             .get(tool)
@@ -301,7 +301,7 @@ impl Grants {
         self.pinned.get(tool).is_some_and(|pin| !pin.is_of(tool))
     }
 
-    /// The difference between what was granted or pinned and the tool as it is, line by line, safe
+    /// The diff between the granted or pinned definition and the tool as it is, line by line, safe
     /// to show; `None` if there is none.
     pub(crate) fn change_of(&self, tool: &Tool) -> Option<Vec<String>> {
         let before = self

@@ -1,4 +1,4 @@
-//! The right to make one call: not clonable, consumed by the call, made only by the gate's
+//! The permit for one call: not clonable, consumed by the call, created only by the gate's
 //! decision.
 
 use std::fmt;
@@ -55,22 +55,22 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The tool it is for, as it was defined when the decision fell.
+    /// The tool, as it was defined at the time of the decision.
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
 
-    /// The arguments it is for.
+    /// The arguments.
     pub fn arguments(&self) -> &RawJson {
         &self.arguments
     }
 
-    /// Who may use it.
+    /// The caller.
     pub fn caller(&self) -> &Arc<dyn Caller> {
         &self.caller
     }
 
-    /// From a caller's yes to exactly what it was asked.
+    /// The permit from a caller's approval of exactly what was asked.
     pub(crate) fn approved(
         request: &ApprovalRequest,
         answer: &Approval,
@@ -93,21 +93,21 @@ impl Permit {
     }
 }
 
-/// A decision that is no `Allow`.
+/// A decision other than `Allow`.
 #[derive(Debug)]
 pub(crate) enum NotAllowed {
-    /// As [`Decision::Ask`].
+    /// See [`Decision::Ask`].
     Ask {
         because: String,
         once_only: bool,
         changed: Option<Vec<String>>,
     },
-    /// As [`Decision::Deny`].
+    /// See [`Decision::Deny`].
     Deny { rule: String },
 }
 
 impl Decision {
-    /// The permit of an `Allow`; else what is left to do.
+    /// The permit of an `Allow`; otherwise what is left to do.
     pub(crate) fn permit(
         self,
         tool: &Arc<Tool>,

@@ -1,9 +1,9 @@
-//! Rules as people spell them, compiled against the configured servers into pairs of globs.
+//! Compiles rules as people write them into pairs of globs, against the configured servers.
 //!
-//! The kind of file that a rule stands in says which spellings count ([`RuleSyntax`]); what each can
-//! mean stands in `spelling.rs`. If it is unclear where the server's name ends, the configured names
-//! decide. If several readings remain, `deny` and `ask` apply to all of them, and `allow` is an
-//! error. The exposed name of a tool is a rule too, also where it ends in a hash.
+//! The dialect of a rule's file determines which spellings are valid ([`RuleSyntax`]); their
+//! possible meanings are in `spelling.rs`. If it is unclear where the server's name ends, the
+//! configured names decide. If several readings remain, `deny` and `ask` apply to all of them, and
+//! `allow` is an error. The exposed name of a tool is a rule too, even if it ends in a hash.
 
 use std::sync::Arc;
 
@@ -16,31 +16,33 @@ use pattern::{Exposed, RulePattern};
 
 mod pattern;
 
-/// The longest rule, and the most ways to cut it into a server and a tool. Each way is compiled, so
-/// a malicious file must not be able to ask for many.
+/// The longest rule, and the most ways to split it into a server and a tool. Each way is compiled,
+/// so a malicious file must not be able to cause many.
 const MAX_RULE_BYTES: usize = 1024;
 const MAX_CUTS: usize = 64;
 
-/// The most ways to cut all rules with wildcards together: a file of 1 MiB can hold 150,000 such
-/// rules.
+/// The most ways to split all rules with wildcards together: a file of 1 MiB can contain 150,000
+/// such rules.
 const MAX_PATTERN_CUTS: usize = 10_000;
 
-/// How a rule begins that denies commands of `Bash`: `bash:git push*`. The tool itself applies it.
+/// The prefix of rules that deny commands of `Bash`: `bash:git push*`. The tool itself applies
+/// them.
 const COMMAND_RULE: &str = "bash:";
 
-/// How many readings of an ambiguous rule an error lists.
-const MAX_READINGS_TOLD: usize = 8;
+/// The most readings of an ambiguous rule in an error.
+const MAX_LISTED_READINGS: usize = 8;
 
-/// One rule, compiled.
+/// One compiled rule.
 #[derive(Debug)]
 pub(super) struct Rule {
     readings: Vec<RulePattern>,
     exposed: Option<Exposed>,
     /// The rule as the name of a host tool.
     own: Option<Glob>,
-    /// Spelled as a name of servers' tools: `mcp__*` matches all of those and no host tool.
+    /// Whether the rule is spelled as a name of servers' tools: `mcp__*` matches all of those and
+    /// no host tool.
     of_servers: bool,
-    /// `yolo` of the same file skips it for servers' tools.
+    /// Whether `yolo` of the same file skips it for servers' tools.
     pub(super) skipped: bool,
     pub(super) text: RuleText,
     /// The rule with its file and line.
@@ -72,8 +74,8 @@ impl Rule {
 }
 
 impl Rule {
-    /// Whether it can hold for a tool of this server. A glob on exposed names may, whatever it
-    /// begins with.
+    /// Whether the rule can apply to a tool of this server. A glob on exposed names may, whatever
+    /// its start.
     pub(super) fn may_hold_for(&self, server: &ServerName) -> bool {
         match self.readings.as_slice() {
             [] => self.exposed.is_some(),
@@ -115,7 +117,7 @@ pub(super) fn skip_denies(deny: &mut [Rule], yolo: &Location) -> Option<Diagnost
 pub(super) struct Findings {
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
-    /// In how many ways the rules with wildcards so far can be cut.
+    /// The number of ways to split the rules with wildcards so far.
     pattern_cuts: usize,
 }
 
@@ -158,12 +160,12 @@ pub(super) fn compile(
             Ok(readings) if allow && readings.len() > 1 => {
                 let mut listed: Vec<String> = readings
                     .iter()
-                    .take(MAX_READINGS_TOLD)
+                    .take(MAX_LISTED_READINGS)
                     .map(|reading| escaped_line(&format!("{reading:?}")).to_string())
                     .collect();
                 if let Some(more) = readings
                     .len()
-                    .checked_sub(MAX_READINGS_TOLD)
+                    .checked_sub(MAX_LISTED_READINGS)
                     .filter(|more| *more > 0)
                 {
                     listed.push(format!("{more} more"));
@@ -193,7 +195,7 @@ pub(super) fn compile(
                 };
                 if own_named.is_none() && !own.iter().any(is_own) {
                     found.warnings.extend(
-                        misgiving(text, spellings, &readings, exposed.is_some(), servers)
+                        warning_about(text, spellings, &readings, exposed.is_some(), servers)
                             .map(finding),
                     );
                 }
@@ -220,7 +222,7 @@ pub(super) fn compile(
     compiled
 }
 
-/// In how many ways a rule with wildcards can be cut: each is compiled.
+/// The number of ways to split a rule with wildcards: each is compiled.
 fn pattern_cuts(text: &str, spellings: RuleSyntax) -> usize {
     if spellings == RuleSyntax::Keys || text.len() > MAX_RULE_BYTES || !Glob::has_wildcard(text) {
         return 0;
@@ -229,8 +231,8 @@ fn pattern_cuts(text: &str, spellings: RuleSyntax) -> usize {
     candidates.parted.len() + candidates.spanning.len()
 }
 
-/// Whether a spelling that names a tool of no server's leads to a server as well, by a reading that
-/// does not mean them all.
+/// Whether a spelling of a host tool also matches a server, by a reading that does not match all
+/// servers.
 fn means_both(own: &str, readings: &[RulePattern], servers: &[&ServerName]) -> bool {
     let id = own_id(own);
     readings.iter().any(|reading| reading.reaches(servers, &[]))
@@ -244,8 +246,8 @@ fn own_id(name: &str) -> ToolId {
     }
 }
 
-/// Every way to understand a spelling that leads to a configured server. Where none does, the
-/// native one, in a native file.
+/// Every reading of a spelling that matches a configured server. If none does, the native reading,
+/// in a native file.
 fn readings(
     text: &str,
     spellings: RuleSyntax,
@@ -260,7 +262,7 @@ fn readings(
         ));
     }
     if text.len() > MAX_RULE_BYTES {
-        // A long rule for another program's own tools is that program's business.
+        // A long rule for another program's own tools is left to that program.
         let is_ours =
             !matches!(spellings, RuleSyntax::Colon | RuleSyntax::Prefix) || text.starts_with("mcp");
         let fault = || {
@@ -291,7 +293,7 @@ fn readings(
     } else if spellings != RuleSyntax::Keys {
         Glob::new(text).map_err(unreadable)?;
     }
-    // A part that is no glob by itself comes of a cut inside a bracket: not what was meant.
+    // A part that is not a valid glob comes from a split inside a bracket, which was not meant.
     let read = |candidate: &Candidate<'_>| RulePattern::new(candidate, allow).ok();
     let mut readings: Vec<RulePattern> = Vec::new();
     for candidate in candidates.parted.iter().filter_map(read) {
@@ -301,8 +303,8 @@ fn readings(
         }
     }
     for candidate in candidates.spanning.iter().filter_map(read) {
-        // What a star spans is another reading only where it leads to another server: `mcp:a_*`
-        // where there are `a` and `a_b`.
+        // A star that spans both parts is another reading only if it matches another server:
+        // `mcp:a_*` with servers `a` and `a_b`.
         if candidate.reaches(servers, &readings) {
             readings.push(candidate);
         }
@@ -316,9 +318,9 @@ fn readings(
         .collect())
 }
 
-/// What a person should know of a rule that can hold for nothing. A rule of another program may
-/// well be for that program's own tools.
-fn misgiving(
+/// The warning about a rule that can match nothing. A rule of another program may be for that
+/// program's own tools.
+fn warning_about(
     text: &str,
     spellings: RuleSyntax,
     readings: &[RulePattern],
@@ -328,7 +330,7 @@ fn misgiving(
     if readings.iter().any(|reading| reading.reaches(servers, &[])) {
         return None;
     }
-    // The agent's own tools are on offer in some commands only; a rule for them stays.
+    // The agent's own tools are offered in some commands only; a rule for them is no mistake.
     if BUILTIN_NAMES.contains(&text) || text.starts_with(COMMAND_RULE) {
         return None;
     }

@@ -1,31 +1,31 @@
-//! What a spelling can mean: every way to cut it into a server and a tool, by the kinds of
-//! spellings that count where it stands.
+//! The possible meanings of a spelling: every way to split it into a server and a tool, by the
+//! valid kinds of spellings.
 
 use crate::config::RuleSyntax;
 
-/// One way to cut a spelling.
+/// One way to split a spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Candidate<'t> {
     pub(super) server: &'t str,
     /// `None` is every tool of the server.
     pub(super) tool: Option<&'t str>,
-    /// The spelling is that of exposed names in which every other character is `_`.
+    /// Whether the spelling is that of exposed names in which every other character is `_`.
     pub(super) words: bool,
-    /// To the letter: no character is a wildcard.
+    /// Whether it is literal: no character is a wildcard.
     pub(super) literal: bool,
 }
 
-/// All ways to cut one.
+/// All ways to split a spelling.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Candidates<'t> {
-    /// A server's part and a tool's part, apart. The first one is the native reading, where that
-    /// counts.
+    /// Separate parts for the server and the tool. The first one is the native reading, if that is
+    /// valid.
     pub(super) parted: Vec<Candidate<'t>>,
-    /// One star stands for the end of the server's name and the start of the tool's.
+    /// One star matches the end of the server's name and the start of the tool's.
     pub(super) spanning: Vec<Candidate<'t>>,
 }
 
-/// Every way to cut a spelling, whether or not there is such a server.
+/// Every way to split a spelling, whether or not there is such a server.
 pub(super) fn candidates(text: &str, spellings: RuleSyntax) -> Candidates<'_> {
     match spellings {
         RuleSyntax::Every => every(text),
@@ -121,7 +121,7 @@ fn whole(server: &str) -> Candidate<'_> {
     }
 }
 
-/// Every way to cut a text at a separator, both parts not empty.
+/// Every way to split a text at a separator, with two non-empty parts.
 fn splits<'t>(text: &'t str, separator: &'t str) -> impl Iterator<Item = Candidate<'t>> {
     let starts = (1..text.len()).filter(|&at| text.is_char_boundary(at));
     starts.filter_map(move |at| {
@@ -130,8 +130,8 @@ fn splits<'t>(text: &'t str, separator: &'t str) -> impl Iterator<Item = Candida
     })
 }
 
-/// A star can stand for the end of the server's name and the start of the tool's, in a spelling
-/// that does not show where it ends.
+/// The splits in which a star matches the end of the server's name and the start of the tool's, in
+/// a spelling without a separator.
 fn star_splits(text: &str) -> impl Iterator<Item = Candidate<'_>> {
     text.match_indices('*')
         .map(move |(at, _)| pair(&text[..=at], &text[at..]))
@@ -141,7 +141,7 @@ fn star_splits(text: &str) -> impl Iterator<Item = Candidate<'_>> {
 mod tests {
     use super::*;
 
-    /// The parts as `server tool`, those that a star spans after a bar.
+    /// The parts as `server tool`, those with a spanning star after a bar.
     fn shown(text: &str, spellings: RuleSyntax) -> String {
         let Candidates { parted, spanning } = candidates(text, spellings);
         let list = |cuts: Vec<Candidate<'_>>| {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn c14_in_a_dialect_only_its_own_spellings_count() {
+    fn c14_in_a_dialect_only_its_own_spellings_are_valid() {
         let check = |spellings: RuleSyntax, text: &str, expected: &str| {
             assert_eq!(shown(text, spellings), expected, "{text}")
         };

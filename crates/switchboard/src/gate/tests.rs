@@ -1,4 +1,4 @@
-//! What the gate promises: its order, its spellings, its grants, and the algebra of rules.
+//! Tests of the gate: its order, spellings, grants, and properties of rules.
 
 #![allow(clippy::unwrap_used)]
 
@@ -83,7 +83,7 @@ fn decide(gate: &Gate, tool: &Tool, grants: &Grants) -> Decision {
     )
 }
 
-/// One word and its reason.
+/// The decision as one word, with its reason.
 fn verdict(decision: &Decision) -> String {
     match decision {
         Decision::Allow { because } => format!("allow: {because}"),
@@ -102,7 +102,7 @@ fn verdict(decision: &Decision) -> String {
 }
 
 #[test]
-fn the_gate_keeps_its_order() {
+fn rules_grants_and_modes_apply_in_order() {
     let granted = |tool: &Tool| {
         let mut grants = Grants::default();
         grants.add(tool);
@@ -193,7 +193,7 @@ fn the_gate_keeps_its_order() {
 }
 
 #[test]
-fn the_first_rule_that_holds_is_the_one_that_is_told() {
+fn the_first_matching_rule_is_reported() {
     let rules: &[&str] = &["git", "fs", "fs/read", "*"];
     let check = |gate: &Gate, expected: &str| {
         assert_eq!(
@@ -215,9 +215,9 @@ fn the_first_rule_that_holds_is_the_one_that_is_told() {
     );
 }
 
-/// T9: an ask rule asks each time, and then too tells what changed since the last yes.
+/// T9: an ask rule asks each time, and also shows what changed since the last approval.
 #[test]
-fn t9_an_ask_rule_tells_what_changed() {
+fn t9_an_ask_rule_shows_what_changed() {
     let mut grants = Grants::default();
     grants.add(&of("fs", "read"));
     let changed = tool(server("fs"), definition("read", "something else"));
@@ -238,7 +238,7 @@ fn t9_an_ask_rule_tells_what_changed() {
 }
 
 #[test]
-fn t8_a_hint_of_the_server_alone_never_allows() {
+fn t8_a_servers_own_annotation_never_allows() {
     let json = serde_json::json!({"name": "wipe", "inputSchema": {}, "annotations": {"readOnlyHint": true, "destructiveHint": false}});
     let hinted = crate::catalog::ToolDefinition::parse(&RawJson::from_value(&json)).unwrap();
     let tool = tool(server("fs"), Arc::new(hinted));
@@ -253,7 +253,7 @@ fn t8_a_hint_of_the_server_alone_never_allows() {
 }
 
 #[test]
-fn t9_p6_a_grant_holds_for_the_definition_and_the_launch_that_were_approved() {
+fn t9_p6_a_grant_covers_only_the_approved_definition_and_launch() {
     let gate = gate(Mode::Ask, &[], &[], &[]);
     let mut grants = Grants::default();
     grants.add(&of("fs", "read"));
@@ -305,7 +305,7 @@ fn t9_p6_a_grant_holds_for_the_definition_and_the_launch_that_were_approved() {
 }
 
 #[test]
-fn s2_41_always_this_server_covers_the_tools_of_today() {
+fn s2_41_always_this_server_covers_its_present_tools() {
     let gate = gate(Mode::Ask, &[], &[], &[]);
     let mut grants = Grants::default();
     let offered = [of("fs", "read"), of("fs", "write"), of("git", "log")];
@@ -348,7 +348,7 @@ fn grants_survive_the_store() {
 }
 
 #[test]
-fn t9_where_locked_rules_and_trust_hold_for_what_was_pinned() {
+fn t9_if_locked_rules_and_trust_cover_only_the_pinned_definition() {
     let mut config = config(&["fs"], Mode::Ask, &["fs/read"], &[], &[]);
     config.security = Security {
         locked: true,
@@ -362,13 +362,13 @@ fn t9_where_locked_rules_and_trust_hold_for_what_was_pinned() {
         tool
     };
     let rule = "allow: allow rule \"fs/read\" (s.toml:1)";
-    // First seen: it holds, and is pinned.
+    // First seen: the rule applies, and the tool is pinned.
     assert_eq!(verdict(&decide(&gate, &of("fs", "read"), &grants)), rule);
     let pin = grants.pin(&of("fs", "read")).unwrap();
     assert_eq!(grants.pin(&of("fs", "read")), None);
     assert!(grants.pin(&trusted("fs", "write")).is_some());
     assert_eq!(verdict(&decide(&gate, &of("fs", "read"), &grants)), rule);
-    // Changed: it is asked, and the answer pins it anew.
+    // Changed: it is asked about, and the answer pins it again.
     let ask = "ask: it changed since it was approved";
     assert_eq!(
         verdict(&decide(&gate, &changed(of("fs", "read")), &grants)),
@@ -390,7 +390,7 @@ fn t9_where_locked_rules_and_trust_hold_for_what_was_pinned() {
         verdict(&decide(&gate, &changed(of("fs", "read")), &loaded)),
         ask
     );
-    // Not locked: a rule covers whatever the definition says.
+    // Not locked: a rule covers any definition.
     config.security.locked = false;
     assert_eq!(
         verdict(&decide(
@@ -402,8 +402,8 @@ fn t9_where_locked_rules_and_trust_hold_for_what_was_pinned() {
     );
 }
 
-/// A permit carries the call it is for: the tool as defined when the decision fell, its arguments,
-/// its caller.
+/// A permit carries its call: the tool as defined at the time of the decision, its arguments, its
+/// caller.
 #[test]
 fn t33_a_permit_is_for_one_tool_its_definition_its_arguments_and_its_caller() {
     let (tool, caller) = (Arc::new(of("fs", "read")), headless());
@@ -419,7 +419,7 @@ fn t33_a_permit_is_for_one_tool_its_definition_its_arguments_and_its_caller() {
 }
 
 #[test]
-fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
+fn t33_only_an_allow_or_an_approval_gives_a_permit() {
     let (tool, caller) = (Arc::new(of("fs", "read")), headless());
     let arguments = RawJson::parse("{}").unwrap();
     let ask = Decision::Ask {
@@ -453,7 +453,7 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
         approved(Approval::No { reason: None }).is_none()
             && approved(Approval::Unavailable).is_none()
     );
-    // Another tool, the same tool of another server, and the same tool as it is defined now.
+    // Another tool, the same tool of another server, and the same tool with a new definition.
     let redefined = tool_named("fs", "read", "something else");
     for other in [of("fs", "write"), of("git", "read"), redefined] {
         let permit = Permit::approved(&request, &Approval::Once, &Arc::new(other), &caller);
@@ -461,9 +461,9 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
     }
 }
 
-/// Rulings are remembered by the tool; another gate does not take them for its own.
+/// Matched rules are cached by the tool; another gate does not use them.
 #[test]
-fn two_gates_that_are_asked_of_one_tool_each_say_their_own() {
+fn two_gates_decide_on_one_tool_independently() {
     let tool = of("fs", "read");
     let asks = gate(Mode::Ask, &[], &[], &[]);
     let denies = gate(Mode::Ask, &[], &[], &["fs/read"]);
@@ -477,7 +477,7 @@ fn headless() -> Arc<dyn Caller> {
     Arc::new(Headless(CallerId::new("me")))
 }
 
-/// How far a decision goes.
+/// How much a decision allows.
 fn reach(decision: &Decision) -> u8 {
     match decision {
         Decision::Deny { .. } => 0,

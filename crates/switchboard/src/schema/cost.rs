@@ -16,14 +16,15 @@ const MAX_NESTED: u64 = 1_000;
 /// The parser's limit; arguments are never nested deeper.
 const DEEPEST: usize = 128;
 
-/// How deep arguments may be nested so that checking them stays cheap: 128 for almost every schema.
+/// How deep arguments may be nested so that validating them stays cheap: 128 for almost every
+/// schema.
 pub(super) fn deepest(root: &JsonTree<'_>) -> Result<usize, SchemaFault> {
     let graph = SchemaGraph::of(root)?;
     let mut inside = vec![CheckCost::default(); graph.nodes.len()];
     for depth in 0..=DEEPEST {
         let here = graph.weigh(&inside);
         if here[0].checks > MAX_CHECKS || here[0].nested > MAX_NESTED {
-            // A tool whose simplest arguments cannot be checked is not offered.
+            // A tool whose simplest arguments cannot be validated is not offered.
             return if depth <= 2 {
                 Err(SchemaFault::new("expands into too many checks"))
             } else {
@@ -44,7 +45,7 @@ struct CheckCost {
     nested: u64,
 }
 
-/// Schemas by number, the root first.
+/// Schemas by index, the root first.
 #[derive(Default)]
 struct SchemaGraph {
     nodes: Vec<SchemaNode>,
@@ -202,7 +203,7 @@ fn dangling(reference: &str) -> SchemaFault {
     ))
 }
 
-/// Follows a JSON pointer as a URI fragment spells it.
+/// Follows a JSON pointer in URI fragment encoding.
 fn follow<'t, 'a>(root: &'t JsonTree<'a>, pointer: &str) -> Option<&'t JsonTree<'a>> {
     let mut place = root;
     for step in pointer.split('/').skip(1) {

@@ -7,8 +7,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// A JSON value. The parser refuses what is nested deeper than 128, so recursion over it is
-/// bounded.
+/// A JSON value. The parser refuses nesting deeper than 128, so recursion over it is bounded.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum JsonTree<'a> {
     Null,
@@ -21,7 +20,7 @@ pub(crate) enum JsonTree<'a> {
 }
 
 impl<'a> JsonTree<'a> {
-    /// The last value of a key, which is the one that most parsers use.
+    /// The last value of a key, which most parsers use.
     pub(crate) fn get(&self, key: &str) -> Option<&JsonTree<'a>> {
         let Self::Object(entries) = self else {
             return None;
@@ -56,7 +55,7 @@ impl<'a> JsonTree<'a> {
         }
     }
 
-    /// How deep it is nested: 0 for a scalar, 1 for an object of scalars.
+    /// The nesting depth: 0 for a scalar, 1 for an object of scalars.
     pub(crate) fn depth(&self) -> usize {
         match self {
             Self::List(items) => 1 + items.iter().map(Self::depth).max().unwrap_or(0),
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn f5_what_is_nested_too_deep_is_an_error_and_no_overflow() {
+    fn f5_nesting_too_deep_is_an_error_and_no_overflow() {
         let raw =
             RawJson::parse(format!("{}{}", "[".repeat(100_000), "]".repeat(100_000))).unwrap();
         assert_eq!(

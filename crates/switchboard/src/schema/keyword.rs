@@ -77,8 +77,8 @@ pub(super) fn subschemas<'t, 'a>(
         })
 }
 
-/// Finds the most common mistakes, so that a broken tool is withheld when it is listed and does not
-/// fail when it is called.
+/// Finds the most common mistakes, so that an invalid tool is withheld when it is listed instead of
+/// failing when it is called.
 pub(super) fn check_form(schema: &JsonTree<'_>) -> Result<(), SchemaFault> {
     let JsonTree::Object(entries) = schema else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Messages over a child's standard streams, one JSON line each: one task writes whatever is queued
-//! at once, one task reads.
+//! Messages over a child's standard streams, one JSON line each: one task writes the whole queue at
+//! once, one task reads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,18 +20,18 @@ use crate::sync::{lock, yield_to_ready_tasks};
 use crate::wire::lines::{Frame, LineFrames};
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse};
 
-/// Requests wait while this much is queued and not yet written.
+/// Requests wait while this many bytes are queued and not yet written.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 
-/// How long the rest of the queue may take to be written when the channel closes: a server that
-/// does not read must still see the end of its input.
+/// How long writing the rest of the queue may take when the channel closes: a server that does not
+/// read must still see the end of its input.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long the server's output is read after the session has ended: as long as stopping it takes,
 /// so that it gets no broken pipe before.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How much each read asks for.
+/// The size of each read.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Connects over the two pipes of one child, once.
@@ -42,7 +42,7 @@ pub struct StdioConnector {
 }
 
 impl StdioConnector {
-    /// Takes the pipes: the child's stdin and its stdout.
+    /// Takes the child's stdin and stdout.
     pub fn new(stdin: pipe::Sender, stdout: pipe::Receiver, max_message_bytes: usize) -> Self {
         Self {
             pipes: Mutex::new(Some((stdin, stdout))),
@@ -85,7 +85,7 @@ struct StdioTransport {
 
 impl Drop for StdioTransport {
     fn drop(&mut self) {
-        // A cancellation is sent just before a session is dropped: it must still be written.
+        // A cancellation is queued just before a session is dropped: it must still be written.
         self.queue.close();
         self.queue.dropped.notify_one();
     }
@@ -178,8 +178,8 @@ async fn write(mut stdin: pipe::Sender, queue: Arc<StdinQueue>) {
     }
 }
 
-/// Takes the whole queue and writes it at once, again and again: what is queued meanwhile is
-/// written together.
+/// Takes the whole queue and writes it at once, repeatedly: messages that are queued during a write
+/// are written together.
 async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
     let mut taken = Vec::new();
     loop {
@@ -202,7 +202,7 @@ async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
         }
         queue.taken.notify_waiters();
         if stdin.write_all(&taken).await.is_err() {
-            // The reader reports why; here only the queue must stop growing.
+            // The reader reports the error; here only the queue must stop growing.
             let mut pending = lock(&queue.pending);
             pending.closed = true;
             pending.bytes = Vec::new();
@@ -215,7 +215,7 @@ async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
     }
 }
 
-/// Reads until the end: for the session, and after its end to discard the rest.
+/// Reads to the end: for the session, and after its end to discard the rest.
 async fn read(
     mut stdout: pipe::Receiver,
     max_message_bytes: usize,
@@ -310,7 +310,7 @@ fn read_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound)
     .map_err(drop)
 }
 
-/// A response that is not UTF-8 fails its request, which would otherwise wait for its deadline.
+/// Fails the request of a response that is not UTF-8, which would otherwise wait for its deadline.
 fn fail_unreadable(line: &[u8], inbound: &dyn Inbound) -> Result<(), ()> {
     let mut answered = None;
     parse(

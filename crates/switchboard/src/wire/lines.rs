@@ -7,7 +7,7 @@ use memchr::memchr;
 use super::RequestId;
 use super::oversize::OversizedScanner;
 
-/// Lines shorter than this are passed on borrowed; longer ones can be shared without a copy.
+/// Shorter lines are passed on borrowed; longer ones can be shared without a copy.
 pub const SHARED_LINE_BYTES: usize = 32 * 1024;
 
 /// What the parser found.

@@ -7,7 +7,7 @@ use crate::config::RuleSyntax;
 use crate::gate::spelling::Candidate;
 use crate::name::{Glob, ServerName, Style, ToolId, as_word};
 
-/// A rule that is also the spelling of exposed names.
+/// A rule that is also a spelling of exposed names.
 #[derive(Debug)]
 pub(super) struct Exposed {
     style: Style,
@@ -15,15 +15,15 @@ pub(super) struct Exposed {
     hold: Hold,
 }
 
-/// Which names such a rule holds for.
+/// The names that such a rule applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     /// A deny or an ask: every name that the pair can have.
     Loose,
     /// An allow whose stars do not span the parts of a name: only the name with the pair's own
-    /// hash, which can be no other pair's.
+    /// hash, which no other pair can have.
     Hash,
-    /// An allow that its document calls a glob on names: the name that the tool goes by.
+    /// An allow that is documented as a glob on names: the tool's exposed name.
     Name,
 }
 
@@ -55,8 +55,7 @@ impl Exposed {
 
     pub(super) fn matches(&self, tool: &Tool, readings: &[RulePattern]) -> bool {
         let id = &tool.id;
-        // Only where the server's own file names its tools in this style is the name that is on
-        // offer one of this style.
+        // The exposed name is of this style only if the server's own file names its tools in it.
         let on_offer = (tool.server.dialect.profile().naming == Some(self.style))
             .then(|| tool.exposed.as_str());
         match self.hold {
@@ -75,7 +74,8 @@ impl Exposed {
                     || readings
                         .iter()
                         .any(|reading| reading.matches_server(&id.server));
-                // In the native style a name is one pair's, whoever names the server's tools.
+                // In the native style a name belongs to one pair, whatever the style of the
+                // server's file.
                 let spelled = || {
                     (self.style == Style::Mcp)
                         .then(|| self.style.plain(id).ok())
@@ -89,14 +89,14 @@ impl Exposed {
     }
 }
 
-/// One way to understand a spelling.
+/// One reading of a spelling.
 pub(super) struct RulePattern {
     server: Glob,
     tool: Glob,
-    /// The spelling is that of exposed names in which every other character is `_`.
+    /// Whether the spelling is that of exposed names in which every other character is `_`.
     words: bool,
-    /// Then the tool's name matches in that spelling as well. Not for `allow`: two tools can share
-    /// it.
+    /// Whether the tool's name then also matches in that spelling. Not for `allow`: two tools can
+    /// share it.
     loose: bool,
 }
 
@@ -135,7 +135,7 @@ impl RulePattern {
             || self.words && self.server.matches(&as_word(server.as_str()))
     }
 
-    /// Whether it leads to a server that none of the others leads to.
+    /// Whether it matches a server that none of the others matches.
     pub(super) fn reaches(&self, servers: &[&ServerName], others: &[Self]) -> bool {
         let mut reached = servers.iter().filter(|server| self.matches_server(server));
         reached.any(|server| !others.iter().any(|other| other.matches_server(server)))
@@ -146,7 +146,7 @@ impl RulePattern {
             && matches!(self.tool.as_str(), tool if tool == "*" || tool == other.tool.as_str())
     }
 
-    /// A name that two servers share once every other character is `_` is two readings, one for
+    /// Splits a name that two servers share once every other character is `_` into one reading for
     /// each.
     pub(super) fn apart(self, servers: &[&ServerName]) -> Vec<Self> {
         let reached: Vec<&&ServerName> = servers

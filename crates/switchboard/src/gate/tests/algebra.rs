@@ -1,5 +1,5 @@
-//! What holds of rules whatever they are: more of them never widens, and every spelling of a pair
-//! says the same.
+//! Properties of rules: more rules never allow more than the allow rules do, and every spelling of
+//! a pair decides the same.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,9 +34,9 @@ fn some_rules() -> impl Strategy<Value = Vec<&'static str>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// T33: the algebra of rules. More deny or ask never widens; more allow never lifts a deny or an ask.
+    /// T33: more deny or ask rules never allow more; more allow rules never lift a deny or an ask.
     #[test]
-    fn t33_rules_only_ever_tighten(
+    fn t33_additional_rules_never_allow_more(
         (allow, ask, deny) in (some_rules(), some_rules(), some_rules()),
         extra in proptest::sample::select(SPELLINGS),
         mode in proptest::sample::select(&[Mode::Ask, Mode::Yolo, Mode::Deny][..]),
@@ -62,13 +62,13 @@ proptest! {
             let allowed = reach(&decide(&more_allow));
             prop_assert!(allowed >= was);
             prop_assert!(was >= 2 || allowed == was);
-            // Remembering what matched changes nothing.
+            // The cache of matches changes nothing.
             prop_assert_eq!(decide(&before), decide(&before));
         }
     }
 }
 
-/// Every spelling of one pair (C14), each with a kind of file in which it counts.
+/// Every spelling of one pair (C14), each with a dialect in which it is valid.
 fn spellings_of(server: &str, tool: &str) -> Vec<(Dialect, String)> {
     let (dashes, colon, dot) = (
         format!("mcp__{server}__{tool}"),
@@ -100,8 +100,8 @@ fn spellings_of_server(server: &str) -> Vec<(Dialect, String)> {
     ]
 }
 
-/// What a gate with this one rule in this list says of each pair, as `reach`; `None` where the rule
-/// was refused.
+/// The decisions of a gate with this one rule in this list on each pair, as `reach`; `None` if the
+/// rule was refused.
 fn ruled(
     servers: &[&str],
     list: &str,
@@ -124,7 +124,7 @@ fn ruled(
     )
 }
 
-/// Server names that share beginnings, so that where one ends is in doubt.
+/// Server names with common prefixes, so that it is ambiguous where one ends.
 const SERVERS: &[&str] = &["a", "b", "a_b", "ab", "a-b", "files"];
 const TOOLS: &[&str] = &["x", "b_x", "b", "x_y", "read_file", "xy"];
 
@@ -135,8 +135,8 @@ fn some_servers() -> impl Strategy<Value = Vec<&'static str>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// C14: whichever way a pair is spelled, the same is decided, for it and for every other pair; save that an allow which could mean
-    /// another pair is refused.
+    /// C14: every spelling of a pair decides the same, for it and for every other pair; except that
+    /// an ambiguous allow is refused.
     #[test]
     fn c14_every_spelling_of_one_pair_decides_the_same(
         servers in some_servers(),
@@ -150,7 +150,7 @@ proptest! {
             let natively = ruled(&servers, list, &(Dialect::Native, format!("{server}/{tool}")), &pairs).unwrap();
             for spelling in spellings_of(server, tool) {
                 match ruled(&servers, list, &spelling, &pairs) {
-                    // What is refused has another reading.
+                    // A refused rule has another reading.
                     None => {
                         prop_assert_eq!(list, "allow");
                         let mut config = config(&servers, Mode::Ask, &[], &[], &[]);
@@ -160,7 +160,7 @@ proptest! {
                         prop_assert!(told.contains(&format!("{server}/{tool}")), "{}", told);
                     }
                     Some(decided) if list == "allow" => prop_assert_eq!(&decided, &natively, "{:?}", spelling),
-                    // A deny and an ask hold for every reading, and for the one that is meant in any case.
+                    // A deny and an ask apply to every reading, including the intended one.
                     Some(decided) => {
                         prop_assert_eq!(decided[meant], natively[meant], "{:?}", spelling);
                         prop_assert!(decided.iter().zip(&natively).all(|(one, other)| one <= other), "{:?}", spelling);
@@ -170,7 +170,7 @@ proptest! {
         }
     }
 
-    /// C14: the same of whole servers.
+    /// C14: the same for whole servers.
     #[test]
     fn c14_every_spelling_of_a_server_decides_the_same(servers in some_servers(), which in any::<prop::sample::Index>()) {
         let server = *which.get(&servers);
@@ -187,9 +187,10 @@ proptest! {
         }
     }
 
-    /// An allow that two pairs of two servers could be meant by is refused, in whatever kind of file; as a deny it holds for both.
+    /// An allow that matches pairs of two servers is refused, in any dialect; as a deny it applies
+    /// to both.
     #[test]
-    fn c14_an_ambiguous_allow_is_refused_and_as_a_deny_holds_for_both(
+    fn c14_an_ambiguous_allow_is_refused_and_a_deny_applies_to_both(
         first in "[a-z]{1,4}",
         middle in "[a-z]{1,4}",
         last in "[a-z]{1,4}",
@@ -205,9 +206,9 @@ proptest! {
         prop_assert_eq!(ruled(&servers, "ask", &spelling, &pairs), Some(vec![1, 1]));
     }
 
-    /// A deny by the name that is on offer holds, whatever the name of the tool and of its server.
+    /// A deny by the exposed name applies, whatever the names of the tool and of its server.
     #[test]
-    fn c14_a_deny_of_the_name_on_offer_always_holds(server in "[A-Za-z._ -]{1,6}", tool in "\\PC{1,8}") {
+    fn c14_a_deny_of_the_exposed_name_always_applies(server in "[A-Za-z._ -]{1,6}", tool in "\\PC{1,8}") {
         let id = ToolId { server: ServerName::lenient(&server).unwrap(), tool: ToolName::new(&tool) };
         for (dialect, style, before) in [(Dialect::CoreAgent, Style::ServerTool, "mcp:"), (Dialect::A3s, Style::Mcp, ""), (Dialect::AgentCode, Style::Mcp, "")] {
             let name = style.expose(std::slice::from_ref(&id)).remove(0).unwrap();

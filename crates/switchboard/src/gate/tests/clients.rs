@@ -1,4 +1,4 @@
-//! Rules that name a client hold for the authenticated one and for no other caller.
+//! Tests that rules with a client apply to the authenticated client and to no other caller.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn check(gate: &Gate, caller: &CallerId, tool: &Tool, expected: &str) {
 }
 
 #[test]
-fn a_rule_that_names_a_client_holds_for_each_session_of_it_and_for_nobody_else() {
+fn a_rule_with_a_client_applies_to_each_of_its_sessions_and_to_nobody_else() {
     let mut config = config(&["fs", "git"], Mode::Ask, &[], &[], &[]);
     config.permissions.allow = for_client(&[("git/*", Some("codex")), ("fs/read", None)]);
     config.permissions.ask = for_client(&[("fs/read", Some("gemini"))]);
@@ -40,7 +40,8 @@ fn a_rule_that_names_a_client_holds_for_each_session_of_it_and_for_nobody_else()
     check(&gate, &codex, &log, allowed);
     check(&gate, &CallerId::of_client("codex", 2), &log, allowed);
     check(&gate, &gemini, &log, "ask: no rule applies");
-    // A session's number is no part of the client's name, and a name that begins alike is another.
+    // The session number is not part of the client's name, and a name with the same start is
+    // another.
     for other in ["codex#1", "codex2", "code", "Codex"] {
         check(&gate, &CallerId::new(other), &log, "ask: no rule applies");
     }
@@ -55,6 +56,6 @@ fn a_rule_that_names_a_client_holds_for_each_session_of_it_and_for_nobody_else()
     );
     let asked = "ask once: ask rule \"fs/read\" for client \"gemini\" (s.toml:1)";
     check(&gate, &gemini, &read, asked);
-    // Whoever was first: the answers of one caller are not those of another.
+    // In any order: the decision for one caller is not cached for another.
     check(&gate, &codex, &log, allowed);
 }

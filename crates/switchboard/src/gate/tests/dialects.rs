@@ -1,5 +1,5 @@
-//! What each kind of file makes of the gate: its own spellings, its own answers, and none at all
-//! where its document says so.
+//! Tests of the gate in each dialect: its own spellings, its own choices, and no gate where it is
+//! documented so.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::catalog::RuleMatchCache;
 use crate::name::Style;
 
-/// A tool under the name that its server's file gives it.
+/// A tool with the name that its server's file gives it.
 fn tool_in(dialect: Dialect, server_name: &str, tool_name: &str) -> Tool {
     let mut tool = tool(
         ServerConfig {
@@ -32,8 +32,7 @@ fn config_in(dialect: Dialect, servers: &[&str], allow: &[&str], deny: &[&str]) 
     config
 }
 
-/// Which of the pairs a rule of this kind of file holds for: the same ones as an allow and as a
-/// deny.
+/// The pairs that a rule of this dialect matches: the same ones as an allow and as a deny.
 fn check(
     dialect: Dialect,
     servers: &[&str],
@@ -77,7 +76,7 @@ fn s0_23_an_allow_entry_is_for_exactly_that_namespaced_tool() {
             ("my-server", "read_file"),
         ],
     );
-    // Sanitised names are names: the entry is for the tool that goes by it.
+    // Sanitised names are names: the entry matches the tool with that name.
     check(
         "mcp:my_server_do",
         &[("my-server", "do")],
@@ -88,8 +87,8 @@ fn s0_23_an_allow_entry_is_for_exactly_that_namespaced_tool() {
         &[("file.system", "read.file")],
         &[("file.system", "read_files")],
     );
-    // S0-22: nothing but the namespace counts. An entry for another program's tool, or in another
-    // spelling, is for none of these.
+    // S0-22: only the namespace counts. An entry for another program's tool, or in another
+    // spelling, matches none of these.
     let all = &[("filesystem", "read_file"), ("my-server", "do")];
     for rule in [
         "filesystem_read_file",
@@ -104,10 +103,9 @@ fn s0_23_an_allow_entry_is_for_exactly_that_namespaced_tool() {
     }
 }
 
-/// A glob on names is one on the names of that style, and of the server that the rule was read to
-/// mean.
+/// A glob on names matches names of that style, and of the server that the rule was read to mean.
 #[test]
-fn s0_23_an_allow_by_name_is_for_no_tool_that_goes_by_another_name() {
+fn s0_23_an_allow_by_name_covers_no_tool_of_another_name() {
     let asked = |servers: &[&str], rule: &str, tool: &Tool| {
         let gate = Gate::compile(&config_in(Dialect::CoreAgent, servers, &[rule], &[])).unwrap();
         assert_eq!(
@@ -116,21 +114,19 @@ fn s0_23_an_allow_by_name_is_for_no_tool_that_goes_by_another_name() {
             "{rule}: {tool:?}"
         );
     };
-    // Under its own file's style this tool's bare name is that of the rule; the rule means another
-    // tool.
+    // In its own file's style this tool's bare name matches the rule; the rule means another tool.
     asked(
         &["fs"],
         "mcp:fs_read_file",
         &tool_in(Dialect::Gemini, "fs", "fs_read_file"),
     );
-    // In a native file the tool has a name of its own, so the spelling is not its alone.
+    // In a native file the tool has its own name, so the spelling is ambiguous.
     asked(
         &["fs"],
         "mcp:fs_read_file",
         &tool_in(Dialect::Native, "fs", "read.file"),
     );
-    // `?` can stand for the `_` between the parts of another server's name; that is not how it was
-    // read.
+    // `?` could match the `_` between the parts of another server's name; that is not the reading.
     asked(
         &["a", "a_b"],
         "mcp:a_b?x",
@@ -140,7 +136,7 @@ fn s0_23_an_allow_by_name_is_for_no_tool_that_goes_by_another_name() {
 
 /// A name that is too long to be exposed whole is denied by its whole spelling, too.
 #[test]
-fn s0_44_a_deny_by_the_whole_spelling_holds_for_a_name_that_is_cut() {
+fn s0_44_a_deny_by_the_whole_spelling_applies_to_a_truncated_name() {
     let name = format!("read.{}", "x".repeat(80));
     let rule = format!("mcp:fs_{}", name.replace('.', "_"));
     let gate = Gate::compile(&config_in(Dialect::CoreAgent, &["fs"], &[], &[&rule])).unwrap();
@@ -152,8 +148,8 @@ fn s0_44_a_deny_by_the_whole_spelling_holds_for_a_name_that_is_cut() {
     ));
 }
 
-/// Whatever form a pattern has, what it decides of a built-in tool's name it decides, behind
-/// `mcp:`, of the same name of an MCP tool.
+/// Every form of a pattern decides the same on a built-in tool's name and, after `mcp:`, on the
+/// same name of an MCP tool.
 #[test]
 fn s0_24_each_pattern_form_decides_the_same_behind_the_namespace() {
     let tools = [
@@ -218,11 +214,10 @@ fn s0_24_each_pattern_form_decides_the_same_behind_the_namespace() {
     }
 }
 
-/// S0-22, S0-26, S0-27: who decides on a call of a core-agent file's server, by what its files say
-/// of permissions.
+/// S0-22, S0-26, S0-27: whether a call of a core-agent file's server is gated, by the permissions
+/// of its files.
 #[test]
-fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_another_files_deny_holds_all_the_same()
- {
+fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
     let tool = tool_in(Dialect::CoreAgent, "fs", "bash");
     let check = |what: &str, change: &dyn Fn(&mut Config, &mut Tool), expected: &str| {
         let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &[]);
@@ -296,7 +291,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_another_files_
             "ask: no rule applies",
         );
     }
-    // No gate is still a permit, for one call.
+    // Without a gate there is still a permit, for one call.
     let (tool, arguments) = (Arc::new(tool), RawJson::parse("{}").unwrap());
     assert!(
         Decision::Allow {
@@ -307,8 +302,8 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_another_files_
     );
 }
 
-/// S0-26: with `mode: yolo` the denylist for the program's `bash` still holds for it, and is none
-/// for a server's tool of that name.
+/// S0-26: with `mode: yolo` the denylist for the program's `bash` still applies to it, and not to a
+/// server's tool of that name.
 #[test]
 fn s0_26_with_yolo_the_denylist_of_bash_holds_for_bash_and_for_no_servers_tool() {
     let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &["bash"]);
@@ -325,8 +320,8 @@ fn s0_26_with_yolo_the_denylist_of_bash_holds_for_bash_and_for_no_servers_tool()
     );
 }
 
-/// `yolo` skips the `mcp:` denies of its own file and of the one beside it, and says so in one
-/// line; a deny of any other file holds.
+/// `yolo` skips the `mcp:` denies of its own file and of its permissions file, with one warning; a
+/// deny of any other file applies.
 #[test]
 fn s0_26_yolo_skips_its_own_files_denies_for_servers_tools() {
     let tool = || tool_in(Dialect::CoreAgent, "fs", "write");
@@ -420,7 +415,7 @@ fn s1_17_s1_18_s1_28_a_bare_prefix_is_that_whole_server_and_no_other() {
         &[("remote-tools", "x")],
         &[("filesystem", "x")],
     );
-    // S1-17: what is for a built-in is for no server's tool of that name.
+    // S1-17: a rule for a built-in tool does not match a server's tool of that name.
     check("Bash", &[], &[("filesystem", "Bash"), ("github", "bash")]);
     check("filesystem", &[], &[("filesystem", "read_file")]);
 }
@@ -480,7 +475,7 @@ fn s4_16_s4_17_a_glob_is_matched_on_the_namespaced_name() {
         &[("github", "create_issue")],
         &[("github", "create_issue2")],
     );
-    // S4-16: the whole name, as for a built-in, and nothing but the name.
+    // S4-16: the whole name, as for a built-in tool, and nothing else.
     check("*", &[("github", "x"), ("other", "y")], &[]);
     check(
         "*issue",
@@ -492,7 +487,7 @@ fn s4_16_s4_17_a_glob_is_matched_on_the_namespaced_name() {
     check("Bash", &[], &[("github", "Bash")]);
 }
 
-/// C14: an allow with two readings is refused in a dialect too, with the readings.
+/// C14: an ambiguous allow is refused in other dialects too, with its readings.
 #[test]
 fn c14_an_ambiguous_allow_of_a_dialect_is_refused_with_its_readings() {
     let check = |dialect: Dialect, servers: &[&str], rule: &str, readings: &str| {
@@ -582,7 +577,7 @@ fn a_rule_in_the_spelling_of_another_file_is_warned_about() {
 }
 
 #[test]
-fn s2_39_keys_are_read_to_the_letter() {
+fn s2_39_keys_are_literal() {
     let servers = &["fs", "my server", "f*", "*"];
     let check = |rule: &str, matching: &[_], others: &[_]| {
         check(Dialect::Gemini, servers, rule, matching, others)
@@ -609,7 +604,7 @@ fn s2_39_keys_are_read_to_the_letter() {
 }
 
 #[test]
-fn s2_39_s2_40_a_key_of_the_server_or_of_the_tool_and_there_is_no_confirmation() {
+fn s2_39_s2_40_a_key_of_the_server_or_tool_allows_without_asking() {
     let gate = Gate::compile(&config_in(Dialect::Gemini, &["fs", "git"], &[], &[])).unwrap();
     let [named, write, log] = [("fs", "do it!"), ("fs", "write"), ("git", "log")]
         .map(|(server, tool)| tool_in(Dialect::Gemini, server, tool));
@@ -624,7 +619,7 @@ fn s2_39_s2_40_a_key_of_the_server_or_of_the_tool_and_there_is_no_confirmation()
         (vec![], [true, true, true])
     );
     grants.add(&named);
-    // With the server's own name for the tool, whatever it is offered as.
+    // With the server's own name for the tool, whatever its exposed name.
     assert_eq!(
         (grants.keys(), asked(&grants)),
         (vec!["fs.do it!".to_owned()], [false, true, true])
@@ -646,8 +641,8 @@ fn s2_39_s2_40_a_key_of_the_server_or_of_the_tool_and_there_is_no_confirmation()
         )
     );
 
-    // What the server offers later is the server's too; what became another since, or runs
-    // otherwise, is not what was allowed (T9).
+    // Tools that the server offers later are covered too; a changed tool, or another launch, is not
+    // (T9).
     let decided = |tool: &Tool| verdict(&decide(&gate, tool, &grants));
     assert_eq!(
         decided(&tool_in(Dialect::Gemini, "fs", "new")),
@@ -666,7 +661,7 @@ fn s2_39_s2_40_a_key_of_the_server_or_of_the_tool_and_there_is_no_confirmation()
 }
 
 #[test]
-fn s2_15_s2_38_a_trusted_server_is_not_asked_about_and_an_untrusted_one_is() {
+fn s2_15_s2_38_only_an_untrusted_server_needs_approval() {
     let gate = Gate::compile(&config_in(Dialect::Gemini, &["fs"], &[], &[])).unwrap();
     let tool = |trust: bool, name: &str| {
         tool(
@@ -686,9 +681,9 @@ fn s2_15_s2_38_a_trusted_server_is_not_asked_about_and_an_untrusted_one_is() {
     assert!(!server("fs").trust, "false by default");
 }
 
-/// C19: what a trusted server changes is pinned anew after it was shown, and told from what stayed.
+/// C19: a change of a trusted server is pinned again after it was shown.
 #[test]
-fn c19_a_change_of_a_trusted_servers_tool_is_known_once() {
+fn c19_a_change_of_a_trusted_servers_tool_is_shown_once() {
     let gate = gate(Mode::Ask, &[], &[], &[]);
     let (then, mut now) = (trusted("fs", "read"), trusted("fs", "read"));
     now.definition = definition("read", "something else");

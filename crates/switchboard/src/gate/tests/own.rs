@@ -1,8 +1,8 @@
-//! Tools of the program that embeds the host, under the same rules.
+//! Tests of host tools under the same rules.
 
 use super::*;
 
-/// A tool of the program that embeds the host.
+/// A host tool.
 pub(super) fn own(name: &str) -> Tool {
     let id = crate::name::ToolId {
         server: ServerName::host(),
@@ -14,8 +14,8 @@ pub(super) fn own(name: &str) -> Tool {
     }
 }
 
-/// S0-24: each form that decides a built-in tool by its name decides a server's tool by its name
-/// under `mcp:`. S1-17, S4-16: one system for both.
+/// S0-24: each form that decides on a built-in tool by its name decides on a server's tool by its
+/// name after `mcp:`. S1-17, S4-16: one system for both.
 #[test]
 fn s0_24_s1_17_s4_16_rules_decide_built_in_and_server_tools_alike() {
     let forms = ["{}", "{}*", "*{}", "?ead_file"];
@@ -56,8 +56,7 @@ fn s0_24_s1_17_s4_16_rules_decide_built_in_and_server_tools_alike() {
     }
 }
 
-/// S1-20, S0-22: the namespace of servers' tools is theirs: all of it is none of the program's own
-/// tools.
+/// S1-20, S0-22: the namespace of servers' tools contains none of the host tools.
 #[test]
 fn s1_20_a_rule_for_all_mcp_tools_is_for_no_built_in_tool() {
     let check = |dialect: Dialect, rule: &str, for_own: bool| {
@@ -86,8 +85,7 @@ fn s1_20_a_rule_for_all_mcp_tools_is_for_no_built_in_tool() {
 }
 
 #[test]
-fn a_rule_that_could_be_a_tool_of_the_program_or_a_server_is_refused_for_allow_and_holds_for_both_in_deny()
- {
+fn a_rule_that_may_be_a_host_tool_or_a_server_is_refused_for_allow_and_denies_both() {
     let both = |allow: &[&str], deny: &[&str]| {
         Gate::compile_beside(&config(&["Bash"], Mode::Ask, allow, &[], deny), &["Bash"])
     };
@@ -112,7 +110,7 @@ fn a_rule_that_could_be_a_tool_of_the_program_or_a_server_is_refused_for_allow_a
 }
 
 #[test]
-fn a_remembered_yes_for_a_tool_of_the_program_survives_the_store() {
+fn a_grant_for_a_host_tool_survives_the_store() {
     let mut grants = Grants::default();
     let grant = grants.add(&own("Bash"));
     assert_eq!(Grant::from_json(&grant.to_json()), Some(grant));

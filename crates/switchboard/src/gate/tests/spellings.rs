@@ -1,11 +1,11 @@
-//! How rules may be spelled, and what each spelling holds for.
+//! Tests of the spellings of rules, and what each matches.
 
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 use crate::name::Style;
 
-/// Which of (server, tool) a rule holds for, as a deny and as an allow.
+/// The (server, tool) pairs that a rule matches, as a deny and as an allow.
 fn check_spelling(
     servers: &[&str],
     rule: &str,
@@ -34,7 +34,7 @@ fn check_spelling(
 }
 
 #[test]
-fn c14_every_spelling_names_the_pairs_that_it_should() {
+fn c14_every_spelling_matches_the_right_pairs() {
     let servers = &["fs", "fs2", "git", "my-server"];
     let check = |rule: &str, matching: &[_], others: &[_]| {
         assert!(
@@ -72,7 +72,7 @@ fn c14_every_spelling_names_the_pairs_that_it_should() {
         &[("my_server", "do")],
         &[("my-server", "do")],
     );
-    // S1-18, S1-28: the bare prefix is that server and no other.
+    // S1-18, S1-28: the bare prefix matches that server and no other.
     check("mcp__fs", &[("fs", "a")], &[("fs2", "a"), ("git", "a")]);
     // S1-19, S1-20, S4-17.
     check(
@@ -115,7 +115,7 @@ fn c14_every_spelling_names_the_pairs_that_it_should() {
         &[("git", "log")],
         &[("git", "log2"), ("fs", "log")],
     );
-    // A server that is not configured is no reason to fail.
+    // A server that is not configured is no error.
     check("gone/x", &[("gone", "x")], &[("git", "x")]);
 }
 
@@ -141,7 +141,7 @@ fn an_ambiguous_rule_denies_every_reading_and_allows_none() {
         "s.toml:2:1: permissions.allow: \"mcp:a_b_c\" can be read as a/b_c or as a_b/c; write the one that is meant\n\
          s.toml:3:1: permissions.allow: \"mcp:a_*\" can be read as a/* or as a_*/*; write the one that is meant"
     );
-    // Where a dialect's names make the double underscore ambiguous, too.
+    // Also in a dialect whose names make the double underscore ambiguous.
     let errors =
         Gate::compile(&config(&["a", "a__b"], Mode::Ask, &["mcp__a__b"], &[], &[])).unwrap_err();
     assert_eq!(
@@ -151,7 +151,7 @@ fn an_ambiguous_rule_denies_every_reading_and_allows_none() {
 }
 
 #[test]
-fn a_deny_by_glob_holds_for_every_exposed_name_that_fits() {
+fn a_deny_by_glob_applies_to_every_matching_exposed_name() {
     let gate = gate(Mode::Ask, &["mcp__g*__log"], &[], &["mcp__g*__x"]);
     let check = |tool: &str, expected: &str| {
         assert_eq!(
@@ -166,7 +166,7 @@ fn a_deny_by_glob_holds_for_every_exposed_name_that_fits() {
 }
 
 #[test]
-fn s0_20_a_deny_by_exposed_spelling_finds_the_tool_however_its_server_spells_it() {
+fn s0_20_a_deny_by_exposed_spelling_matches_however_the_server_spells_the_tool() {
     let gate = gate(
         Mode::Ask,
         &["mcp:fs_read_file"],
@@ -177,7 +177,7 @@ fn s0_20_a_deny_by_exposed_spelling_finds_the_tool_however_its_server_spells_it(
         verdict(&decide(&gate, &of("fs", "drop.table"), &Grants::default())),
         "deny: deny rule \"mcp:fs_drop_table\" (s.toml:1)"
     );
-    // An allow is held to the letter: another tool could share the spelling.
+    // An allow is literal: another tool could share the spelling.
     assert_eq!(
         verdict(&decide(&gate, &of("fs", "read.file"), &Grants::default())),
         "ask: no rule applies"
@@ -185,7 +185,7 @@ fn s0_20_a_deny_by_exposed_spelling_finds_the_tool_however_its_server_spells_it(
 }
 
 #[test]
-fn a_rule_that_cannot_be_read_is_a_config_error_with_its_place() {
+fn an_invalid_rule_is_a_config_error_with_its_location() {
     let errors =
         Gate::compile(&config(&["fs"], Mode::Ask, &[""], &["fs/"], &["fs/[a"])).unwrap_err();
     let shown = errors.to_string();
@@ -214,7 +214,7 @@ fn a_rule_for_no_configured_server_is_warned_about() {
 }
 
 #[test]
-fn a_name_copied_from_the_list_of_tools_works_where_it_ends_in_a_hash() {
+fn an_exposed_name_with_a_hash_works_as_a_rule() {
     let dotted = of("fs", "read.file");
     let native = dotted.exposed.as_str();
     let projected = Style::Mcp.spellings(&dotted.id).pop().unwrap();
@@ -233,10 +233,10 @@ fn a_name_copied_from_the_list_of_tools_works_where_it_ends_in_a_hash() {
     }
 }
 
-/// T27: a rule is bounded before it is cut and compiled; one for another program's own tools may be
-/// as long as that program likes.
+/// T27: the length of a rule is limited before it is split and compiled; one for another program's
+/// own tools may be longer.
 #[test]
-fn t27_a_rule_is_bounded_in_length_and_in_the_ways_to_cut_it() {
+fn t27_a_rule_is_limited_in_length_and_splits() {
     let check = |dialect: Dialect, text: &str, expected: Option<&str>| {
         let mut config = config(&["a"], Mode::Ask, &[], &[], &[]);
         config.permissions.deny = rules_in(dialect, &[text]);
@@ -269,10 +269,10 @@ fn t27_a_rule_is_bounded_in_length_and_in_the_ways_to_cut_it() {
     check(Dialect::CoreAgent, "mcp:a_b_c_d_e_f", None);
 }
 
-/// T27: nor can many rules together cost much; rules without wildcards may be as many as a file can
-/// hold.
+/// T27: many rules together are limited too; rules without wildcards are limited by the file's size
+/// only.
 #[test]
-fn t27_rules_with_wildcards_are_bounded_together() {
+fn t27_rules_with_wildcards_are_limited_together() {
     let compiled = |count: usize, rule: &str| {
         let mut config = config(&["a"], Mode::Ask, &[], &[], &[]);
         config.permissions.deny = rules_in(Dialect::Native, &vec![rule; count]);

@@ -1,4 +1,4 @@
-//! What the standard streams carry, and when they end.
+//! Tests of the standard streams.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,8 +16,8 @@ impl Inbound for Ignore {
     fn closed(&self, _: String) {}
 }
 
-/// Sends this much, drops the transport at once, and gives what the server reads, then or
-/// `later`, until its input ends.
+/// Sends this much, drops the transport at once, and returns how much the server reads until its
+/// input ends, either at once or `later`.
 async fn received(sent: usize, later: Duration) -> usize {
     let (stdin, mut input) = pipe::pipe().unwrap();
     let (_output, stdout) = pipe::pipe().unwrap();
@@ -79,16 +79,16 @@ fn a_response_that_is_not_utf8_fails_its_request_at_once() {
     );
 }
 
-/// F28: the cancel of a call is sent just before the session is closed and dropped.
+/// F28: the cancellation of a call is sent just before the session is closed and dropped.
 #[tokio::test]
-async fn f28_what_was_sent_before_the_end_arrives() {
+async fn f28_messages_sent_before_the_end_arrive() {
     assert_eq!(received(100, Duration::ZERO).await, 100);
     assert_eq!(received(300_000, Duration::ZERO).await, 300_000);
 }
 
-/// A server that ends in an orderly way may say something first.
+/// A server that exits in an orderly way may write first.
 #[tokio::test]
-async fn a_server_can_write_after_its_input_has_ended_and_until_it_ends() {
+async fn a_server_can_write_after_its_input_has_ended() {
     let (stdin, mut input) = pipe::pipe().unwrap();
     let (mut output, stdout) = pipe::pipe().unwrap();
     let transport = StdioConnector::new(stdin, stdout, 1024)
@@ -97,12 +97,12 @@ async fn a_server_can_write_after_its_input_has_ended_and_until_it_ends() {
         .unwrap();
     drop(transport);
     assert_eq!(input.read_to_end(&mut Vec::new()).await.unwrap(), 0);
-    // More than a pipe holds, so that somebody must have read it.
+    // More than a pipe holds, so that it must have been read.
     output.write_all(&vec![b'x'; 1 << 20]).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_read_sees_the_end_of_its_input_all_the_same() {
+async fn a_server_that_does_not_read_still_sees_the_end_of_its_input() {
     let received = received(300_000, Duration::from_secs(1)).await;
     assert!((1..300_000).contains(&received), "{received}");
 }
