@@ -12,10 +12,10 @@ use crate::script::{
 /// The kernel takes no single argument of 128 KiB or more.
 const LONGEST_ARGUMENT: usize = 120 * 1024;
 
-/// The script of a `chaosd` server. What is not set behaves well.
+/// The script of a `chaosd` server. Anything that is not set behaves correctly.
 #[derive(Debug, Clone, Default)]
 pub struct Chaos {
-    /// The script; public for what has no method here.
+    /// The script; public for fields without a method here.
     pub script: Script,
 }
 
@@ -53,55 +53,55 @@ impl Chaos {
         self
     }
 
-    /// Adds an entry to the list of tools as it stands.
+    /// Adds a raw entry to the list of tools.
     pub fn extra_tool(mut self, entry: &str) -> Self {
         self.script.list.extra.push(json(entry));
         self
     }
 
-    /// Lists so many tools per page.
+    /// Sets the number of tools per page.
     pub fn page_size(mut self, size: usize) -> Self {
         self.script.list.page_size = Some(size);
         self
     }
 
-    /// Makes the cursor of the list wrong.
+    /// Makes the cursor of the list invalid.
     pub fn cursor(mut self, cursor: Cursor) -> Self {
         self.script.list.cursor = Some(cursor);
         self
     }
 
-    /// Does this for a method or notification instead of the usual answer.
+    /// Replaces the default response to a method or notification.
     pub fn on(mut self, method: &str, steps: impl Into<Steps>) -> Self {
         self.script.on.insert(method.to_owned(), steps.into());
         self
     }
 
-    /// Sets how it takes to `server/discover` and `initialize`.
+    /// Sets its behaviour on `server/discover` and `initialize`.
     pub fn era(mut self, era: Era) -> Self {
         self.script.era = era;
         self
     }
 
-    /// Does this before it reads its first message.
+    /// Runs these steps before it reads its first message.
     pub fn on_start(mut self, steps: impl Into<Steps>) -> Self {
         self.script.on_start = steps.into();
         self
     }
 
-    /// Does this beside everything else.
+    /// Runs these steps concurrently with everything else.
     pub fn background(mut self, steps: impl Into<Steps>) -> Self {
         self.script.background = steps.into();
         self
     }
 
-    /// Lives on when stdin ends.
+    /// Keeps running when stdin ends.
     pub fn ignore_eof(mut self) -> Self {
         self.script.ignore_eof = true;
         self
     }
 
-    /// Lives on after SIGTERM.
+    /// Keeps running after SIGTERM.
     pub fn ignore_term(mut self) -> Self {
         self.script.ignore_term = true;
         self
@@ -135,7 +135,7 @@ impl Chaos {
     }
 }
 
-/// Short spellings of the steps that tests use most.
+/// Short constructors of the steps that tests use most.
 impl Step {
     /// [`Step::Text`].
     pub fn text(text: &str) -> Self {
@@ -232,7 +232,7 @@ impl Step {
     }
 }
 
-/// JSON as it is written; a test that writes something else is told where.
+/// Parses JSON; panics with the position if a test's JSON is invalid.
 fn json(text: &str) -> RawJson {
     serde_json::from_str(text)
         .unwrap_or_else(|error| panic!("a script needs JSON here, not {text:?}: {error}"))

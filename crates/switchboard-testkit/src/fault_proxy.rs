@@ -13,16 +13,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What happens next to one direction of a connection. After the last step everything passes.
+/// The next fault of one direction of a connection. After the last one everything passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// So many bytes pass.
+    /// This many bytes pass.
     Pass(u64),
-    /// The next bytes wait so long, from when they came.
+    /// The next bytes are delayed by this much, from their arrival.
     Delay(Duration),
-    /// From here on, at most so many bytes are written at once.
+    /// From here on, at most this many bytes are written at once.
     Slice(usize),
-    /// From here on, so many bytes pass in a second.
+    /// From here on, this many bytes pass per second.
     Throttle(u64),
     /// The receiver sees the end of this direction; the other one goes on.
     HalfClose,
@@ -34,7 +34,7 @@ pub enum Fault {
     Blackhole,
 }
 
-/// What happens to one connection.
+/// The faults of one connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// On the way to the server.
@@ -137,18 +137,18 @@ impl FaultProxy {
         format!("http://{}{path}", self.address)
     }
 
-    /// What happens to the next connection that has no plan yet; may be said several times, for
-    /// several connections.
+    /// Sets the plan of the next connection without one; may be called several times, for several
+    /// connections.
     pub fn next(&self, plan: Plan) {
         self.shared.plans().next.push_back(plan);
     }
 
-    /// What happens to all connections from now on that have no plan of their own.
+    /// Sets the plan of all later connections without one of their own.
     pub fn always(&self, plan: Plan) {
         self.shared.plans().usual = plan;
     }
 
-    /// Resets all open connections, and waits until they are.
+    /// Resets all open connections, and waits until that is done.
     pub async fn cut(&self) {
         let cut = std::mem::take(
             &mut *self
@@ -161,7 +161,7 @@ impl FaultProxy {
         cut.closed().await;
     }
 
-    /// What passed so far.
+    /// The traffic so far.
     pub fn traffic(&self) -> Traffic {
         let Shared {
             connections,
@@ -190,7 +190,7 @@ impl Shared {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Ends its tasks when it is dropped.
+    // Aborts its tasks when it is dropped.
     let mut connections = JoinSet::new();
     while let Ok((caller, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
@@ -214,7 +214,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 /// How a direction, and with it the connection, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Its sender has nothing more to say; the other direction may.
+    /// Its sender has closed; the other direction may continue.
     Own,
     Dropped,
     Reset,
@@ -226,7 +226,7 @@ async fn carry(caller: TcpStream, shared: Arc<Shared>, plan: Plan, mut cut: watc
         let _ = caller.set_zero_linger();
         return;
     };
-    // Slices shall arrive as slices.
+    // Slices must arrive as slices.
     let _ = (caller.set_nodelay(true), server.set_nodelay(true));
     let (mut from_caller, mut to_caller) = caller.into_split();
     let (mut from_server, mut to_server) = server.into_split();
@@ -259,11 +259,11 @@ async fn carry(caller: TcpStream, shared: Arc<Shared>, plan: Plan, mut cut: watc
         }
         End::Own | End::Dropped => _ = (to_caller.shutdown().await, to_server.shutdown().await),
     }
-    // A half that is merely dropped would say goodbye before the reset.
+    // A dropped half would close the connection in an orderly way before the reset.
     to_caller.forget();
     to_server.forget();
     drop((from_caller, from_server));
-    // Only now is it over.
+    // Dropped last: only now is the connection closed.
     drop(cut);
 }
 
@@ -313,7 +313,7 @@ struct Pace {
     bytes_per_second: Option<u64>,
 }
 
-/// Forwards so many bytes; false when the direction ended before.
+/// Forwards this many bytes; false if the direction ended before.
 async fn forward(
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
@@ -342,7 +342,7 @@ async fn forward(
     true
 }
 
-/// Reads to the end and keeps nothing.
+/// Reads to the end and discards the data.
 async fn swallow(from: &mut OwnedReadHalf) {
     let mut buffer = vec![0; 64 << 10];
     while from.read(&mut buffer).await.is_ok_and(|read| read > 0) {}

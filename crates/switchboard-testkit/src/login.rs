@@ -19,34 +19,34 @@ pub struct LoginServer {
     state: Arc<Mutex<State>>,
 }
 
-/// What the servers do; changed at any time with [`LoginServer::set`].
+/// The behaviour of the servers; changed at any time with [`LoginServer::set`].
 #[derive(Debug, Clone)]
 pub struct LoginTerms {
     /// The path of the authorization server in charge: `as1`.
     pub issuer: String,
     /// The scope that the challenge names.
     pub scope: Option<String>,
-    /// The scope that `tools/call` wants.
+    /// The scope that `tools/call` requires.
     pub call_scope: Option<String>,
     /// How long a token lasts.
     pub expires_in: Option<u64>,
-    /// Whether a token can be renewed.
+    /// Whether a token can be refreshed.
     pub renews: bool,
-    /// What the token endpoint answers instead: status and body.
+    /// The response of the token endpoint instead of a token: status and body.
     pub token_fault: Option<(u16, Value)>,
-    /// Whether an answer of the token endpoint is held back; the token is exchanged all the same.
+    /// Whether a response of the token endpoint is held back; the token is exchanged all the same.
     pub holds_tokens: bool,
-    /// `iss` of the answer: `None` sends none.
+    /// `iss` of the response; `None` sends none.
     pub iss: Option<String>,
-    /// The error that the login page answers with.
+    /// The error of the login page.
     pub denied: Option<String>,
-    /// Members of the authorization server's metadata that differ; null takes one away.
+    /// Members of the authorization server's metadata that differ; null removes one.
     pub metadata: Value,
     /// Members of the protected resource's metadata that differ.
     pub resource: Value,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginRequest {
     /// `GET`, `POST`.
@@ -125,7 +125,7 @@ impl LoginServer {
         change(&mut self.state().terms);
     }
 
-    /// From now on no token that was given is valid; renewals still are.
+    /// Invalidates all issued access tokens; refresh tokens stay valid.
     pub fn end_tokens(&self) {
         self.state().tokens.clear();
     }
@@ -137,7 +137,7 @@ impl LoginServer {
             .insert(token.to_owned(), scopes.to_owned());
     }
 
-    /// Everything that came.
+    /// All received requests.
     pub fn seen(&self) -> Vec<LoginRequest> {
         self.state().seen.clone()
     }
@@ -175,7 +175,7 @@ impl LoginServer {
         headers
             .iter()
             .for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
-        // Whoever asked may be gone.
+        // The requester may be gone.
         let _ = stream.write_all(format!("{text}\r\n{body}").as_bytes());
     }
 }
@@ -276,7 +276,7 @@ impl State {
                 Some(scope) if !field("code_verifier").is_empty() => scope,
                 _ => return refused(),
             },
-            // Rotated: a token that was exchanged once is no longer valid.
+            // Rotated: a refresh token can be used once.
             "refresh_token" => match self.renewals.remove(&field("refresh_token")) {
                 Some(given) if given == issuer => field("scope"),
                 _ => return refused(),
@@ -389,7 +389,7 @@ fn read(stream: &TcpStream) -> Option<LoginRequest> {
     reader.read_line(&mut line).ok()?;
     let mut words = line.split(' ');
     let (method, target) = (words.next()?.to_owned(), words.next()?);
-    // Through a proxy the whole address is named.
+    // A request through a proxy names the whole URL.
     let target = target
         .strip_prefix("http://")
         .and_then(|rest| rest.find('/').map(|path| &rest[path..]))

@@ -1,15 +1,15 @@
-//! What tests need from outside the project: where it is, and the line of a test that is skipped
+//! Test data from outside the project: its location, and the message of a test that is skipped
 //! without it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The file or folder that `variable` names, else `default`, a path beside the workspace. `None`
-/// where there is none: the test is [skipped].
+/// The file or folder that `variable` names, else `default`, a path next to the workspace. `None`
+/// if there is none: the test is [skipped].
 ///
 /// # Panics
 ///
-/// Where `variable` names what does not exist: a test that was given its data must not be skipped.
+/// If `variable` names a missing path: a test that was given its data must not be skipped.
 pub fn outside_data(variable: &str, default: &str) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
         assert!(path.exists(), "{variable}: there is no {}", path.display());
@@ -24,8 +24,8 @@ pub fn outside_data(variable: &str, default: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Says that this test did not run. The test harness counts it as passed, so `.ci/run` counts these
-/// lines as skipped and repeats them at its end.
+/// Reports that this test did not run. The test harness counts it as passed, so `.ci/run` counts
+/// these lines as skipped and repeats them at its end.
 pub fn skipped(reason: &str) {
     let thread = std::thread::current();
     // The harness names the thread of a test after the test.

@@ -1,4 +1,4 @@
-//! Reads the process table, and waits for what other processes do.
+//! Reads the process table, and polls for changes of other processes.
 //!
 //! In a container orphans may never be reaped, so a process in state `Z` counts as dead. Linux only:
 //! it reads `/proc`.
@@ -19,11 +19,11 @@ pub struct Process {
     pub command: String,
 }
 
-/// Every live process that was started with this variable, written `NAME=value`: what a server of
-/// this test left behind.
+/// Every live process that was started with this variable, written `NAME=value`: the descendants of
+/// a test's server.
 ///
-/// The environment is inherited through double forks and new sessions, so it finds what parents and
-/// groups no longer tell.
+/// The environment is inherited through double forks and new sessions, so it finds processes that
+/// parents and groups no longer show.
 pub fn descendants_with_env(canary: &str) -> Vec<Process> {
     assert!(
         canary.contains('='),
@@ -33,7 +33,7 @@ pub fn descendants_with_env(canary: &str) -> Vec<Process> {
         .expect("/proc is there")
         .flatten();
     let pids = folders.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    // One that cannot be read is another's, or is gone by now.
+    // An unreadable process belongs to another user, or is gone.
     let carries = |pid: &i32| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment
@@ -50,18 +50,18 @@ pub fn is_alive(pid: i32) -> bool {
     look_up(pid).is_some()
 }
 
-/// How much memory the process holds now.
+/// The resident memory of the process.
 pub fn rss_bytes(pid: i32) -> Option<u64> {
     status_bytes(pid, "VmRSS:")
 }
 
-/// The most memory the process ever held; the kernel counts it to within a few hundred KiB.
+/// The peak memory of the process; the kernel counts it to within a few hundred KiB.
 pub fn peak_rss_bytes(pid: i32) -> Option<u64> {
     status_bytes(pid, "VmHWM:")
 }
 
-/// Asks again and again until the answer is yes, or the time is over; tells which. For what happens
-/// in other processes: what happens in this one can be awaited.
+/// Polls until the condition holds or the time is over; true if it holds. For other processes:
+/// events of this one can be awaited.
 pub fn wait_until(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -80,7 +80,7 @@ pub fn wait_until(deadline: Duration, mut condition: impl FnMut() -> bool) -> bo
 fn look_up(pid: i32) -> Option<Process> {
     let folder = format!("/proc/{pid}");
     let stat = std::fs::read_to_string(Path::new(&folder).join("stat")).ok()?;
-    // The name in parentheses may hold anything, so the fields are counted from its end.
+    // The name in parentheses may contain any character, so the fields are counted from its end.
     let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     let parent = fields.next()?.parse().ok()?;

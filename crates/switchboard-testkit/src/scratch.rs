@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::program::Launch;
 
-/// A folder that is gone when the test is.
+/// A folder that is removed with the test.
 #[derive(Debug)]
 pub struct Scratch {
     folder: TempDir,
@@ -46,8 +46,8 @@ impl Scratch {
         path
     }
 
-    /// Writes `switchboard.toml` with these servers and mode `yolo`, so that calls are not asked
-    /// about.
+    /// Writes `switchboard.toml` with these servers and mode `yolo`, so that calls need no
+    /// approval.
     pub fn config(&self, servers: &[Entry]) -> PathBuf {
         self.config_with("[permissions]\nmode = \"yolo\"\n", servers)
     }
@@ -72,7 +72,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An entry that starts this.
+    /// An entry with this launch.
     pub fn new(name: &str, launch: &Launch) -> Self {
         Self {
             name: name.to_owned(),
@@ -86,7 +86,7 @@ impl Entry {
         self.set_toml(field, &quote(value))
     }
 
-    /// Sets a field to a value written as TOML; what it was set to before is forgotten.
+    /// Sets a field to a TOML value, replacing an earlier one.
     pub fn set_toml(mut self, field: &str, value: &str) -> Self {
         self.fields.retain(|(set, _)| set != field);
         self.fields.push((field.to_owned(), value.to_owned()));
@@ -105,8 +105,7 @@ impl Entry {
         self
     }
 
-    /// The entry as TOML. A `$` in what is launched is doubled, since a single one may begin a
-    /// reference.
+    /// The entry as TOML. A `$` in the launch is doubled, since a single one may begin a reference.
     pub fn render(&self) -> String {
         let literal = |text: &str| quote(&text.replace('$', "$$"));
         let path = |path: &Path| literal(path.to_str().expect("test paths are plain text"));
@@ -145,7 +144,7 @@ impl Entry {
     }
 }
 
-/// A TOML text. JSON's spelling is TOML's too, but for DEL.
+/// A TOML string. JSON's syntax is TOML's too, except for DEL.
 fn quote(text: &str) -> String {
     serde_json::to_string(text)
         .expect("text is always JSON")

@@ -1,10 +1,10 @@
 //! `wiretee --record FILE -- COMMAND ARGUMENTS…`: runs a stdio server and records every line in
 //! both directions.
 //!
-//! Bytes pass as they are; stderr is the command's own; end of file, signals and exit status pass
-//! on. In FILE a line that went to the command starts with `> `, one that came from it with `< `,
-//! and a last one that had no newline with `>~` or `<~`. A line is written down before it is passed
-//! on, so whoever has received it finds it there.
+//! Bytes pass unchanged; stderr is the command's own; end of file, signals and exit status are
+//! passed on. In FILE a line to the command starts with `> `, one from it with `< `, and a last one
+//! without a newline with `>~` or `<~`. A line is recorded before it is passed on, so its receiver
+//! finds it in the record.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::unistd::Pid;
 
-/// How long stdout may stay open after the command has ended: a child of it may hold it for ever.
+/// How long stdout may stay open after the command has ended: a child of it may hold it forever.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn main() {
@@ -79,7 +79,7 @@ fn tee(mut child: Child, file: &Arc<Mutex<File>>, signals: SigSet) -> ExitStatus
     status
 }
 
-/// Passes bytes on until either side ends; dropping both tells each side that the other is gone.
+/// Passes bytes on until either side ends; dropping both closes them for the other side.
 fn pump(mut from: impl Read, mut to: impl Write, mark: u8, file: &Mutex<File>) {
     let mut buffer = vec![0; 64 * 1024];
     let mut line = Vec::new();
@@ -135,14 +135,14 @@ impl Write for Unbuffered {
     }
 }
 
-/// The host sees the end of stdout when the command closed its own, even if it lives on.
+/// Closes stdout when the command has closed its own, even if it keeps running.
 fn close_stdout() {
     if let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
         let _ = nix::unistd::dup2_stdout(null);
     }
 }
 
-/// Ends with the same status, by the same signal if it was one.
+/// Ends with the same status, or by the same signal.
 fn end_like(status: ExitStatus) -> ! {
     if let Some(signal) = status
         .signal()

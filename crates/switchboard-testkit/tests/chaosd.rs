@@ -1,4 +1,4 @@
-//! `chaosd` misbehaves exactly as ordered: every test of the host leans on this.
+//! Tests that `chaosd` misbehaves exactly as scripted: every test of the host depends on this.
 
 #![allow(clippy::unwrap_used)]
 
@@ -114,7 +114,7 @@ fn what_rust_builds_is_what_chaosd_reads() {
     );
 }
 
-/// One call of a tool with these steps gives exactly these lines.
+/// Checks that one call of a tool with these steps gives exactly these lines.
 fn check(steps: impl Into<Steps>, expected: &[&str]) {
     let steps = steps.into();
     let mut talk = Talk::start(&Chaos::new().tool("t", steps.clone()).launch());
@@ -535,7 +535,8 @@ fn inspect_tells_what_the_process_was_given() {
     assert_eq!(told["pid"], talk.pid());
 }
 
-/// Those of this process that a child gets: whoever started the tests may have left some open.
+/// The descriptors of this process that a child inherits: the parent of the tests may have left
+/// some open.
 fn inheritable_descriptors() -> Vec<i32> {
     let flags = |number: i32| {
         std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default()

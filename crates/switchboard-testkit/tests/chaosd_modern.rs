@@ -1,4 +1,4 @@
-//! `chaosd` in the modern era, and at the border between the two.
+//! Tests of `chaosd` in the modern era, and of both eras together.
 
 #![allow(clippy::unwrap_used)]
 

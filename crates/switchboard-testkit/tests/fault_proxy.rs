@@ -1,4 +1,4 @@
-//! Every fault of the proxy as the two sides of a connection see it.
+//! Tests of every fault of the proxy, as both sides of a connection see it.
 #![allow(clippy::unwrap_used)]
 
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ async fn ends(plan: Plan) -> (FaultProxy, TcpStream, TcpStream) {
     (proxy, caller.unwrap(), server.unwrap().0)
 }
 
-/// What arrives until the end, and how it ended.
+/// The data until the end, and how the connection ended.
 async fn rest(stream: &mut TcpStream) -> (String, Result<(), ErrorKind>) {
     let mut bytes = Vec::new();
     let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes))
@@ -106,7 +106,7 @@ async fn slices_arrive_one_by_one() {
                 .unwrap(),
         );
     }
-    // A busy reader may find two pieces at once, but never what was not sent yet.
+    // A busy reader may find two pieces at once, but never one that was not sent yet.
     assert!(pieces.iter().all(|piece| piece % 2 == 0), "{pieces:?}");
     assert!(
         begin.elapsed() >= Duration::from_millis(40),

@@ -1,4 +1,4 @@
-//! What tests learn from the process table is true.
+//! Tests of reading the process table.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ fn a_zombie_is_dead_and_carries_no_canary() {
         .spawn()
         .unwrap();
     let pid = i32::try_from(child.id()).unwrap();
-    // A program that is just being started has no variables to read for a moment.
+    // A program that is just being started has no readable variables for a moment.
     assert!(wait_until(Duration::from_secs(30), || {
         !descendants_with_env(&canary).is_empty()
     }));
@@ -47,7 +47,7 @@ fn memory_is_told_in_bytes() {
         with_block >= before + (24 << 20),
         "{before} then {with_block}"
     );
-    // The block is gone, and the peak still knows of it.
+    // The block is freed, and the peak still includes it.
     let peak = peak_rss_bytes(own).unwrap();
     assert!(peak >= before + (24 << 20), "{before} then {peak}");
     assert_eq!(rss_bytes(-1), None);

@@ -1,4 +1,4 @@
-//! `wiretee` changes nothing, and writes down everything.
+//! Tests that `wiretee` changes nothing, and records everything.
 
 #![allow(clippy::unwrap_used)]
 
@@ -82,7 +82,7 @@ fn a_part_of_a_line_passes_at_once() {
     let chaos = Chaos::new().tool("t", [Step::Part("half".into()), Step::CloseStdout]);
     let mut talk = Talk::start(&chaos.launch().teed(&scratch.path("wire")));
     talk.call(1, "t");
-    // The server lives on, yet the end of its stdout arrives.
+    // The server keeps running, yet the end of its stdout arrives.
     assert_eq!((talk.next().as_deref(), talk.next()), (Some("half"), None));
     assert_eq!(talk.child.try_wait().unwrap(), None);
 }

@@ -11,10 +11,10 @@ use crate::peer::{Peer, member};
 const MODERN: &str = "2026-07-28";
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// An answer that is an error: code, message, data.
+/// An error response: code, message, data.
 type Refusal = (i64, String, Option<String>);
 
-/// Sends the usual answer, if the message wants one.
+/// Sends the default response, if the message needs one.
 pub(crate) fn give(peer: &Peer, request: &Request) {
     if request.id.is_none() {
         return;
@@ -25,7 +25,7 @@ pub(crate) fn give(peer: &Peer, request: &Request) {
     peer.line(&usual_line(peer, request));
 }
 
-/// The usual answer as a line without its newline.
+/// The default response as a line without its newline.
 pub(crate) fn usual_line(peer: &Peer, request: &Request) -> String {
     let id = request.id.as_deref().unwrap_or("null");
     match usual_result(peer, request) {
@@ -65,7 +65,7 @@ pub(crate) fn quote(text: &str) -> String {
     serde_json::to_string(text).expect("text is always JSON")
 }
 
-/// A modern request says its revision with every message.
+/// The revision that a modern request names.
 fn modern_version(request: &Request) -> Option<String> {
     #[derive(Deserialize)]
     struct Meta {
@@ -96,8 +96,8 @@ fn usual_result(peer: &Peer, request: &Request) -> Result<String, Refusal> {
     }
 }
 
-/// Refuses what the script's era does not know; the modern eras also refuse requests that do not
-/// say their revision.
+/// Refuses methods that the script's era does not have; the modern eras also refuse requests
+/// without a revision.
 fn check_era(peer: &Peer, request: &Request) -> Result<(), Refusal> {
     let (probed, initialized) = {
         let seen = peer.seen();
@@ -203,7 +203,7 @@ fn discover_result(script: &Script) -> String {
     )
 }
 
-/// Acknowledges, and is open until it is cancelled.
+/// Acknowledges; the request stays open until it is cancelled.
 fn listen(peer: &Peer, request: &Request) {
     let Some(id) = &request.id else { return };
     peer.seen().subscription = Some(id.clone());
@@ -250,8 +250,8 @@ fn list_result(of: &str, items: &str, next: Option<&str>, request: &Request) -> 
     )
 }
 
-/// One page. Cursors are the number of the first tool on the page, unless the script wants them
-/// wrong.
+/// One page. Cursors are the index of the first tool on the page, unless the script makes them
+/// invalid.
 fn tools_result(peer: &Peer, request: &Request) -> Result<String, Refusal> {
     let script = &peer.script;
     let cursor = request
@@ -329,7 +329,7 @@ fn holds(peer: &Peer, flip: &Flip) -> bool {
         && flip.after_file.as_ref().is_none_or(|path| path.exists())
 }
 
-/// A tool that takes anything, with what the script says instead.
+/// A tool that accepts any arguments, with the script's changes.
 fn definition(tool: &str, changes: &[&IndexMap<String, RawJson>]) -> String {
     let usual = [
         ("name", quote(tool)),

@@ -14,16 +14,16 @@ use switchboard_testkit::script::{Huge, IdForm, IdPlace, InputRequired, Script, 
 use crate::peer::{Peer, member};
 use crate::{answer, family};
 
-/// What a behaviour is run for.
+/// The message that a behaviour is run for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Request {
-    /// As written; a notification has none.
+    /// The id as written; `None` for a notification.
     pub(crate) id: Option<String>,
     pub(crate) method: String,
-    /// As written; an empty object when absent.
+    /// The params as written; an empty object if absent.
     pub(crate) params: String,
     pub(crate) tool: Option<String>,
-    /// How many came before it, of the same tool or method.
+    /// How many messages of the same tool or method came before it.
     pub(crate) turn: usize,
 }
 
@@ -49,7 +49,7 @@ impl Request {
         }
     }
 
-    /// For steps that no message caused.
+    /// For steps without a message.
     pub(crate) fn none() -> Self {
         Self {
             params: "{}".to_owned(),
@@ -57,7 +57,7 @@ impl Request {
         }
     }
 
-    /// What turns are counted by.
+    /// The key that turns are counted by.
     pub(crate) fn key(&self) -> &str {
         self.tool.as_deref().unwrap_or(&self.method)
     }
@@ -70,7 +70,7 @@ impl Request {
     }
 }
 
-/// What the script has for this message; `None` means the usual answer.
+/// The script's steps for this message; `None` means the default response.
 pub(crate) fn steps_for(script: &Script, request: &Request) -> Option<Steps> {
     let of_tool = request
         .tool
@@ -79,7 +79,7 @@ pub(crate) fn steps_for(script: &Script, request: &Request) -> Option<Steps> {
     script.on.get(&request.method).or(of_tool).cloned()
 }
 
-/// Whether the steps may wait or fill the pipe, so that reading must go on beside them.
+/// Whether the steps may wait or fill the pipe, so that reading must continue concurrently.
 pub(crate) fn takes_time(steps: &Steps) -> bool {
     steps.0.iter().any(|step| match step {
         Step::Sleep(_) | Step::WaitFile(_) | Step::AwaitCancel | Step::AwaitMethod(_) => true,
@@ -97,8 +97,8 @@ pub(crate) fn takes_time(steps: &Steps) -> bool {
     })
 }
 
-/// Runs the steps; a request that they neither answered nor dropped gets the usual answer in the
-/// end.
+/// Runs the steps; a request that they neither answered nor dropped gets the default response at
+/// the end.
 pub(crate) fn run(peer: &Peer, request: &Request, steps: &Steps) {
     let mut run = Run {
         peer,
@@ -115,7 +115,7 @@ pub(crate) fn run(peer: &Peer, request: &Request, steps: &Steps) {
     }
 }
 
-/// A retry goes on after the step that asked for its input: the one whose state it brings back.
+/// A retry continues after the step that required its input: the one whose state it returns.
 fn resume_at(request: &Request, steps: &Steps) -> Result<usize, String> {
     let state = request.param("requestState");
     if state.is_none() && request.param("inputResponses").is_none() {
@@ -141,9 +141,9 @@ fn resume_at(request: &Request, steps: &Steps) -> Result<usize, String> {
 struct Run<'a> {
     peer: &'a Peer,
     request: &'a Request,
-    /// The request needs no further response.
+    /// Whether the request needs no further response.
     answered: bool,
-    /// What the host last answered to a request of ours.
+    /// The host's last response to our request.
     reply: String,
 }
 
@@ -151,7 +151,7 @@ impl Run<'_> {
     fn steps(&mut self, steps: &[Step]) {
         for step in steps {
             self.step(step);
-            // The rest is for the retry, which is a request of its own.
+            // The remaining steps are for the retry, which is a request of its own.
             if matches!(step, Step::InputRequired(_)) {
                 return;
             }
@@ -300,7 +300,7 @@ impl Run<'_> {
         self.answered = true;
     }
 
-    /// The text holds what looks like an id, and so does an object inside the result: only the
+    /// The text contains something like an id, and so does an object inside the result: only the
     /// outermost one counts.
     fn huge(&mut self, huge: Huge) {
         let id = self.id();
@@ -379,7 +379,7 @@ impl Run<'_> {
         }
     }
 
-    /// On a modern session it belongs to a subscription, and says to which.
+    /// On a modern session the notification names its subscription.
     fn list_changed(&self, count: usize) {
         let subscription = self.peer.seen().subscription.clone();
         let params = subscription
@@ -401,7 +401,7 @@ impl Run<'_> {
         }
     }
 
-    /// Under ids that no request of ours with a waiting reader has.
+    /// With ids that no pending request of ours has.
     fn flood_pings(&self, count: usize) {
         (0..count).for_each(|number| {
             self.peer.line(&format!(
@@ -447,8 +447,8 @@ fn touch(path: &Path) {
     }
 }
 
-/// Puts the null device in its place: the pipe ends for its reader, and no later file gets its
-/// number.
+/// Replaces the descriptor by the null device: the pipe ends for its reader, and no later file gets
+/// its number.
 fn close(replace: fn(std::fs::File) -> nix::Result<()>) {
     let Ok(null) = OpenOptions::new().write(true).open("/dev/null") else {
         crate::fail("cannot open /dev/null")

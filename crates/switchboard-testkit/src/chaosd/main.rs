@@ -1,8 +1,8 @@
 //! `chaosd SCRIPT`: an MCP server over stdio that misbehaves as scripted.
 //!
-//! SCRIPT is JSON, or `@FILE`; its words are in `switchboard_testkit`'s documentation. Here: start,
-//! the reading loop, signals. What a script says is done in `behave`, the usual answers are in
-//! `answer`, the pipe to the host is in `peer`.
+//! SCRIPT is JSON, or `@FILE`; its fields are in `switchboard_testkit`'s documentation. Here:
+//! start, the reading loop, signals. Steps are run in `behave`, the default responses are in
+//! `answer`, the connection to the host is in `peer`.
 
 mod answer;
 mod behave;
@@ -20,7 +20,7 @@ use switchboard_testkit::script::Script;
 use crate::behave::Request;
 use crate::peer::Peer;
 
-/// Nothing that a failed test leaves behind lives for longer.
+/// The longest life of a process that a failed test leaves behind.
 const LONGEST_LIFE: Duration = Duration::from_secs(600);
 
 fn main() {
@@ -79,8 +79,8 @@ fn serve(script: Script, inherited_descriptors: Vec<i32>) {
     std::process::exit(0);
 }
 
-/// Reads until the end of stdin. What can be done at once is done here, in order; the rest on
-/// threads of its own.
+/// Reads until the end of stdin. Steps that do not wait run here, in order; the others on their own
+/// threads.
 fn read_messages(peer: &Arc<Peer>) {
     let mut input = BufReader::new(std::io::stdin());
     let mut line = Vec::new();

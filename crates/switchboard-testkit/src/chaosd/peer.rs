@@ -13,12 +13,12 @@ use switchboard_testkit::script::Script;
 
 use crate::behave::Request;
 
-/// What every thread shares.
+/// State that all threads share.
 pub(crate) struct Peer {
     pub(crate) script: Script,
     /// Descriptors that were open when the process started.
     pub(crate) inherited_descriptors: Vec<i32>,
-    /// Held for as long as a line takes, so that lines of different calls do not mix.
+    /// Locked while a line is written, so that lines of different calls do not mix.
     output: Mutex<()>,
     record: Option<Mutex<File>>,
     started: Instant,
@@ -27,7 +27,7 @@ pub(crate) struct Peer {
     changed: Condvar,
 }
 
-/// What has come so far.
+/// The messages so far.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// How often each method came.
@@ -38,9 +38,9 @@ pub(crate) struct Seen {
     cancelled: HashSet<String>,
     /// The host's responses to our requests, by id: `{"result": …}` or `{"error": …}`.
     replies: HashMap<u64, String>,
-    /// How many requests we sent.
+    /// The number of requests we sent.
     asked: u64,
-    /// How many lists of tools were answered.
+    /// The number of `tools/list` responses.
     pub(crate) lists: usize,
     /// The open `subscriptions/listen` request, by its id as written.
     pub(crate) subscription: Option<String>,
@@ -102,7 +102,7 @@ impl Peer {
         }
     }
 
-    /// Takes in one line. Returns what has to be done for it, if it is a request or a notification.
+    /// Handles one line. Returns the request or notification that needs a behaviour.
     pub(crate) fn receive(&self, line: &str) -> Option<Request> {
         self.record(Event::Received {
             line: line.to_owned(),
@@ -139,14 +139,14 @@ impl Peer {
         request
     }
 
-    /// Sends a request of ours and waits for what the host says to it.
+    /// Sends a request and waits for the host's response.
     pub(crate) fn request(&self, method: &str, params: Option<&str>) -> String {
         let id = {
             let mut seen = self.seen();
             seen.asked += 1;
             seen.asked
         };
-        // Plain numbers from 1 on: the same that a host likely uses, which must not confuse it.
+        // Plain numbers from 1 on, as a host likely uses itself: they must not confuse it.
         self.line(&format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"{}}}"#,
             member("params", params)
@@ -205,13 +205,13 @@ impl Peer {
         self.chunks(std::iter::once(bytes));
     }
 
-    /// Writes to stdout piece by piece, with no other line in between: what is larger than memory
-    /// should be.
+    /// Writes to stdout in chunks, with no other line in between, for messages larger than memory
+    /// should hold.
     pub(crate) fn chunks<'a>(&self, chunks: impl Iterator<Item = &'a [u8]>) {
         let _line = lock(&self.output);
         for chunk in chunks {
-            // The host may be gone, or stdout closed by the script: then nobody reads, and the
-            // script goes on.
+            // The host may be gone, or the script closed stdout: then nobody reads, and the script
+            // continues.
             if write_all(chunk).is_err() {
                 return;
             }
@@ -219,7 +219,7 @@ impl Peer {
     }
 }
 
-/// Past Rust's own buffer, which would hold back what has no newline.
+/// Writes past Rust's own buffer, which would hold back text without a newline.
 fn write_all(mut bytes: &[u8]) -> nix::Result<()> {
     let stdout = std::io::stdout();
     while !bytes.is_empty() {
@@ -251,7 +251,7 @@ pub(crate) fn member(name: &str, value: Option<&str>) -> String {
         .unwrap_or_default()
 }
 
-/// A thread that panicked while it wrote leaves nothing half done here.
+/// A thread that panicked while writing leaves no partial state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
