@@ -1,4 +1,4 @@
-//! One call: resolve, validate, decide, approve, send, return. Each step is a function of its own.
+//! One call: resolve, validate, decide, approve, send, return. Each step is a function.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,8 +40,8 @@ mod unlisted;
 
 // Rare branches are boxed, here and below: they would make every call's future larger.
 impl Host {
-    /// Calls a tool, through the gate, for the host's own caller
-    /// ([`HostBuilder::caller`](crate::HostBuilder::caller)). As [`call_with`](Self::call_with)
+    /// Calls a tool, through the gate, for the host's default caller
+    /// ([`HostBuilder::caller`](crate::HostBuilder::caller)). Like [`call_with`](Self::call_with)
     /// with a plain [`Call`].
     pub async fn call(
         &self,
@@ -51,33 +51,33 @@ impl Host {
         self.call_with(Call::new(tool, arguments)).await
     }
 
-    /// Makes one call, through the gate: resolves the name, checks the arguments against the tool's
-    /// schema, has the gate decide and the caller approve, and sends it.
+    /// Makes one call, through the gate: resolves the name, validates the arguments against the
+    /// tool's schema, lets the gate decide and the caller approve, and sends the call.
     ///
     /// # Cancellation
     ///
     /// Dropping the future cancels the call: a question to the caller is withdrawn, and a server
-    /// that has the request is told so (`notifications/cancelled`). It may have done its work all
+    /// that has the request is sent `notifications/cancelled`. The server may have executed it all
     /// the same.
     ///
     /// # Errors
     ///
-    /// [`CallError`] means that the call did not complete. A tool that answers `isError` has
-    /// answered: that is `Ok`, and [`CallResult::is_error`] says so.
+    /// [`CallError`] means that the call did not complete. A tool that returns `isError` has
+    /// completed: that is `Ok`, and [`CallResult::is_error`] is true.
     ///
     /// # Retries
     ///
-    /// What may have run is not sent twice. A call is sent again only where its server says that
-    /// it did not run (a forgotten HTTP session, refused headers), and, for tools that the entry
-    /// names in `idempotent_tools`, after a lost answer. A server that is down is not retried
-    /// here: the call waits until it is connected, or fails with the reason.
+    /// A call that may have been executed is not sent twice. A call is sent again only if its
+    /// server says that it was not executed (a lost HTTP session, refused headers), and, for tools
+    /// that the entry names in `idempotent_tools`, after a lost response. A server that is down is
+    /// not retried here: the call waits until it is connected, or fails with the reason.
     ///
     /// # Deadlines
     ///
-    /// Connecting ends after the entry's `connect_timeout`, the time without a sign of progress
-    /// after `call_timeout`, the whole request after `call_timeout_max` or the call's own
-    /// [`timeout`](Call::timeout). A caller has five minutes to approve, which do not count as
-    /// the call's time.
+    /// Connecting ends after the entry's `connect_timeout`, the time without progress after
+    /// `call_timeout`, the whole request after `call_timeout_max` or the call's own
+    /// [`timeout`](Call::timeout). A caller has five minutes to approve, which do not count as the
+    /// call's time.
     pub async fn call_with(&self, call: Call) -> Result<CallResult, CallError> {
         let caller = call.caller.as_ref().unwrap_or(&self.0.caller);
         self.0.check_offers(caller);
@@ -117,7 +117,7 @@ impl From<CallError> for Box<UnusualAnswer> {
     }
 }
 
-/// One call under way.
+/// The context of one call in flight.
 pub(crate) struct CallContext<'a> {
     call: &'a Call,
     caller: &'a Arc<dyn Caller>,
@@ -180,8 +180,8 @@ impl HostState {
                 }
             }
             match answer {
-                // It was not executed: the schema asks for other headers now. What it says now is
-                // decided on anew.
+                // The call was not executed: the schema requires other headers now. The changed
+                // definition needs a new decision.
                 Err(CallError::Request {
                     fault: RequestFault::HeaderMismatch { .. },
                     ..
@@ -198,8 +198,8 @@ impl HostState {
         Ok(CallResult { raw, misfit })
     }
 
-    /// Which tool is meant, in the catalog that the caller listed from, and the server that it is
-    /// called on, if it is a server's.
+    /// The tool that the name resolves to, in the catalog that the caller listed from, and the
+    /// lease of its server, if it has one.
     fn resolve(&self, call: &Call) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
         let mut replaced = None;
         for _ in 0..MAX_RELOADS {
@@ -215,11 +215,11 @@ impl HostState {
             }
             let roster = &current.roster;
             match roster.lease(roster.index_for(&tool)?) {
-                // What was listed before is called as it was listed, or not at all.
+                // A tool that was listed before is called as it was listed, or not at all.
                 Some(server) if call.listed.is_some() || server.launch == tool.launch => {
                     return Ok((tool, Some(server)));
                 }
-                // A reload replaced the server: the name means what the new catalog says.
+                // A reload replaced the server: the name is resolved in the new catalog.
                 _ => self.rebuild(),
             }
             replaced = Some(tool.id.server.clone());
@@ -229,7 +229,7 @@ impl HostState {
         })
     }
 
-    /// The same for a name that is not known yet: it may belong to a server that is not there yet.
+    /// Resolves a name that is not known yet: it may belong to a server that is still connecting.
     async fn resolve_unlisted(
         &self,
         context: &mut CallContext<'_>,
@@ -267,8 +267,8 @@ impl HostState {
         } else {
             let mut coming = JoinSet::new();
             for server in awaited {
-                // Bounded by the server's own deadline for connecting, too. Why one does not come
-                // is told by its state.
+                // Also bounded by the server's own connect timeout. A server that fails reports
+                // that by its state.
                 let wait = deadline.within(server.config.longest_connect());
                 coming.spawn(async move { server.ready(wait).await.is_ok() });
             }
@@ -278,7 +278,7 @@ impl HostState {
         Ok(())
     }
 
-    /// Do the arguments fit its schema?
+    /// Validates the arguments against the tool's input schema.
     fn validate(&self, tool: &Tool, call: &Call) -> Result<(), CallError> {
         let definition = &*tool.definition;
         let (hash, schema) = (definition.hash, &definition.input_schema);
@@ -296,7 +296,7 @@ impl HostState {
             })
     }
 
-    /// Sends what is permitted to where the caller sits, as soon as its server is ready.
+    /// Sends a permitted call on the caller's session, as soon as the server is ready.
     async fn send(
         &self,
         tool: &Arc<Tool>,
@@ -378,7 +378,7 @@ impl HostState {
             .ok_or_else(|| moved(tool))
     }
 
-    /// Is the result what the tool promises? The caller is told of what does not fit.
+    /// Checks the result against the tool's output schema, and notifies the caller of violations.
     async fn check(
         &self,
         tool: &Tool,
@@ -394,8 +394,8 @@ impl HostState {
         Some(misfit)
     }
 
-    /// The definition that was approved, if it is still the tool's. The session compares it again
-    /// right before each sending.
+    /// The approved definition, if it is still the tool's. The session compares it again right
+    /// before sending.
     fn approved_definition(
         &self,
         tool: &Arc<Tool>,
@@ -412,8 +412,8 @@ impl HostState {
             .flatten()
     }
 
-    /// Says once if a caller can answer what servers are not told of: legacy servers learn what may
-    /// be asked when they are connected.
+    /// Gives a notice, once, if a caller has capabilities that servers are not told of: legacy
+    /// servers learn them when they are connected.
     fn check_offers(&self, caller: &Arc<dyn Caller>) {
         if !self.resources.offers.include(caller.offers())
             && !self.warned_of_offers.swap(true, Ordering::Relaxed)
@@ -425,7 +425,7 @@ impl HostState {
         }
     }
 
-    /// Counts good work; gives a lost connection its cause.
+    /// Records success; adds the cause to the error of a lost connection.
     pub(crate) async fn finish(
         &self,
         server: &ServerHandle,
@@ -441,7 +441,7 @@ impl HostState {
     }
 }
 
-/// A fault of a server, with what is known of its cause and what to try.
+/// The error of a server's fault, with its cause and a hint.
 async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError {
     let fault = fault.redacted(|text| server.stderr.redact(text));
     let (mut detail, mut hint) = (None, None);
@@ -450,7 +450,7 @@ async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError 
             server.needs_login(needed.clone()).await;
             hint = Some(needed.hint);
         }
-        // Where the end has no other cause than the reason, it is told once.
+        // If the end has no other cause than the reason, the reason is stated once.
         RequestFault::Closed(reason) => {
             detail = server
                 .connection_end()
@@ -484,7 +484,7 @@ fn shown(tool: &Tool) -> String {
     tool.id.tool.untrusted().for_terminal_line().to_string()
 }
 
-/// One call to make: which tool, with what, for whom.
+/// One call to make: the tool, the arguments and the caller.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -501,22 +501,22 @@ fn shown(tool: &Tool) -> String {
 pub struct Call {
     /// An exposed name, or `server/tool`.
     pub tool: String,
-    /// A JSON object.
+    /// The arguments, a JSON object.
     pub arguments: RawJson,
-    /// Who asks, and who is asked; the host's own caller where absent.
+    /// Who calls, and is asked for approval; the host's default caller if absent.
     pub caller: Option<Arc<dyn Caller>>,
-    /// The catalog that the caller listed from: a name means what it meant there. `None` takes the
-    /// present one.
+    /// The catalog that the caller listed from: names are resolved there. `None` uses the current
+    /// one.
     pub listed: Option<Arc<Catalog>>,
-    /// The longest it may take in all; the entry's `call_timeout_max` where absent.
+    /// The time limit of the whole call; the entry's `call_timeout_max` if absent.
     pub timeout: Option<Duration>,
-    /// The person said yes beforehand.
+    /// Whether a person has approved the call beforehand.
     pub pre_approved: bool,
 }
 
 impl Call {
-    /// A call by what the present catalog offers, with the entry's deadlines, asked about where the
-    /// gate says so.
+    /// A call with the current catalog and the entry's deadlines, which needs approval if the gate
+    /// says so.
     pub fn new(tool: impl Into<String>, arguments: impl Into<RawJson>) -> Self {
         Self {
             tool: tool.into(),
@@ -528,25 +528,25 @@ impl Call {
         }
     }
 
-    /// Made by this caller, who is asked about it.
+    /// Sets the caller, who is asked for approval.
     pub fn caller(mut self, caller: Arc<dyn Caller>) -> Self {
         self.caller = Some(caller);
         self
     }
 
-    /// By what this catalog offers: a name means what it meant there.
+    /// Sets the catalog in which the name is resolved.
     pub fn listed(mut self, catalog: Arc<Catalog>) -> Self {
         self.listed = Some(catalog);
         self
     }
 
-    /// At most this long in all.
+    /// Sets the time limit of the whole call.
     pub fn timeout(mut self, most: Duration) -> Self {
         self.timeout = Some(most);
         self
     }
 
-    /// The person said yes beforehand. A deny rule still holds.
+    /// Marks the call as approved beforehand by a person. Deny rules still apply.
     pub fn pre_approved(mut self) -> Self {
         self.pre_approved = true;
         self

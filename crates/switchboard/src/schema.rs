@@ -32,7 +32,7 @@ impl SchemaFault {
 }
 
 /// BLAKE3 of what a person approves: name, title, description, schemas, annotations. Key order and
-/// formatting do not matter. The key of the compiled schemas of the definition.
+/// formatting do not matter. Also the cache key of the definition's compiled schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DefinitionHash(pub [u8; 32]);
 
@@ -47,7 +47,7 @@ pub(crate) fn subschemas<'t, 'a>(
     keyword::subschemas(schema).map(|(_, subschema)| subschema)
 }
 
-/// Cheap check when listed: object root, size, depth, number of subschemas, no remote `$ref`.
+/// A cheap check when listed: object root, size, depth, number of subschemas, no remote `$ref`.
 pub fn check(schema: &RawJson) -> Result<(), SchemaFault> {
     let tree: JsonTree<'_> = schema
         .decode()
@@ -55,7 +55,7 @@ pub fn check(schema: &RawJson) -> Result<(), SchemaFault> {
     check_tree(&tree, schema.as_bytes().len())
 }
 
-/// As [`check`], of a schema that is already read.
+/// Like [`check`], for a schema that is already parsed.
 pub(crate) fn check_tree(schema: &JsonTree<'_>, bytes: usize) -> Result<(), SchemaFault> {
     let is_object = |kind: &JsonTree<'_>| kind.as_str() == Some("object");
     let describes_objects = match (schema, schema.get("type")) {
@@ -105,7 +105,7 @@ fn check_bounds(schema: &JsonTree<'_>, bytes: usize) -> Result<(), SchemaFault> 
         }
         waiting.extend(subschemas(schema));
     }
-    // Only references can make a small schema expensive to check.
+    // Only references can make a small schema expensive to validate.
     if refers {
         cost::deepest(schema).map(|_| ())
     } else {
@@ -139,7 +139,8 @@ pub enum ValidationFault {
     /// The schema cannot be compiled.
     #[error("the tool's input schema cannot be used: it {0}")]
     Schema(SchemaFault),
-    /// The arguments violate it: (JSON pointer, what was expected), at most ten, safe to show.
+    /// The arguments violate the schema: (JSON pointer, what was expected), at most ten, safe to
+    /// show.
     #[error("the arguments do not fit the tool's input schema: {}", listed(.0))]
     Arguments(Vec<(String, String)>),
 }
@@ -172,7 +173,7 @@ impl ValidationFault {
 }
 
 impl Validators {
-    /// Checks `arguments` against the schema, compiling it on first use.
+    /// Validates `arguments` against the schema, compiling it on first use.
     pub fn validate(
         &self,
         hash: DefinitionHash,
@@ -192,8 +193,8 @@ impl Validators {
             return Err(ValidationFault::whole("expected a JSON object"));
         };
         if let Some(key) = tree.repeated_key() {
-            // Parsers differ in which of the two they use: the server might read another value than
-            // the one that was checked.
+            // Parsers differ in which of the two they use: the server might use another value than
+            // the validated one.
             return Err(ValidationFault::whole(format!(
                 "the key {key:?} occurs twice in one object"
             )));
@@ -212,8 +213,8 @@ impl Validators {
         }
     }
 
-    /// Checks the structured content of a result against the tool's output schema. Returns the
-    /// violations as one line, safe to show. A result that cannot be checked (the schema is
+    /// Validates the structured content of a result against the tool's output schema. Returns the
+    /// violations as one line, safe to show. A result that cannot be validated (the schema is
     /// invalid, or the content is nested deeper than 128) passes.
     pub(crate) fn check_result(
         &self,
@@ -236,7 +237,7 @@ impl Validators {
         }
     }
 
-    /// The parts of the schema that are not checked, one line each, safe to show: patterns that a
+    /// The parts of the schema that are not validated, one line each, safe to show: patterns that a
     /// linear-time regex engine does not support.
     pub fn warnings(&self, hash: DefinitionHash, schema: &RawJson) -> Vec<String> {
         match &*self.compiled(hash, schema, RootType::Object) {
@@ -281,7 +282,7 @@ impl fmt::Debug for Validators {
     }
 }
 
-/// Hashes a cryptographic hash by taking its first bytes.
+/// Hashes a cryptographic hash by its first bytes.
 #[derive(Default)]
 struct FirstBytes(u64);
 

@@ -1,4 +1,4 @@
-//! May a call run? The gate decides; where it says ask, the caller of the call does.
+//! Permission for a call: the gate decides; if it says ask, the call's caller decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::sync;
 /// How long a caller may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A change that nobody is asked about is shown in at most this many lines.
+/// The most lines of a change that is shown without asking.
 const MAX_CHANGED_LINES: usize = 40;
 
-/// What the gate says to a call that it does not deny.
+/// The gate's decision on a call that it does not deny.
 pub(super) enum Permission {
     Granted(Permit),
-    /// The caller is to be asked.
+    /// The caller must be asked.
     MustAsk(Box<ApprovalRequest>),
 }
 
@@ -68,7 +68,8 @@ impl HostState {
         }
     }
 
-    /// Asks the caller. The lease of the tool's server, if it has one, is suspended meanwhile.
+    /// Asks the caller. The lease of the tool's server, if there is one, is suspended during the
+    /// wait.
     pub(super) async fn ask(
         &self,
         tool: &Arc<Tool>,
@@ -87,7 +88,7 @@ impl HostState {
             .trace
             .spent(CallPhase::Approval, Some(asked.into_std()));
         let permit = permit.map_err(|(reason, hint)| denied(tool, reason, hint))?;
-        // What was approved is what is called, or nothing is.
+        // The approved definition is called, or nothing is.
         if server.is_none_or(ServerLease::resume) {
             Ok(permit)
         } else {
@@ -95,7 +96,7 @@ impl HostState {
         }
     }
 
-    /// What rules and remembered answers say.
+    /// The decision of rules and grants.
     pub(crate) fn decide(&self, tool: &Tool, caller: &CallerId, pre_approved: bool) -> Decision {
         let grants = sync::read(&self.grants);
         let request = DecisionRequest {
@@ -106,16 +107,15 @@ impl HostState {
         self.roster().gate.decide(request, &grants)
     }
 
-    /// What the caller says; an *always* is remembered. The error is why not, and what a person
-    /// could do about it.
+    /// Asks the caller; an *always* is remembered. The error is the denial and a hint.
     pub(super) async fn approve(
         &self,
         tool: &Arc<Tool>,
         request: &ApprovalRequest,
         caller: &Arc<dyn Caller>,
     ) -> Result<Permit, (DenialReason, Option<Hint>)> {
-        // Taken before the question: what a server adds while a person reads was not what they said
-        // yes to.
+        // Taken before the question: tools that a server adds while a person reads are not covered
+        // by the answer.
         let offered = self.tools_with(tool);
         let Ok(answer) = timeout(ANSWER_TIMEOUT, caller.approve(request)).await else {
             let after = ANSWER_TIMEOUT;
@@ -140,7 +140,7 @@ impl HostState {
         }
         Permit::approved(request, &answer, tool, caller).ok_or_else(|| match answer {
             Approval::Unavailable => {
-                // A yes beforehand is one for the call, not for what it leads to.
+                // An approval beforehand covers the call, not the sampling that it causes.
                 let beforehand = request.id.tool.as_wire() != SAMPLING;
                 (
                     DenialReason::ApprovalUnavailable,
@@ -155,7 +155,7 @@ impl HostState {
         })
     }
 
-    /// A changed definition of a trusted server is shown, once, and not asked about.
+    /// Shows a changed definition of a trusted server, once, without asking.
     fn show_change(&self, tool: &Tool, gate: &Gate, caller: &Arc<dyn Caller>) {
         let is_known = || !sync::read(&self.grants).is_unlike_its_pin(tool);
         if !gate.only_shows_changes(tool) || is_known() {
@@ -178,10 +178,10 @@ impl HostState {
         self.store_pins(vec![pin]);
     }
 
-    /// Every tool that the server offers today, this one as it is asked about.
+    /// Every tool that the server offers now, with this one as it is asked about.
     fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
         let catalog = self.catalog();
-        // This program's own tools have nothing in common that one yes could mean.
+        // Host tools have nothing in common that one approval could cover.
         let is_same = |other: &Tool| {
             other.id.server == tool.id.server && !tool.id.server.is_host() && other.id != tool.id
         };
@@ -189,7 +189,7 @@ impl HostState {
         others.chain([tool]).cloned().collect()
     }
 
-    /// Remembers a yes for these tools, all of one server, as they are now.
+    /// Remembers an approval of these tools, all of one server, as they are now.
     async fn remember(&self, tools: &[Arc<Tool>], keep: Keep) {
         let new: Vec<_> = {
             let mut grants = sync::write(&self.grants);
@@ -200,7 +200,7 @@ impl HostState {
         }
     }
 
-    /// What a call of a tool of this program would change.
+    /// The preview of a host tool's call.
     async fn preview(&self, tool: &Tool, context: &CallContext<'_>) -> Vec<String> {
         match self.own.implementation(tool) {
             Some(own) => own.preview(&context.call.arguments, context.caller).await,

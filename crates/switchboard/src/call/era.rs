@@ -1,4 +1,4 @@
-//! What a call does about a refusal that says that its server is connected with the wrong era.
+//! Handles a refusal that shows that a call's server is connected with the wrong era.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::server::{CallerSession, EraEvidence, EraRefusal, ServerHandle};
 use crate::session::RequestFault;
 use crate::wire::RawJson;
 
-/// What an answer says of the era that the server's handler needs, if anything. `tool`: the one
-/// that was called.
+/// The refusal in a response that shows which era the server's handler needs, if it is one. `tool`
+/// is the called one.
 pub(crate) fn refusal_in(
     answer: Result<&RawJson, &RequestFault>,
     session: &CallerSession,
@@ -29,9 +29,8 @@ pub(crate) fn refusal_in(
 }
 
 impl HostState {
-    /// Has the server opened with the other era, where that may help, and tells the caller. True if
-    /// the call may be made again at once: the handler may have begun, so only where
-    /// `may_repeat`.
+    /// Reopens the server with the other era, if that may help, and notifies the caller. True if
+    /// the call may be repeated at once: the handler may have begun, so only with `may_repeat`.
     pub(crate) async fn era_refused(
         &self,
         server: &ServerHandle,
@@ -47,7 +46,7 @@ impl HostState {
         repeats
     }
 
-    /// The same tool as its server defines it once it is connected.
+    /// The tool as its server defines it once it is connected.
     pub(super) async fn defined_now(
         &self,
         tool: &Arc<Tool>,

@@ -1,5 +1,4 @@
-//! A call of a tool that is no server's: checked and approved like any other, and run by this
-//! program.
+//! A call of a host tool: validated and approved like any other, and run by this program.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::result::CallResult;
 use crate::session::RequestFault;
 
 impl HostState {
-    /// Validates, decides, approves, and runs it.
+    /// Validates, decides, approves, and runs the tool.
     pub(super) async fn call_host_tool(
         &self,
         tool: &Arc<Tool>,
@@ -30,8 +29,7 @@ impl HostState {
             Permission::Granted(permit) => permit,
             Permission::MustAsk(request) => self.ask(tool, request, None, context).await?,
         };
-        // A caller may have listed from the catalog of another host, whose tools are not this
-        // one's.
+        // The caller's catalog may be that of another host, with other host tools.
         let Some(implementation) =
             (self.own.implementation(tool)).filter(|_| self.catalog().same_tool(tool).is_some())
         else {
@@ -56,7 +54,7 @@ impl HostState {
         }
     }
 
-    /// What the tool itself denies.
+    /// Checks whether the tool itself denies the call.
     fn check_denied(&self, tool: &Tool, context: &mut CallContext<'_>) -> Result<(), CallError> {
         let implementation = self.own.implementation(tool);
         let denial = implementation.and_then(|own| own.denies(&context.call.arguments));
@@ -72,8 +70,8 @@ impl HostState {
         })
     }
 
-    /// A model that may read resources may not read those of a server that a rule keeps it from:
-    /// the rule holds as if reading were one of the server's tools.
+    /// Whether a model may read a server's resources: a rule that denies the server also denies
+    /// reading, as if it were one of the server's tools.
     pub(crate) fn may_read(&self, server: &ServerName, caller: &CallerId) -> Result<(), String> {
         let tool = self.unlisted(
             server,

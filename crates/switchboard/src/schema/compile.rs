@@ -14,12 +14,12 @@ use crate::wire::RawJson;
 
 /// A schema that is ready to validate arguments.
 pub(super) struct CompiledSchema {
-    /// Recognises most arguments that fit.
+    /// Recognises most valid arguments.
     pub(super) simple: Arc<SimpleSchema>,
     /// Of `serde_json` values. A representation of our own would save a copy of the few arguments that
     /// `simple` is not sure of, and compile the whole validator a second time (1.3 MB).
     validator: jsonschema::Validator,
-    /// The patterns that are not checked.
+    /// The patterns that are not validated.
     pub(super) warnings: Vec<String>,
     /// How deep arguments may be nested.
     deepest: usize,
@@ -89,14 +89,14 @@ fn options<'a>() -> jsonschema::ValidationOptions<'a, Arc<dyn jsonschema::Retrie
     let patterns = PatternOptions::regex()
         .size_limit(MAX_PATTERN_BYTES)
         .dfa_size_limit(MAX_PATTERN_BYTES);
-    // The specification makes `format` an annotation; checking it is the server's business.
+    // The specification makes `format` an annotation; the server may validate it.
     jsonschema::options()
         .offline()
         .with_pattern_options(patterns)
         .should_validate_formats(false)
 }
 
-/// One line, cut to a readable length.
+/// Truncates a text to one line of readable length.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 300;
     match text.char_indices().nth(LONGEST) {
@@ -105,7 +105,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// An unknown `$schema` would have to be fetched: such a schema is read as 2020-12.
+/// An unknown `$schema` would have to be fetched: such a schema is treated as 2020-12.
 fn remove_unknown_drafts(schema: &mut JsonTree<'_>) {
     const KNOWN: [&str; 5] = [
         "json-schema.org/draft-04/schema",
@@ -129,7 +129,7 @@ fn remove_unknown_drafts(schema: &mut JsonTree<'_>) {
     });
 }
 
-/// Removes patterns that cannot be matched in linear time; the server still checks them.
+/// Removes patterns that cannot be matched in linear time; the server still validates them.
 fn remove_unsupported_patterns(schema: &mut JsonTree<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut tried = 0;

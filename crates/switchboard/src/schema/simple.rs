@@ -1,9 +1,9 @@
-//! Recognises arguments that fit a simple schema by reading their text once, without a tree and
-//! without the validator. Most tools have such a schema, and most arguments fit.
+//! Recognises valid arguments of a simple schema by reading their text once, without a tree and
+//! without the validator. Most tools have such a schema, and most arguments are valid.
 //!
-//! `fits` never accepts what the validator would refuse. Whatever it is not sure of is left to the
-//! validator, which also words the errors. Validating a call costs 900 instructions instead of 2,400
-//! (callgrind, the calls of `bench/baseline/instructions`).
+//! `fits` never accepts what the validator would refuse. Whatever is uncertain is left to the
+//! validator, which also words the errors. Validating a call costs 900 instructions instead of
+//! 2,400 (callgrind, the calls of `bench/baseline/instructions`).
 
 use super::JsonTree;
 use crate::wire::plain_end;
@@ -11,13 +11,13 @@ use crate::wire::plain_end;
 /// The most properties of one object: a bit stands for each.
 const MAX_PROPERTIES: usize = 64;
 
-/// Integers of so many digits are exact in every parser.
+/// Integers with this many digits are exact in every parser.
 const MAX_DIGITS: usize = 15;
 
 /// What is known of a schema: never larger than the schema. Where a keyword is not listed here, the schema is `Unknown`.
 #[derive(Debug)]
 pub(crate) enum SimpleSchema {
-    /// Only the validator can tell.
+    /// Only the validator can decide.
     Unknown,
     Null,
     Boolean,
@@ -30,7 +30,7 @@ pub(crate) enum SimpleSchema {
         shortest: usize,
         longest: usize,
     },
-    /// One of these texts.
+    /// One of these strings.
     Choice(Vec<Box<str>>),
     List(Box<SimpleSchema>),
     Object {
@@ -43,12 +43,12 @@ pub(crate) enum SimpleSchema {
 }
 
 impl SimpleSchema {
-    /// Reads a schema that was checked already, so that recursion is bounded.
+    /// Converts a schema that was checked already, so that recursion is bounded.
     pub(super) fn read(schema: &JsonTree<'_>) -> Self {
         read(schema).unwrap_or(Self::Unknown)
     }
 
-    /// Whether a JSON text certainly fits. No key may occur twice, either.
+    /// Whether a JSON text is certainly valid. No key may occur twice, either.
     pub(crate) fn fits(&self, json: &str) -> bool {
         let mut cursor = Cursor {
             bytes: json.as_bytes(),
@@ -69,10 +69,10 @@ fn read(schema: &JsonTree<'_>) -> Option<SimpleSchema> {
     let (mut properties, mut required) = (Vec::new(), &[][..]);
     for (keyword, value) in keywords {
         match (&**keyword, value) {
-            // They describe and restrict nothing. A `format` is not validated.
+            // These keywords restrict nothing. A `format` is not validated.
             ("title" | "description" | "default" | "examples" | "format" | "$comment", _)
             | ("deprecated" | "readOnly" | "writeOnly" | "type" | "$schema", _) => {}
-            // A property that is not listed is never certain.
+            // A property that is not listed is left to the validator.
             ("additionalProperties", JsonTree::Bool(_) | JsonTree::Object(_)) => {}
             ("minLength", value) => shortest = usize::try_from(whole(value)?).ok()?,
             ("maxLength", value) => longest = usize::try_from(whole(value)?).ok()?,
@@ -84,7 +84,7 @@ fn read(schema: &JsonTree<'_>) -> Option<SimpleSchema> {
                 any_of = Some(schemas.iter().map(SimpleSchema::read).collect());
             }
             ("properties", JsonTree::Object(entries)) => {
-                // Which of two equal names counts is the validator's business.
+                // The validator decides which of two equal names counts.
                 if entries.windows(2).any(|pair| pair[0].0 == pair[1].0) {
                     return None;
                 }
@@ -153,7 +153,7 @@ fn position(properties: &[(Box<str>, SimpleSchema)], name: &[u8]) -> Option<usiz
         .position(|(known, _)| known.as_bytes() == name)
 }
 
-/// Reads a text that is valid JSON. Each method returns `None` where it is not certain.
+/// Reads a text that is valid JSON. Each method returns `None` if it is not certain.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -305,7 +305,7 @@ impl<'a> Cursor<'a> {
         (self.at > from).then_some(number)
     }
 
-    /// Neither a fraction nor an exponent follows.
+    /// Checks that neither a fraction nor an exponent follows.
     fn number_end(&mut self) -> Option<()> {
         match self.bytes.get(self.at) {
             Some(b'.' | b'e' | b'E') => None,

@@ -1,5 +1,5 @@
 //! The server at the other end of a session: sends requests to it and waits for their responses,
-//! with deadlines and cancellation. Knows no era.
+//! with deadlines and cancellation. Independent of the era.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ const MAX_ENCODED_BYTES: usize = 64 * 1024;
 /// One member of `params`: its key, and its value as JSON text.
 pub(super) type ParamField<'a> = (&'a str, &'a [u8]);
 
-/// A request to the server. [`legacy::request`](super::legacy::request) and
-/// [`modern::request`](super::modern::request) make one.
+/// A request to the server, created by [`legacy::request`](super::legacy::request) or
+/// [`modern::request`](super::modern::request).
 #[derive(Clone, Copy)]
 pub(super) struct OutboundRequest<'a> {
     pub(super) method: &'a str,
@@ -37,10 +37,10 @@ pub(super) struct OutboundRequest<'a> {
     pub(super) name: Option<&'a str>,
     /// The headers `Mcp-Param-*`.
     pub(super) parameters: &'a [(String, String)],
-    /// Whether it does no harm to send it twice.
+    /// Whether the request may be sent twice.
     pub(super) is_idempotent: bool,
-    /// Whether it gets the params that its caller forwards: a request of the caller does, one that
-    /// the host makes on the way to its result does not.
+    /// Whether it includes the params that its caller forwards: a request of the caller does, one
+    /// that the host makes on the way to its result does not.
     pub(super) forwards_params: bool,
 }
 
@@ -99,21 +99,21 @@ impl OutboundRequest<'_> {
     }
 }
 
-/// A comma before each member but the first.
+/// Writes a comma before each member but the first.
 fn separate(out: &mut Vec<u8>, is_first: &mut bool) {
     if !std::mem::take(is_first) {
         out.push(b',');
     }
 }
 
-/// A member whose key may need escapes.
+/// Writes a member whose key may need escapes.
 fn write_member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
     out.extend_from_slice(&json_string(key));
     out.push(b':');
     out.extend_from_slice(value);
 }
 
-/// Both halves of the connection.
+/// Both halves of a connection.
 #[derive(Clone)]
 pub(super) struct Peer {
     pub(super) receiver: Arc<Receiver>,
@@ -150,7 +150,8 @@ impl Peer {
         }
     }
 
-    /// Sends a caller's request and waits within its deadlines. Dropping the future cancels it.
+    /// Sends a caller's request and waits within its deadlines. Dropping the future cancels the
+    /// request.
     pub(super) async fn request_for(
         &self,
         call: &Arc<InFlightCall>,
@@ -175,7 +176,8 @@ impl Peer {
         self.begin_for(call, request)?.await
     }
 
-    /// Sends a caller's request again after this fault, if that does no harm and may help.
+    /// Sends a caller's request again after this fault, if it is idempotent and a retry may
+    /// succeed.
     pub(super) async fn retry(
         &self,
         call: &Arc<InFlightCall>,
@@ -198,7 +200,7 @@ impl Peer {
         }
     }
 
-    /// Sends a caller's request, unless the transport has no room for it at the moment.
+    /// Sends a caller's request, unless the transport has no room at the moment.
     pub(super) fn begin_now(
         &self,
         call: &Arc<InFlightCall>,
@@ -210,7 +212,7 @@ impl Peer {
         }
     }
 
-    /// Sends a caller's request, if a tool is still the one that was approved.
+    /// Sends a caller's request, if its tool is still the approved one.
     fn begin_for(
         &self,
         call: &Arc<InFlightCall>,
@@ -238,7 +240,8 @@ impl Peer {
         Ok(id)
     }
 
-    /// A server that does not read its input must not keep a call past its deadline.
+    /// Waits for room within the deadline: a server that does not read its input must not keep a
+    /// call longer.
     async fn wait_for_room(&self, call: &InFlightCall) -> Result<(), RequestFault> {
         let mut check_at = call.deadlines.first();
         loop {
@@ -255,7 +258,7 @@ impl Peer {
         }
     }
 
-    /// Sends a request whose delivery the holder carries out while it waits for the response.
+    /// Sends a request whose delivery is polled along with its response.
     fn begin(
         &self,
         request: &OutboundRequest<'_>,
@@ -275,7 +278,7 @@ impl Peer {
         })
     }
 
-    /// Sends a request that belongs to no caller, and that goes on while the holder does not poll.
+    /// Sends a request that belongs to no caller, and continues without being polled.
     pub(super) fn start(
         &self,
         request: OutboundRequest<'_>,
@@ -290,7 +293,7 @@ impl Peer {
         })
     }
 
-    /// Sends a request whose response nobody needs; it is given up after `wait`, or when the
+    /// Sends a request whose response is not needed; it is abandoned after `wait`, or when the
     /// connection ends.
     pub(super) fn send_and_forget(&self, request: OutboundRequest<'_>, wait: Duration) {
         let (Ok(id), Ok(runtime)) = (
@@ -315,7 +318,7 @@ impl Peer {
         self.send_by(request, call, |message| self.transport.send(message))
     }
 
-    /// Takes an id and hands the request to the transport.
+    /// Assigns an id and passes the request to the transport.
     fn send_by(
         &self,
         request: &OutboundRequest<'_>,
@@ -361,9 +364,9 @@ impl Peer {
 pub(super) struct PendingResponse<'a> {
     peer: &'a Peer,
     pub(super) id: u64,
-    /// Brings the response, where the transport leaves that to the waiter.
+    /// Delivers the response, if the transport leaves that to the waiter.
     delivery: Option<Delivery>,
-    /// The response was taken.
+    /// Whether the response was taken.
     is_over: bool,
     is_cancellable: bool,
 }
@@ -391,8 +394,7 @@ impl Drop for PendingResponse<'_> {
     }
 }
 
-/// A tool must still be the one that was approved. Nothing may be awaited between this and the
-/// sending.
+/// Checks that a tool is still the approved one. Nothing may be awaited between this and sending.
 fn check_approved(call: &InFlightCall, request: &OutboundRequest<'_>) -> Result<(), RequestFault> {
     if request.method == TOOLS_CALL && !call.is_still_approved() {
         return Err(RequestFault::DefinitionChanged);
@@ -400,7 +402,7 @@ fn check_approved(call: &InFlightCall, request: &OutboundRequest<'_>) -> Result<
     Ok(())
 }
 
-/// A notification.
+/// Encodes a notification.
 pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
     let mut message = Map::new();
     message.insert("jsonrpc".into(), "2.0".into());
@@ -411,7 +413,7 @@ pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
     Value::from(message).to_string().into_bytes()
 }
 
-/// A JSON string.
+/// Encodes a JSON string.
 pub(super) fn json_string(text: &str) -> Vec<u8> {
     serde_json::to_vec(text).expect("text serialises")
 }

@@ -1,5 +1,5 @@
-//! Requests that wait for their response, by id, and the timer that ends the late ones: one for a
-//! whole session, so that a call does not pay for one of its own.
+//! Pending requests by id, and the timer that ends the late ones: one timer for a whole session, so
+//! that a call does not need its own.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,20 +17,20 @@ use super::{RequestFault, RequestResult};
 use crate::caller::CallerId;
 use crate::sync::lock;
 
-/// A server may still ask something on behalf of a request that we have given up: for so long no
-/// other caller is asked in its place.
+/// A server may still ask a question on behalf of an abandoned request: for this long no other
+/// caller is asked instead.
 const ABANDONED_FOR: Duration = Duration::from_secs(60);
 
-/// How many requests that were given up are remembered.
+/// The most abandoned requests that are remembered.
 const MAX_ABANDONED: usize = 1024;
 
-/// The requests. Ids count up from 1 and are never used twice on a session.
+/// The pending requests. Ids count up from 1 and are never reused on a session.
 #[derive(Debug)]
 pub(super) struct PendingRequests {
     table: Mutex<PendingTable>,
-    /// What `next_check_nanos` counts from.
+    /// The origin of `next_check_nanos`.
     created: Instant,
-    /// When the timer checks next; `u64::MAX` while it checks or has nothing to wait for, so that
+    /// The next check of the timer; `u64::MAX` while it checks or has nothing to wait for, so that
     /// every new deadline wakes it.
     next_check_nanos: AtomicU64,
     /// Notified for a deadline before the next check. The timer's task waits on it.
@@ -43,9 +43,9 @@ struct PendingTable {
     /// Until the waiter takes the response, or gives up. The response is stored here and not in a
     /// channel of its own, which would be one more allocation for each request.
     requests: RequestSlots,
-    /// Requests that we have given up and that the server has not answered, oldest first.
+    /// Abandoned requests without a response, oldest first.
     abandoned: VecDeque<AbandonedRequest>,
-    /// Set once, when the connection ends: from then on nothing may wait.
+    /// Set once, when the connection ends: later requests fail at once.
     ended: Option<String>,
 }
 
@@ -172,9 +172,9 @@ struct AbandonedRequest {
 /// The calls that a message of the server may belong to.
 #[derive(Debug)]
 pub(super) struct CandidateCalls {
-    /// In flight, by the id of their request.
+    /// The calls in flight, by the id of their request.
     pub(super) in_flight: Vec<(u64, Arc<InFlightCall>)>,
-    /// Who made the calls that were given up not long ago.
+    /// The callers of recently abandoned calls.
     pub(super) abandoned_by: Vec<CallerId>,
 }
 
@@ -185,7 +185,7 @@ impl PendingTable {
         request.filter(|request| request.is_awaited())
     }
 
-    /// Removes a request that the server may still be busy with.
+    /// Removes a request that the server may still be executing.
     fn abandon(&mut self, id: u64) -> Option<PendingRequest> {
         let request = self
             .requests
@@ -277,7 +277,7 @@ impl PendingRequests {
         poll_fn(|task| self.poll_response(id, task)).await
     }
 
-    /// Delivers a response. False if nobody waits under this id.
+    /// Delivers a response. False if no request with this id is pending.
     pub(super) fn deliver(&self, id: u64, result: RequestResult) -> bool {
         let mut table = self.table();
         if !table.abandoned.is_empty() {
@@ -297,17 +297,17 @@ impl PendingRequests {
         self.table().abandon(id).is_some()
     }
 
-    /// Whether no request waits.
+    /// Whether no request is pending.
     pub(super) fn is_empty(&self) -> bool {
         !self.table().requests.iter().any(PendingRequest::is_awaited)
     }
 
-    /// Whether a request waits under this id.
+    /// Whether a request with this id is pending.
     pub(super) fn contains(&self, id: u64) -> bool {
         self.table().awaited(id).is_some()
     }
 
-    /// The caller has gone; the response is still waited for.
+    /// Detaches a request from its caller; its response is still awaited.
     pub(super) fn detach_caller(&self, id: u64) {
         let mut table = self.table();
         if let Some(call) = table.awaited(id).and_then(|request| request.call.take()) {
@@ -321,7 +321,7 @@ impl PendingRequests {
         table.awaited(id).and_then(|request| request.call.clone())
     }
 
-    /// Every call that a message of the server could belong to.
+    /// Every call that a message of the server may belong to.
     pub(super) fn candidates(&self) -> CandidateCalls {
         let now = Instant::now();
         let mut table = self.table();
@@ -336,7 +336,7 @@ impl PendingRequests {
         }
     }
 
-    /// The connection has ended: every waiter fails now, later ones at once.
+    /// Fails all pending requests and all later ones, when the connection has ended.
     pub(super) fn end(&self, reason: &str) {
         let waiters: Vec<_> = {
             let mut table = self.table();
@@ -352,7 +352,7 @@ impl PendingRequests {
         waiters.into_iter().for_each(Waiter::wake);
     }
 
-    /// The timer checks the deadlines by then.
+    /// Lets the timer check the deadlines by then.
     pub(super) fn check_by(&self, deadline: Instant) {
         if self.nanos(deadline) < self.next_check_nanos.load(Ordering::SeqCst) {
             self.earlier_deadline.notify_one();
@@ -363,7 +363,7 @@ impl PendingRequests {
         u64::try_from(at.saturating_duration_since(self.created).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Ends the late requests, whose ids come back with the time of the next check.
+    /// Ends the late requests. Returns their ids and the time of the next check.
     fn end_late(&self, now: Instant) -> (Vec<u64>, Option<Instant>) {
         let mut next: Option<Instant> = None;
         let mut late = Vec::new();
@@ -393,14 +393,14 @@ pub(super) fn start_timer(receiver: &Arc<Receiver>) -> TaskGuard {
 }
 
 async fn run_timer(receiver: Weak<Receiver>) {
-    /// Practically for ever: a new deadline wakes the timer.
+    /// Practically forever: a new deadline wakes the timer.
     const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
     loop {
         let Some(receiver) = receiver.upgrade() else {
             return;
         };
         let pending = &receiver.pending;
-        // From here a new deadline notifies, even during the check; the `Notify` remembers one.
+        // From here a new deadline notifies, even during the check; the `Notify` stores one.
         pending.next_check_nanos.store(u64::MAX, Ordering::SeqCst);
         let (late, next) = pending.end_late(Instant::now());
         for id in late {
