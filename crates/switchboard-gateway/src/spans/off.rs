@@ -15,9 +15,15 @@ use switchboard::wire::RequestId;
 
 use crate::params::RequestParams;
 
+pub use self::NoTraces as Traces;
+pub(crate) use self::{
+    NoArrival as Arrival, NoClientSpan as ClientSpan, NoRequestStart as RequestStart,
+    NoServerSpan as ServerSpan, NoSpanOutcome as SpanOutcome,
+};
+
 /// Where spans go: nowhere, because the crate was built without the feature `otel`.
 #[derive(Debug, Clone, Default)]
-pub struct Traces(());
+pub struct NoTraces(());
 
 impl Traces {
     /// None, whatever the variables say.
@@ -42,7 +48,7 @@ impl Traces {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Arrival<'a>(PhantomData<&'a ()>);
+pub(crate) struct NoArrival<'a>(PhantomData<&'a ()>);
 
 impl<'a> Arrival<'a> {
     pub(crate) fn http(_headers: &'a HeaderMap, _peer: SocketAddr) -> Self {
@@ -51,7 +57,7 @@ impl<'a> Arrival<'a> {
 }
 
 #[allow(dead_code, reason = "read where there are spans")]
-pub(crate) struct RequestStart<'a> {
+pub(crate) struct NoRequestStart<'a> {
     pub(crate) method: &'a str,
     pub(crate) id: &'a RequestId,
     pub(crate) params: &'a RequestParams,
@@ -60,7 +66,7 @@ pub(crate) struct RequestStart<'a> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct ServerSpan;
+pub(crate) struct NoServerSpan;
 
 impl ServerSpan {
     pub(crate) fn set_outcome(&mut self, _outcome: SpanOutcome) {}
@@ -71,7 +77,7 @@ impl ServerSpan {
 }
 
 #[derive(Default)]
-pub(crate) struct ClientSpan;
+pub(crate) struct NoClientSpan;
 
 impl ClientSpan {
     pub(crate) fn forwarded<'a>(&'a self, own: &'a ForwardedParams) -> &'a ForwardedParams {
@@ -88,7 +94,7 @@ impl ClientSpan {
 }
 
 #[derive(Debug)]
-pub(crate) struct SpanOutcome;
+pub(crate) struct NoSpanOutcome;
 
 impl SpanOutcome {
     pub(crate) fn of(_answer: &Result<RawJson, CallError>, _is_tool_error: bool) -> Self {
