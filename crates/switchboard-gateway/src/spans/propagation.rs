@@ -53,7 +53,12 @@ pub(super) fn with_parent(forwarded: &ForwardedParams, span: &SpanContext) -> Fo
 }
 
 fn extract(parent: Option<String>, state: impl FnOnce() -> Option<String>) -> Context {
-    let Some(parent) = parent else {
+    // The SDK takes shorter ids too.
+    let has_whole_ids = |text: &String| {
+        let lengths = text.split('-').map(str::len);
+        lengths.take(4).eq([2, 32, 16, 2])
+    };
+    let Some(parent) = parent.filter(has_whole_ids) else {
         return Context::new();
     };
     let carrier = TraceTexts {
