@@ -131,6 +131,19 @@ impl RawHttp {
     }
 }
 
+impl RawHttp {
+    /// Ends the session, as a client does that ends in good order.
+    pub(crate) async fn end(&self) -> Result<(), Fault> {
+        let shared = &self.0;
+        let mut connection = Connection::open(&shared.address).await?;
+        let head = shared.head.replacen("POST", "DELETE", 1);
+        let request = format!("{head}Content-Length: 0\r\n\r\n");
+        connection.socket.write_all(request.as_bytes()).await?;
+        connection.head().await?;
+        Ok(())
+    }
+}
+
 impl Contestant for RawHttp {
     async fn call(&self, tool: Tool) -> Result<usize, Fault> {
         Ok(self.call_for_answer(tool).await?.len())

@@ -71,7 +71,8 @@ fn report_lists(gateway: &GatewayState) {
         for client in gateway.clients() {
             if client.is_initialized() && client.selection == selection {
                 for method in change.methods() {
-                    client.outbound.send(reply::notification(method, b"{}"));
+                    let message = reply::notification(method, b"{}");
+                    client.outbound.send_once(message);
                 }
             }
         }
@@ -91,9 +92,8 @@ fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
     for client in gateway.clients() {
         if subscribers.contains(&client.number) {
             let params = json!({"uri": uri}).to_string();
-            client
-                .outbound
-                .send(reply::notification(method, params.as_bytes()));
+            let message = reply::notification(method, params.as_bytes());
+            client.outbound.send_once(message);
         }
     }
     let known = lock(&gateway.listeners).clone();
@@ -121,7 +121,7 @@ fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: 
     };
     if client.is_initialized() && is_wanted {
         let message = reply::notification("notifications/message", params.as_bytes());
-        client.outbound.send(message);
+        client.outbound.send_log(message);
     }
 }
 

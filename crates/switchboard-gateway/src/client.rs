@@ -14,7 +14,7 @@ use switchboard::revision::Revision;
 use switchboard::sync::lock;
 use switchboard::wire::RequestId;
 use switchboard::{CallerId, RawJson};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::outbound::Outbound;
 use crate::params::ClientCapabilities;
@@ -50,8 +50,10 @@ pub(crate) struct ClientState {
     in_flight: Mutex<HashMap<RequestId, Arc<Notify>, RandomState>>,
     /// Notified when the last of them ends.
     ended: Notify,
-    /// True once no more messages are read: open-ended requests end then.
-    is_draining: watch::Sender<bool>,
+    /// True once no more messages are read: what has no end of its own ends.
+    is_draining: AtomicBool,
+    /// Notified when that becomes true.
+    drain: Notify,
     /// `logging/setLevel`.
     log_level: Mutex<Option<LogLevel>>,
     /// The roots of a legacy client, once they were listed.
@@ -88,7 +90,8 @@ impl ClientState {
             is_initialized: AtomicBool::new(false),
             in_flight: Mutex::default(),
             ended: Notify::new(),
-            is_draining: watch::Sender::new(false),
+            is_draining: AtomicBool::new(false),
+            drain: Notify::new(),
             log_level: Mutex::default(),
             roots: Mutex::default(),
         }
@@ -96,7 +99,8 @@ impl ClientState {
 
     /// Marks the end of the client's messages: open-ended requests end.
     pub(crate) fn begin_draining(&self) {
-        self.is_draining.send_replace(true);
+        self.is_draining.store(true, Ordering::Release);
+        self.drain.notify_waiters();
     }
 
     /// Waits until no request is in flight.
@@ -115,9 +119,15 @@ impl ClientState {
 
     /// Completes when no more messages of the client are read.
     pub(crate) async fn draining(&self) {
-        let mut is_draining = self.is_draining.subscribe();
-        // The sender is part of this.
-        let _ = is_draining.wait_for(|is_draining| *is_draining).await;
+        loop {
+            let drain = self.drain.notified();
+            tokio::pin!(drain);
+            drain.as_mut().enable();
+            if self.is_draining.load(Ordering::Acquire) {
+                return;
+            }
+            drain.await;
+        }
     }
 
     pub(crate) fn handshake(&self) -> Option<Arc<ClientHandshake>> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use switchboard::RawJson;
 use switchboard::event::LogLevel;
 use switchboard::revision::{Era, Revision};
 
@@ -73,7 +74,8 @@ pub(crate) fn initialize(
         .unwrap_or_else(|| Revision::newest(Era::Legacy));
     client.set_handshake(ClientHandshake {
         revision,
-        client_info: params.get("clientInfo").cloned(),
+        // A copy: the part would keep the whole buffer that the request was read into.
+        client_info: params.get("clientInfo").map(RawJson::copy),
         capabilities: ClientCapabilities::read(params.get("capabilities")),
     });
     let mut result = json!({

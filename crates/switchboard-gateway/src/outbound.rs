@@ -3,35 +3,62 @@
 //! An [`Outbound`] is the sending end; an edge writes what its [`OutboundQueue`] returns. A client
 //! that does not read is disconnected: its queue ends.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use switchboard::sync::lock;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// How many messages may wait.
 const MAX_MESSAGES: usize = 1024;
 
-/// How many bytes may wait. One message may be larger, if it waits alone.
-const MAX_BYTES: u32 = 32 * 1024 * 1024;
+/// While fewer bytes than these wait, another message is taken, of whatever size.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Log messages that belong to no request are dropped while this much waits.
+const MAX_MESSAGES_FOR_LOGS: usize = 64;
+const MAX_BYTES_FOR_LOGS: usize = 64 * 1024;
 
 /// How long a response waits for room before its reader counts as too slow.
 const SLOW_READER: Duration = Duration::from_secs(30);
 
+/// The room for this many messages stays allocated while none waits.
+const KEPT_CAPACITY: usize = 32;
+
 /// Sends messages to a client: those of one request, or those that belong to none. Clones share the
 /// queue; it ends when all of them are gone.
-#[derive(Debug, Clone)]
-pub struct Outbound(Arc<OutboundSender>);
-
-/// What the clones share.
 #[derive(Debug)]
-struct OutboundSender {
-    sender: mpsc::Sender<OutboundMessage>,
-    room: Arc<Semaphore>,
-    reader: Arc<SlowReader>,
+pub struct Outbound(Arc<OutboundState>);
+
+/// What both ends share. While nothing waits it is all that a queue takes: a session that is not used
+/// has one, too.
+#[derive(Debug)]
+struct OutboundState {
+    waiting: Mutex<WaitingMessages>,
+    /// How many `Outbound` there are.
+    senders: AtomicUsize,
+    /// Wakes the reader: a message came, the last sender went, or the client is cut off.
+    arrived: Notify,
+    /// Wakes the senders that wait for room.
+    room: Notify,
+    /// Wakes those that wait for the end of the reader.
+    closed: Notify,
     meter: Arc<OutboundMeter>,
+}
+
+#[derive(Debug, Default)]
+struct WaitingMessages {
+    messages: VecDeque<Bytes>,
+    /// The sum of their lengths.
+    bytes: usize,
+    /// The reader is gone.
+    is_closed: bool,
+    /// The client was found to read too slowly.
+    is_cut_off: bool,
 }
 
 /// Counts over all queues of a gateway.
@@ -55,42 +82,7 @@ impl OutboundMeter {
 
 /// The receiving end, which an edge writes to its client.
 #[derive(Debug)]
-pub struct OutboundQueue {
-    receiver: mpsc::Receiver<OutboundMessage>,
-    reader: Arc<SlowReader>,
-}
-
-#[derive(Debug)]
-struct OutboundMessage {
-    bytes: Bytes,
-    /// Released when the message is taken from the queue.
-    _room: OwnedSemaphorePermit,
-    _counted: CountedMessage,
-}
-
-/// Counts a message while it waits.
-#[derive(Debug)]
-struct CountedMessage(Arc<OutboundMeter>);
-
-impl CountedMessage {
-    fn new(meter: &Arc<OutboundMeter>) -> Self {
-        meter.waiting.fetch_add(1, Ordering::Relaxed);
-        Self(meter.clone())
-    }
-}
-
-impl Drop for CountedMessage {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Whether the client read too slowly.
-#[derive(Debug, Default)]
-struct SlowReader {
-    is_cut_off: AtomicBool,
-    cut_off: Notify,
-}
+pub struct OutboundQueue(Arc<OutboundState>);
 
 impl Outbound {
     /// A queue for one client, or for one response to it.
@@ -100,15 +92,15 @@ impl Outbound {
 
     /// The same, counted.
     pub(crate) fn metered(meter: &Arc<OutboundMeter>) -> (Self, OutboundQueue) {
-        let (sender, receiver) = mpsc::channel(MAX_MESSAGES);
-        let reader = Arc::<SlowReader>::default();
-        let outbound = Self(Arc::new(OutboundSender {
-            sender,
-            room: Arc::new(Semaphore::new(MAX_BYTES as usize)),
-            reader: reader.clone(),
+        let state = Arc::new(OutboundState {
+            waiting: Mutex::default(),
+            senders: AtomicUsize::new(1),
+            arrived: Notify::new(),
+            room: Notify::new(),
+            closed: Notify::new(),
             meter: meter.clone(),
-        }));
-        (outbound, OutboundQueue { receiver, reader })
+        });
+        (Self(state.clone()), OutboundQueue(state))
     }
 
     /// For a client that gets messages only through its requests: everything else is dropped.
@@ -120,93 +112,171 @@ impl Outbound {
     /// Sends a response. It waits for room, so that many large responses do not fill the memory; a
     /// client that makes none in half a minute is disconnected.
     pub async fn respond(&self, message: Bytes) {
-        let Err(message) = self.try_send(message) else {
+        let Err(mut message) = self.0.try_send(message) else {
             return;
         };
         let waiting = async {
-            let room = self.0.room.clone().acquire_many_owned(cost(&message)).await;
-            let (Ok(room), Ok(place)) = (room, self.0.sender.reserve().await) else {
-                return;
-            };
-            place.send(OutboundMessage {
-                bytes: message,
-                _room: room,
-                _counted: CountedMessage::new(&self.0.meter),
-            });
+            loop {
+                let room = self.0.room.notified();
+                tokio::pin!(room);
+                // Before the attempt, so that room that is made meanwhile is not missed.
+                room.as_mut().enable();
+                match self.0.try_send(message) {
+                    Ok(()) => return,
+                    Err(refused) => message = refused,
+                }
+                room.await;
+            }
         };
         if timeout(SLOW_READER, waiting).await.is_err() {
-            self.cut_off();
+            self.0.cut_off();
         }
     }
 
     /// Sends a notification or a question. A client whose queue is full is disconnected.
     pub fn send(&self, message: Bytes) {
-        if self.try_send(message).is_err() {
-            self.cut_off();
+        if self.0.try_send(message).is_err() {
+            self.0.cut_off();
+        }
+    }
+
+    /// Sends a notification that says nothing new while the same one waits: that a list changed.
+    pub(crate) fn send_once(&self, message: Bytes) {
+        let is_waiting = self.0.lock().messages.contains(&message);
+        if !is_waiting {
+            self.send(message);
+        }
+    }
+
+    /// Sends a log message, unless others wait: a client is not disconnected because a server logs,
+    /// and one that never reads what belongs to no request costs little.
+    pub(crate) fn send_log(&self, message: Bytes) {
+        let has_room = {
+            let waiting = self.0.lock();
+            waiting.messages.len() < MAX_MESSAGES_FOR_LOGS && waiting.bytes < MAX_BYTES_FOR_LOGS
+        };
+        if has_room {
+            self.send(message);
         }
     }
 
     /// Whether the client still reads.
     pub fn is_open(&self) -> bool {
-        !self.0.sender.is_closed() && !self.0.reader.is_cut_off.load(Ordering::Relaxed)
+        let waiting = self.0.lock();
+        !waiting.is_closed && !waiting.is_cut_off
     }
 
     /// Waits until the client has disconnected.
     pub async fn closed(&self) {
-        self.0.sender.closed().await;
-    }
-
-    fn try_send(&self, message: Bytes) -> Result<(), Bytes> {
-        let Ok(room) = self.0.room.clone().try_acquire_many_owned(cost(&message)) else {
-            return Err(message);
-        };
-        let queued = OutboundMessage {
-            bytes: message,
-            _room: room,
-            _counted: CountedMessage::new(&self.0.meter),
-        };
-        match self.0.sender.try_send(queued) {
-            // The client has disconnected.
-            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
-            Err(mpsc::error::TrySendError::Full(queued)) => Err(queued.bytes),
+        loop {
+            let closed = self.0.closed.notified();
+            tokio::pin!(closed);
+            closed.as_mut().enable();
+            if self.0.lock().is_closed {
+                return;
+            }
+            closed.await;
         }
-    }
-
-    fn cut_off(&self) {
-        if !self.0.reader.is_cut_off.swap(true, Ordering::Relaxed) {
-            self.0.meter.cut_off.fetch_add(1, Ordering::Relaxed);
-        }
-        self.0.reader.cut_off.notify_one();
     }
 }
 
-/// How much of the room a message takes.
-fn cost(message: &Bytes) -> u32 {
-    u32::try_from(message.len()).map_or(MAX_BYTES, |length| length.min(MAX_BYTES))
+impl Clone for Outbound {
+    fn clone(&self) -> Self {
+        self.0.senders.fetch_add(1, Ordering::Relaxed);
+        Self(self.0.clone())
+    }
+}
+
+impl Drop for Outbound {
+    fn drop(&mut self) {
+        if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.arrived.notify_one();
+        }
+    }
+}
+
+impl OutboundState {
+    fn lock(&self) -> MutexGuard<'_, WaitingMessages> {
+        lock(&self.waiting)
+    }
+
+    /// Returns the message if there is no room for it.
+    fn try_send(&self, message: Bytes) -> Result<(), Bytes> {
+        let mut waiting = self.lock();
+        if waiting.is_closed {
+            // A client that is gone gets nothing.
+            return Ok(());
+        }
+        if waiting.messages.len() >= MAX_MESSAGES || waiting.bytes >= MAX_BYTES {
+            return Err(message);
+        }
+        waiting.bytes += message.len();
+        waiting.messages.push_back(message);
+        self.meter.waiting.fetch_add(1, Ordering::Relaxed);
+        drop(waiting);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    fn cut_off(&self) {
+        if !std::mem::replace(&mut self.lock().is_cut_off, true) {
+            self.meter.cut_off.fetch_add(1, Ordering::Relaxed);
+        }
+        self.arrived.notify_one();
+    }
 }
 
 impl OutboundQueue {
     /// The next message; `None` once all senders are gone, or the client must be disconnected.
     /// Cancel-safe.
     pub async fn next(&mut self) -> Option<Bytes> {
-        if self.is_cut_off() {
-            return None;
-        }
-        tokio::select! {
-            biased;
-            message = self.receiver.recv() => message.map(|message| message.bytes),
-            () = self.reader.cut_off.notified() => None,
+        loop {
+            // Before the messages are looked at: the last sender may send and go in between.
+            let has_senders = self.0.senders.load(Ordering::Acquire) > 0;
+            let next = self.try_next();
+            if next.is_some() || !has_senders || self.is_cut_off() {
+                return next;
+            }
+            // A wake-up that came meanwhile is kept for this.
+            self.0.arrived.notified().await;
         }
     }
 
-    /// The next message that waits already.
+    /// The next message that waits already, if the client reads fast enough.
     pub fn try_next(&mut self) -> Option<Bytes> {
-        self.receiver.try_recv().ok().map(|message| message.bytes)
+        let mut waiting = self.0.lock();
+        if waiting.is_cut_off {
+            return None;
+        }
+        let message = waiting.messages.pop_front()?;
+        waiting.bytes -= message.len();
+        if waiting.messages.is_empty() && waiting.messages.capacity() > KEPT_CAPACITY {
+            waiting.messages = VecDeque::new();
+        }
+        drop(waiting);
+        self.0.meter.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.0.room.notify_waiters();
+        Some(message)
     }
 
     /// Whether the client read too slowly.
     pub fn is_cut_off(&self) -> bool {
-        self.reader.is_cut_off.load(Ordering::Relaxed)
+        self.0.lock().is_cut_off
+    }
+}
+
+impl Drop for OutboundQueue {
+    fn drop(&mut self) {
+        let unread = {
+            let mut waiting = self.0.lock();
+            waiting.is_closed = true;
+            waiting.bytes = 0;
+            std::mem::take(&mut waiting.messages)
+        };
+        let count = unread.len();
+        self.0.meter.waiting.fetch_sub(count, Ordering::Relaxed);
+        self.0.closed.notify_waiters();
+        self.0.room.notify_waiters();
     }
 }
 
@@ -228,17 +298,37 @@ mod tests {
         assert_eq!((meter.waiting(), meter.cut_off_readers()), (0, 1));
 
         let (outbound, mut queue) = Outbound::channel();
-        let large = Bytes::from(vec![b' '; MAX_BYTES as usize + 1]);
+        let large = Bytes::from(vec![b' '; MAX_BYTES + 1]);
         outbound.respond(large.clone()).await;
         outbound.respond(large).await;
         assert!(queue.is_cut_off());
         assert_eq!(queue.next().await, None);
     }
 
+    /// Sessions that nobody listens to must not grow with each change and each log message.
+    #[tokio::test]
+    async fn what_a_client_that_does_not_listen_is_sent_stays_small() {
+        let (outbound, mut queue) = Outbound::channel();
+        for _ in 0..2 * MAX_MESSAGES {
+            outbound.send_once(Bytes::from_static(b"tools changed"));
+            outbound.send_once(Bytes::from_static(b"prompts changed"));
+            outbound.send_log(Bytes::from_static(b"log"));
+        }
+        assert!(outbound.is_open(), "it is not disconnected");
+        drop(outbound);
+        let mut received = Vec::new();
+        while let Some(message) = queue.next().await {
+            received.push(message);
+        }
+        let logs = vec![Bytes::from_static(b"log"); MAX_MESSAGES_FOR_LOGS - 2];
+        assert_eq!(received[..2], ["tools changed", "prompts changed"]);
+        assert_eq!(received[2..], logs);
+    }
+
     #[tokio::test]
     async fn a_response_waits_for_a_reader_that_is_busy() {
         let (outbound, mut queue) = Outbound::channel();
-        let large = Bytes::from(vec![b' '; MAX_BYTES as usize]);
+        let large = Bytes::from(vec![b' '; MAX_BYTES]);
         outbound.respond(large.clone()).await;
         let waiting = tokio::spawn({
             let (outbound, large) = (outbound.clone(), large.clone());

@@ -65,6 +65,12 @@ impl RawJson {
         Self(line.slice_ref(text.as_bytes()))
     }
 
+    /// The same text in bytes of its own: for what is kept long after the message that it was part of.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
     /// A part of this value that was borrowed from it.
     pub(crate) fn part(&self, raw: &RawValue) -> Self {
         Self::share(&self.0, raw.get())

@@ -199,6 +199,43 @@ fn a_stream_that_was_cut_is_resumed_where_it_ended() {
     assert_eq!(gateway.send("GET", "/mcp", &unknown, "").status, 400);
 }
 
+/// Clients that go away without DELETE leave their sessions for an hour: each must be small.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_that_is_not_used_takes_less_than_two_kilobytes() {
+    const SESSIONS: usize = 800;
+    let gateway = Gateway::start();
+    let anonymous_bytes = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
+        let kilobytes: usize = line
+            .unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap();
+        kilobytes * 1024
+    };
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let params = json!({"name": echo, "arguments": {"message": "hi"}});
+    let call = request(1, "tools/call", params);
+    let leave_session = || {
+        let session = gateway.initialize("/mcp");
+        let headers = [("Mcp-Session-Id", session.as_str())];
+        assert_eq!(gateway.send("POST", "/mcp", &headers, &call).status, 200);
+    };
+    // What grows once grows before.
+    (0..200).for_each(|_| leave_session());
+    let before = anonymous_bytes();
+    (0..SESSIONS).for_each(|_| leave_session());
+    let grown = anonymous_bytes().saturating_sub(before) / SESSIONS;
+    println!("{grown} bytes per session");
+    assert!(grown < 2048, "{grown} bytes per session");
+}
+
 #[test]
 fn the_older_transport_works_under_sse() {
     let gateway = Gateway::start();

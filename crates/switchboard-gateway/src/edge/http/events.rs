@@ -4,12 +4,13 @@
 //! the connection that carries it. A client that resumes gets a new reader, and the old one ends.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use switchboard::sync::lock;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::outbound::OutboundQueue;
 
@@ -32,8 +33,12 @@ pub(super) struct EventStream {
     number: Option<u64>,
     queue: tokio::sync::Mutex<OutboundQueue>,
     log: Mutex<EventLog>,
-    /// Counts readers. A reader that sees another number than its own ends.
-    reader: watch::Sender<u64>,
+    /// The number of the last reader. One that sees another number than its own ends.
+    last_reader: AtomicU64,
+    /// Wakes readers: the number changed.
+    replaced: Notify,
+    /// How many readers there are; more than one only until those that were replaced have ended.
+    readers: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -42,8 +47,8 @@ struct EventLog {
     last: u64,
     kept: VecDeque<(u64, Bytes)>,
     kept_bytes: usize,
-    /// Whether the queue has ended.
-    has_ended: bool,
+    /// When the queue ended, once it has.
+    ended: Option<Instant>,
 }
 
 impl EventStream {
@@ -52,7 +57,9 @@ impl EventStream {
             number,
             queue: tokio::sync::Mutex::new(queue),
             log: Mutex::default(),
-            reader: watch::Sender::new(0),
+            last_reader: AtomicU64::new(0),
+            replaced: Notify::new(),
+            readers: AtomicUsize::new(0),
         })
     }
 
@@ -65,15 +72,10 @@ impl EventStream {
             let missed = log.kept.iter().filter(|(number, _)| *number > after);
             missed.for_each(|(_, event)| first.extend_from_slice(event));
         }
-        let mut turn = 0;
-        self.reader.send_modify(|reader| {
-            *reader += 1;
-            turn = *reader;
-        });
+        self.readers.fetch_add(1, Ordering::Relaxed);
         EventReader {
+            number: self.replace_reader(),
             stream: self.clone(),
-            turn,
-            turns: self.reader.subscribe(),
             first,
             closing: None,
             on_end: None,
@@ -90,16 +92,49 @@ impl EventStream {
 
     /// Ends the connection that carries the stream, and keeps the stream.
     pub(super) fn interrupt(&self) {
-        self.reader.send_modify(|reader| *reader += 1);
+        self.replace_reader();
+    }
+
+    /// Ends the reader that there is; returns the number of the next.
+    fn replace_reader(&self) -> u64 {
+        let number = self.last_reader.fetch_add(1, Ordering::AcqRel) + 1;
+        self.replaced.notify_waiters();
+        number
+    }
+
+    /// Completes when this reader was replaced.
+    async fn is_replaced(&self, reader: u64) {
+        loop {
+            let replaced = self.replaced.notified();
+            tokio::pin!(replaced);
+            // Before the check, so that a change between the check and the wait is not missed.
+            replaced.as_mut().enable();
+            if self.last_reader.load(Ordering::Acquire) != reader {
+                return;
+            }
+            replaced.await;
+        }
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.log().has_ended
+        self.log().ended.is_some()
+    }
+
+    /// Whether the queue ended longer than this time ago.
+    pub(super) fn ended_before(&self, time: Duration) -> bool {
+        self.log().ended.is_some_and(|ended| ended.elapsed() > time)
     }
 
     /// Whether a connection carries it.
     pub(super) fn has_reader(&self) -> bool {
-        self.reader.receiver_count() > 0
+        self.readers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Forgets the events that were kept for a client that resumes.
+    pub(super) fn forget_kept(&self) {
+        let mut log = self.log();
+        log.kept = VecDeque::new();
+        log.kept_bytes = 0;
     }
 
     /// Numbers a message and appends its event.
@@ -145,8 +180,7 @@ pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
 /// One connection that carries a stream.
 pub(super) struct EventReader {
     stream: Arc<EventStream>,
-    turn: u64,
-    turns: watch::Receiver<u64>,
+    number: u64,
     first: Vec<u8>,
     /// Becomes true when the edge closes; set for open-ended streams.
     closing: Option<watch::Receiver<bool>>,
@@ -183,10 +217,9 @@ impl EventReader {
         if self.stream.has_ended() {
             return None;
         }
-        let is_replaced = self.turns.wait_for(|turn| *turn != self.turn);
         tokio::select! {
             biased;
-            _ = is_replaced => None,
+            () = self.stream.is_replaced(self.number) => None,
             piece = next_piece(&self.stream) => piece,
             () = is_closing(&mut self.closing) => None,
             () = tokio::time::sleep(KEEP_ALIVE) => Some(Bytes::from_static(b":\n\n")),
@@ -194,11 +227,17 @@ impl EventReader {
     }
 }
 
+impl Drop for EventReader {
+    fn drop(&mut self) {
+        self.stream.readers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What waits in the queue, as events.
 async fn next_piece(stream: &EventStream) -> Option<Bytes> {
     let mut queue = stream.queue.lock().await;
     let Some(message) = queue.next().await else {
-        stream.log().has_ended = true;
+        stream.log().ended = Some(Instant::now());
         return None;
     };
     let mut events = Vec::with_capacity(message.len() + 64);

@@ -18,7 +18,7 @@ use super::mirror::{MirroredParams, VERSION_HEADER};
 use super::sessions::{self, HttpSession, SESSION_HEADER};
 use super::{HttpBody, response};
 use crate::client_session::Received;
-use crate::outbound::{Outbound, OutboundQueue};
+use crate::outbound::Outbound;
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
 
@@ -255,7 +255,7 @@ async fn in_session(
     body: &Bytes,
     is_batch: bool,
 ) -> Response<HttpBody> {
-    let (outbound, queue) = session.client.outbound();
+    let (outbound, mut queue) = session.client.outbound();
     let received = session
         .client
         .receive_from(body, &outbound, exchange.arrival());
@@ -265,18 +265,15 @@ async fn in_session(
         Received::Invalid => return invalid(body),
         Received::Request => {}
     }
-    let mut waiting = WaitingResponse {
-        session,
-        queue: Some(queue),
-    };
-    let first = match &mut waiting.queue {
-        Some(queue) if !is_batch => {
+    // If the connection is lost meanwhile, so is the response: the client has no event's id yet to
+    // resume after.
+    let first = match is_batch {
+        false => {
             let timer = &exchange.connection.timer;
             timer.timeout(STREAM_AFTER, queue.next()).await
         }
-        _ => None,
+        true => None,
     };
-    let queue = waiting.queue.take().expect("only dropping it takes it");
     match first {
         // The request was cancelled, so there is no response.
         Some(None) => response::accepted(),
@@ -290,21 +287,6 @@ async fn in_session(
                 stream.append(&mut beginning, &message);
             }
             response::events(stream.read(beginning, None))
-        }
-    }
-}
-
-/// The queue of a request whose response is awaited. If the connection is lost, the session stores it:
-/// in this era a lost connection does not cancel the request.
-struct WaitingResponse<'a> {
-    session: &'a HttpSession,
-    queue: Option<OutboundQueue>,
-}
-
-impl Drop for WaitingResponse<'_> {
-    fn drop(&mut self) {
-        if let Some(queue) = self.queue.take() {
-            self.session.open_stream(queue);
         }
     }
 }

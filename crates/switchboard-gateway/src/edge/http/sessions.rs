@@ -30,6 +30,9 @@ const MAX_SESSION_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many streams of calls a session stores for a client that resumes.
 const MAX_STREAMS: usize = 256;
 
+/// How long they are kept after their end. A client resumes a second after it lost its connection.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(300);
+
 /// The open sessions, by the number that stands in their sealed ids.
 pub(super) struct HttpSessions {
     open: Mutex<HashMap<u64, Arc<HttpSession>, RandomState>>,
@@ -71,14 +74,15 @@ impl HttpSessions {
         }
     }
 
-    /// Ends sessions that nobody used for this time and nobody listens to.
+    /// Ends sessions that nobody used for this time and nobody listens to. What the others kept for a
+    /// client that resumes is forgotten if none did.
     pub(super) fn end_unused(&self, timeout: Duration) {
         let mut ended = Vec::new();
         lock(&self.open).retain(|_, session| {
-            let is_used = lock(&session.used).elapsed() < timeout
-                || session.general.has_reader()
-                || session.client.is_busy();
-            if !is_used {
+            let is_used = !session.is_unused_for(timeout);
+            if is_used {
+                session.forget_streams();
+            } else {
                 ended.push(session.clone());
             }
             is_used
@@ -180,7 +184,24 @@ impl HttpSession {
         self.number
     }
 
-    /// A stream for a slow request, stored for a client that resumes.
+    /// Whether no request came in this time, none is in flight, and nobody listens.
+    fn is_unused_for(&self, time: Duration) -> bool {
+        lock(&self.used).elapsed() >= time && !self.general.has_reader() && !self.client.is_busy()
+    }
+
+    /// Forgets streams that ended a while ago and, if the session is not used, all that nobody reads.
+    fn forget_streams(&self) {
+        let is_unused = self.is_unused_for(RESUME_TIMEOUT);
+        if is_unused {
+            self.general.forget_kept();
+        }
+        lock(&self.streams).retain(|_, stream| match is_unused {
+            true => stream.has_reader(),
+            false => !stream.ended_before(RESUME_TIMEOUT),
+        });
+    }
+
+    /// A stream for a request that takes time, kept for a client that resumes.
     pub(super) fn open_stream(&self, queue: OutboundQueue) -> Arc<EventStream> {
         let number = self.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
         let stream = EventStream::new(Some(number), queue);
