@@ -1,7 +1,7 @@
 //! `bench gateway`: clients through a gateway to a server: one call in flight, 64 in flight, the
 //! list of 1,000 tools, memory.
 //!
-//! The floor is a process that only moves bytes. The gate and the audit log of ours are on.
+//! The floor is a process that does the least that its way needs. The gate and the audit log of ours are on.
 
 use std::time::{Duration, Instant};
 
@@ -116,15 +116,10 @@ fn table(way: Way, names: &[&'static str], figures: &[Figures]) -> Vec<Row> {
         .into_iter()
         .filter(|peer| names.contains(peer))
         .fold(many, |row, peer| row.at_least("us", 20.0, peer));
-    // Nothing can only move bytes between HTTP and lines.
-    let has_pump = way != Way::HttpToStdio;
-    let mut rows = match has_pump {
-        true => vec![
-            one.at_most("us", 1.2, "pump"),
-            many.at_least("us", 0.85, "pump"),
-        ],
-        false => vec![one, many],
-    };
+    let mut rows = vec![
+        one.at_most("us", 1.2, "pump"),
+        many.at_least("us", 0.85, "pump"),
+    ];
     if way == Way::StdioToStdio
         && let Some(attach) = added(names, figures, "attach", "us")
     {

@@ -150,6 +150,7 @@ impl Setting {
             }
             Way::HttpToStdio => {
                 let server = self.demo_words();
+                gateways.push(self.http_pump(&server).await?);
                 let config = self.config("stdio.toml", &self.stdio_entry(&server))?;
                 gateways.push(self.serve_http(&config).await?);
                 if self.with("rmcp") {
@@ -314,6 +315,12 @@ impl Setting {
         let mut pump = self.printing_address("pump", command).await?;
         pump._processes.push(Running::Server { _process: server });
         Ok(pump)
+    }
+
+    async fn http_pump(&self, server: &[String]) -> Result<Connected, Fault> {
+        let mut command = Command::new(&self.program);
+        command.args([pump::MARKER, "--http"]).args(server);
+        self.printing_address("pump", command).await
     }
 
     async fn naive_over_http(&self, server: &[String]) -> Result<Connected, Fault> {

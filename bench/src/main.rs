@@ -10,6 +10,7 @@ mod floor;
 mod gateway;
 mod gateway_start;
 mod http;
+mod http_pump;
 mod list;
 mod measure;
 mod options;

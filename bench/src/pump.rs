@@ -2,6 +2,7 @@
 //!
 //! `__pump COMMAND…` copies between its standard streams and those of a server; `__pump --tcp
 //! ADDRESS` prints the address that it listens on and connects each client to the server there.
+//! From HTTP to stdio nothing can only move bytes: that is `http_pump`.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,6 +11,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use crate::http_pump;
 use crate::measure::Fault;
 
 /// The hidden subcommand.
@@ -20,6 +22,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Serves until one side ends.
 pub(crate) fn run(mut words: impl Iterator<Item = String>) -> Result<(), Fault> {
     match words.next().as_deref() {
+        Some("--http") => http_pump::run(&words.next().ok_or("--http needs a command")?, words),
         Some("--tcp") => over_tcp(&words.next().ok_or("--tcp needs an address")?),
         Some(program) => over_stdio(program, words),
         None => Err("a pump needs a command".into()),
