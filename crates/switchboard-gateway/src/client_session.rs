@@ -11,9 +11,11 @@ use switchboard::wire::{self, Incoming, RequestId};
 use tokio::time::timeout;
 
 use crate::client::{ClientHandshake, ClientState};
-use crate::dispatch;
+use crate::deferred::DeferredRequest;
+use crate::dispatch::{self, ReceivedRequest};
 use crate::gateway_state::GatewayState;
 use crate::outbound::{Outbound, OutboundQueue};
+use crate::params::RequestParams;
 use crate::principal::Principal;
 use crate::reply::{self, ErrorReply};
 use crate::request_tasks::RequestTasks;
@@ -140,15 +142,31 @@ impl ClientSession {
         outbound.send(reply::error(id, &error));
     }
 
-    /// True for a request.
-    fn incoming(&self, incoming: Incoming, outbound: &Outbound, arrival: Arrival<'_>) -> bool {
+    /// Begins a request that its edge has read. What takes time is returned, for the edge to run.
+    pub(crate) fn begin(
+        &self,
+        request: ReceivedRequest<'_>,
+        outbound: &Outbound,
+    ) -> Option<DeferredRequest> {
+        dispatch::request(&self.gateway, &self.client, request, outbound)
+    }
+
+    /// Handles a message; true for a request.
+    pub(crate) fn incoming(
+        &self,
+        incoming: Incoming,
+        outbound: &Outbound,
+        arrival: Arrival<'_>,
+    ) -> bool {
         match incoming {
             Incoming::Request { id, method, params } => {
-                let (gateway, client) = (&self.gateway, &self.client);
-                let params = params.as_ref();
-                let deferred =
-                    dispatch::request(gateway, client, id, method, params, outbound, arrival);
-                if let Some(request) = deferred {
+                let request = ReceivedRequest {
+                    id,
+                    method,
+                    params: RequestParams::read(params.as_ref()),
+                    arrival,
+                };
+                if let Some(request) = self.begin(request, outbound) {
                     self.request_tasks.answer(request);
                 }
                 return true;

@@ -18,24 +18,35 @@ use crate::deferred::DeferredRequest;
 use crate::gateway_state::GatewayState;
 use crate::immediate;
 use crate::outbound::Outbound;
-use crate::params::RequestParams;
+use crate::params::{ReadParams, RequestParams};
 use crate::reply::{self, ErrorReply};
 use crate::spans::{Arrival, RequestStart, ServerSpan};
 
 /// How long a client may take to list its folders.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A request as it was read, before anything is known of it.
+pub(crate) struct ReceivedRequest<'a> {
+    pub(crate) id: RequestId,
+    pub(crate) method: String,
+    pub(crate) params: ReadParams,
+    pub(crate) arrival: Arrival<'a>,
+}
+
 /// Answers a request, or returns it for a task to answer.
 pub(crate) fn request(
     gateway: &Arc<GatewayState>,
     client: &Arc<ClientState>,
-    id: RequestId,
-    method: String,
-    params: Option<&RawJson>,
+    request: ReceivedRequest<'_>,
     outbound: &Outbound,
-    arrival: Arrival<'_>,
 ) -> Option<DeferredRequest> {
-    let params = match RequestParams::read(params) {
+    let ReceivedRequest {
+        id,
+        method,
+        params,
+        arrival,
+    } = request;
+    let params = match params {
         Ok(params) => params,
         Err(fault) => {
             let error = ErrorReply::invalid_params(fault);

@@ -4,8 +4,10 @@
 //! that does not read is disconnected: its queue ends.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,8 +43,6 @@ struct OutboundState {
     waiting: Mutex<WaitingMessages>,
     /// How many `Outbound` there are.
     senders: AtomicUsize,
-    /// Wakes the reader: a message came, the last sender went, or the client is cut off.
-    arrived: Notify,
     /// Wakes the senders that wait for room.
     room: Notify,
     /// Wakes those that wait for the end of the reader.
@@ -55,6 +55,8 @@ struct WaitingMessages {
     messages: VecDeque<Bytes>,
     /// The sum of their lengths.
     bytes: usize,
+    /// Wakes the reader: a message came, the last sender went, or the client is cut off.
+    reader: Option<Waker>,
     /// The reader is gone.
     is_closed: bool,
     /// The client was found to read too slowly.
@@ -95,7 +97,6 @@ impl Outbound {
         let state = Arc::new(OutboundState {
             waiting: Mutex::default(),
             senders: AtomicUsize::new(1),
-            arrived: Notify::new(),
             room: Notify::new(),
             closed: Notify::new(),
             meter: meter.clone(),
@@ -190,7 +191,7 @@ impl Clone for Outbound {
 impl Drop for Outbound {
     fn drop(&mut self) {
         if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.arrived.notify_one();
+            self.0.wake_reader(self.0.lock());
         }
     }
 }
@@ -213,38 +214,19 @@ impl OutboundState {
         waiting.bytes += message.len();
         waiting.messages.push_back(message);
         self.meter.waiting.fetch_add(1, Ordering::Relaxed);
-        drop(waiting);
-        self.arrived.notify_one();
+        self.wake_reader(waiting);
         Ok(())
     }
 
     fn cut_off(&self) {
-        if !std::mem::replace(&mut self.lock().is_cut_off, true) {
+        let mut waiting = self.lock();
+        if !std::mem::replace(&mut waiting.is_cut_off, true) {
             self.meter.cut_off.fetch_add(1, Ordering::Relaxed);
         }
-        self.arrived.notify_one();
-    }
-}
-
-impl OutboundQueue {
-    /// The next message; `None` once all senders are gone, or the client must be disconnected.
-    /// Cancel-safe.
-    pub async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            // Before the messages are looked at: the last sender may send and go in between.
-            let has_senders = self.0.senders.load(Ordering::Acquire) > 0;
-            let next = self.try_next();
-            if next.is_some() || !has_senders || self.is_cut_off() {
-                return next;
-            }
-            // A wake-up that came meanwhile is kept for this.
-            self.0.arrived.notified().await;
-        }
+        self.wake_reader(waiting);
     }
 
-    /// The next message that waits already, if the client reads fast enough.
-    pub fn try_next(&mut self) -> Option<Bytes> {
-        let mut waiting = self.0.lock();
+    fn take_next(&self, mut waiting: MutexGuard<'_, WaitingMessages>) -> Option<Bytes> {
         if waiting.is_cut_off {
             return None;
         }
@@ -254,9 +236,52 @@ impl OutboundQueue {
             waiting.messages = VecDeque::new();
         }
         drop(waiting);
-        self.0.meter.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.0.room.notify_waiters();
+        self.meter.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.room.notify_waiters();
         Some(message)
+    }
+
+    fn wake_reader(&self, mut waiting: MutexGuard<'_, WaitingMessages>) {
+        let reader = waiting.reader.take();
+        drop(waiting);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl OutboundQueue {
+    /// The next message; `None` once all senders are gone, or the client must be disconnected.
+    /// Cancel-safe.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The same for a task that waits for other things, too.
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut waiting = self.0.lock();
+        if waiting.is_cut_off {
+            return Poll::Ready(None);
+        }
+        if !waiting.messages.is_empty() {
+            return Poll::Ready(self.0.take_next(waiting));
+        }
+        // The last sender has gone before it takes the lock to wake the reader.
+        if self.0.senders.load(Ordering::Acquire) == 0 {
+            return Poll::Ready(None);
+        }
+        waiting.reader = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// No message wakes the reader until the queue is polled again.
+    pub(crate) fn stop_waking(&mut self) {
+        self.0.lock().reader = None;
+    }
+
+    /// The next message that waits already, if the client reads fast enough.
+    pub fn try_next(&mut self) -> Option<Bytes> {
+        self.0.take_next(self.0.lock())
     }
 
     /// Whether the client read too slowly.

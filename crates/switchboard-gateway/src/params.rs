@@ -80,9 +80,12 @@ pub(crate) struct RequestMeta {
     others: Vec<(String, RawJson)>,
 }
 
+/// Params that were read; the error is for the client.
+pub(crate) type ReadParams = Result<RequestParams, &'static str>;
+
 impl RequestParams {
     /// Reads params. The error is for the client.
-    pub(crate) fn read(params: Option<&RawJson>) -> Result<Self, &'static str> {
+    pub(crate) fn read(params: Option<&RawJson>) -> ReadParams {
         let Some(params) = params else {
             return Ok(Self::default());
         };

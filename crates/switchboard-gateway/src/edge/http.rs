@@ -27,6 +27,8 @@ use crate::tokens::ClientTokens;
 
 /// Which requests are admitted.
 mod admission;
+/// A request on the task of its connection.
+mod attached_request;
 /// The bodies of responses.
 mod body;
 /// One connection.

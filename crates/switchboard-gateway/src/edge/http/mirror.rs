@@ -6,11 +6,10 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::HeaderMap;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use switchboard::ToolDefinition;
 use switchboard::revision::{Era, Revision};
+use switchboard::{RawJson, ToolDefinition};
 
+use crate::params::RequestParams;
 use crate::reply::ErrorReply;
 
 /// The header of the revision, in both eras.
@@ -21,84 +20,45 @@ const HEADER_MISMATCH: i64 = -32020;
 /// The text around a base64 value, for values that a header cannot carry.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
 
-/// The members of params that headers repeat.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct MirroredParams<'a> {
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    uri: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "taskId")]
-    task: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Option<MirroredMeta<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct MirroredMeta<'a> {
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
-    version: Option<Cow<'a, str>>,
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
-    capabilities: Option<&'a RawValue>,
-}
-
-impl<'a> MirroredParams<'a> {
-    /// Reads params; anything but an object has none of these members.
-    pub(super) fn read(params: Option<&'a str>) -> Self {
-        params
-            .and_then(|params| serde_json::from_str(params).ok())
-            .unwrap_or_default()
-    }
-
-    /// The revision that a modern request names in its body.
-    pub(super) fn version(&self) -> Option<&str> {
-        self.meta.as_ref()?.version.as_deref()
-    }
-
+impl RequestParams {
     /// Compares the headers of a modern request with its body, which must have the required `_meta`.
-    pub(super) fn check(&self, headers: &HeaderMap, method: &str) -> Result<(), ErrorReply> {
+    pub(super) fn check_headers(
+        &self,
+        headers: &HeaderMap,
+        method: &str,
+    ) -> Result<(), ErrorReply> {
         let missing = |key: &str| {
             let message = format!("_meta[\"io.modelcontextprotocol/{key}\"] is missing");
             ErrorReply::invalid_params(message)
         };
-        let version = self.version().ok_or_else(|| missing("protocolVersion"))?;
+        let version = self.meta.version.as_deref();
+        let version = version.ok_or_else(|| missing("protocolVersion"))?;
         expect(header(headers, VERSION_HEADER)?, VERSION_HEADER, version)?;
         if Revision::parse_in(Era::Modern, version).is_none() {
             // The response names the supported revisions.
             return Ok(());
         }
-        if self
-            .meta
-            .as_ref()
-            .is_none_or(|meta| meta.capabilities.is_none())
-        {
+        if self.meta.capabilities.is_none() {
             return Err(missing("clientCapabilities"));
         }
         expect(header(headers, "mcp-method")?, "mcp-method", method)?;
         let name = match method {
-            "tools/call" | "prompts/get" => self.name,
-            "resources/read" => self.uri,
-            "tasks/get" | "tasks/update" | "tasks/cancel" => self.task,
+            "tools/call" | "prompts/get" => "name",
+            "resources/read" => "uri",
+            "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
             _ => return Ok(()),
         };
         let given = decode("mcp-name", header(headers, "mcp-name")?)?;
-        expect(&given, "mcp-name", &text(name))
-    }
-
-    /// The name of the tool or prompt.
-    pub(super) fn name(&self) -> Cow<'a, str> {
-        text(self.name)
+        expect(&given, "mcp-name", &self.text(name).unwrap_or_default())
     }
 
     /// Compares the `Mcp-Param-` headers of a call with the arguments that the tool's schema marks.
-    pub(super) fn check_arguments(
+    pub(super) fn check_argument_headers(
         &self,
         headers: &HeaderMap,
         tool: &ToolDefinition,
     ) -> Result<(), ErrorReply> {
-        let arguments = self.arguments.map_or("{}", RawValue::get);
+        let arguments = self.get("arguments").map_or("{}", RawJson::as_str);
         for argument in tool.mirrored_arguments(arguments).map_err(mismatch)? {
             let name = format!("mcp-param-{}", argument.header.to_ascii_lowercase());
             match &argument.value {
@@ -118,12 +78,6 @@ impl<'a> MirroredParams<'a> {
         }
         Ok(())
     }
-}
-
-/// The text of a JSON string; empty for anything else.
-fn text(value: Option<&RawValue>) -> Cow<'_, str> {
-    let text = value.and_then(|value| serde_json::from_str(value.get()).ok());
-    text.unwrap_or_default()
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, ErrorReply> {
@@ -172,8 +126,9 @@ mod tests {
         for (name, value) in pairs {
             headers.append(*name, value.parse().unwrap());
         }
-        let params = MirroredParams::read(Some(params));
-        params.check(&headers, method).err().map(|fault| fault.code)
+        let params = RequestParams::read(Some(&params.parse().unwrap())).unwrap();
+        let checked = params.check_headers(&headers, method);
+        checked.err().map(|fault| fault.code)
     }
 
     #[test]

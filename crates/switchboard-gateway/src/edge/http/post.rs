@@ -1,7 +1,6 @@
 //! One POST to `/mcp`: a message of either era. The answer is one JSON document if only the response
 //! is sent, and an event stream otherwise.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +8,19 @@ use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use switchboard::wire::RequestId;
+use switchboard::RawJson;
+use switchboard::wire::{self, Incoming};
 
+use super::attached_request::AttachedRequest;
 use super::connection::HttpExchange;
 use super::events::EventStream;
-use super::mirror::{MirroredParams, VERSION_HEADER};
+use super::mirror::VERSION_HEADER;
 use super::sessions::{self, HttpSession, SESSION_HEADER};
 use super::{HttpBody, response};
 use crate::client_session::Received;
-use crate::outbound::Outbound;
+use crate::dispatch::ReceivedRequest;
+use crate::outbound::{Outbound, OutboundQueue};
+use crate::params::{ReadParams, RequestParams};
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
 
@@ -28,17 +30,6 @@ const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// The first revision without sessions. Revisions are dates, so later ones compare as greater.
 const FIRST_MODERN: &str = "2026-07-28";
-
-/// The members of a message that decide how it is handled.
-#[derive(Deserialize)]
-struct MessageHead<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-}
 
 pub(super) async fn handle(mut exchange: HttpExchange<'_>) -> Response<HttpBody> {
     if let Err(refusal) = check_content(exchange.headers()) {
@@ -51,26 +42,80 @@ pub(super) async fn handle(mut exchange: HttpExchange<'_>) -> Response<HttpBody>
     let is_batch = body.trim_ascii_start().first() == Some(&b'[');
     if is_batch {
         return match sessions::of_request(&exchange) {
-            Ok(session) => in_session(&exchange, &session, &body, true).await,
+            Ok(session) => batch(&session, &body),
             Err(refusal) => refusal,
         };
     }
-    let Ok(head) = serde_json::from_slice::<MessageHead<'_>>(&body) else {
-        return invalid(&body);
-    };
-    let params = MirroredParams::read(head.params.map(RawValue::get));
-    let is_modern = params.version().is_some() || is_modern_version(exchange.headers());
-    match head.method.as_deref() {
-        Some("initialize") if params.version().is_none() => initialize(&exchange, &body).await,
-        Some(method) if is_modern => modern(&exchange, method, head.id, &params, &body).await,
+    match read_message(&body) {
+        Some(Incoming::Request { id, method, params }) => {
+            let params = RequestParams::read(params.as_ref());
+            let request = ReceivedRequest {
+                id,
+                method,
+                params,
+                arrival: exchange.arrival(),
+            };
+            answer(&exchange, request).await
+        }
+        Some(message) => accept(&exchange, message),
+        None => invalid(&body),
+    }
+}
+
+/// Reads the one message of a body.
+fn read_message(body: &Bytes) -> Option<Incoming> {
+    let text = std::str::from_utf8(body).ok()?;
+    let keep = |part: &str| RawJson::share(body, part);
+    let mut read = None;
+    wire::parse(text, &keep, &mut |message| read = Some(message)).ok()?;
+    read
+}
+
+/// Answers a request of either era.
+async fn answer(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Response<HttpBody> {
+    let names_version = names_version(&request.params);
+    if request.method == "initialize" && !names_version {
+        return initialize(exchange, request).await;
+    }
+    if names_version || is_modern_version(exchange.headers()) {
+        return modern(exchange, request).await;
+    }
+    match sessions::of_request(exchange) {
+        Ok(session) => in_session(exchange, &session, request).await,
+        Err(refusal) => refusal,
+    }
+}
+
+/// Whether a message says in its body that it is modern.
+fn names_version(params: &ReadParams) -> bool {
+    params
+        .as_ref()
+        .is_ok_and(|params| params.meta.version.is_some())
+}
+
+/// A notification, or a response of a client.
+fn accept(exchange: &HttpExchange<'_>, message: Incoming) -> Response<HttpBody> {
+    let is_modern = is_modern_version(exchange.headers());
+    match &message {
+        Incoming::Notification { params, .. } => {
+            // The notifications of older revisions mean nothing without a session.
+            if is_modern || names_version(&RequestParams::read(params.as_ref())) {
+                return response::accepted();
+            }
+        }
         _ if is_modern && !exchange.headers().contains_key(SESSION_HEADER) => {
             let message = "this revision has no responses of clients";
-            response::invalid_request(StatusCode::BAD_REQUEST, message)
+            return response::invalid_request(StatusCode::BAD_REQUEST, message);
         }
-        _ => match sessions::of_request(&exchange) {
-            Ok(session) => in_session(&exchange, &session, &body, false).await,
-            Err(refusal) => refusal,
-        },
+        _ => {}
+    }
+    match sessions::of_request(exchange) {
+        Ok(session) => {
+            let (client, outbound) = (&session.client, &session.outbound);
+            client.incoming(message, outbound, exchange.arrival());
+            response::accepted()
+        }
+        Err(refusal) => refusal,
     }
 }
 
@@ -128,39 +173,36 @@ fn invalid(body: &[u8]) -> Response<HttpBody> {
     response::error(StatusCode::BAD_REQUEST, &fault)
 }
 
-/// A message of a modern client. The request ends with its connection.
-async fn modern(
-    exchange: &HttpExchange<'_>,
-    method: &str,
-    id: Option<&RawValue>,
-    params: &MirroredParams<'_>,
-    body: &Bytes,
-) -> Response<HttpBody> {
-    let Some(id) = id.filter(|id| id.get() != "null") else {
-        // Notifications of older revisions have no meaning without a session.
-        return response::accepted();
+/// A request of a modern client. It ends with its connection.
+async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Response<HttpBody> {
+    let refuse = |status: StatusCode, fault: &ErrorReply| {
+        response::json(status, reply::error(Some(&request.id), fault))
     };
-    let checked = params
-        .check(exchange.headers(), method)
-        .and_then(|()| check_arguments(exchange, method, params));
+    let method = request.method.as_str();
+    let checked = request
+        .params
+        .as_ref()
+        .map_err(|fault| ErrorReply::invalid_params(*fault))
+        .and_then(|params| check_headers(exchange, method, params));
     if let Err(fault) = checked {
-        let message = reply::error(Some(&request_id(id)), &fault);
-        return response::json(StatusCode::BAD_REQUEST, message);
+        return refuse(StatusCode::BAD_REQUEST, &fault);
     }
     if method == "initialize" {
         let fault = ErrorReply::new(reply::METHOD_NOT_FOUND, "this revision has no initialize");
-        let message = reply::error(Some(&request_id(id)), &fault);
-        return response::json(StatusCode::NOT_FOUND, message);
+        return refuse(StatusCode::NOT_FOUND, &fault);
     }
+    // Subscriptions are open-ended.
+    let closing = (method == "subscriptions/listen").then(|| exchange.state.closing.clone());
     let gateway = &exchange.state.gateway;
     let (outbound, mut queue) = gateway.outbound();
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
     // A modern client gets messages only through its requests.
     let client = gateway.connect(principal, selection, Outbound::nowhere());
-    client.receive_from(body, &outbound, exchange.arrival());
+    let mut attached = AttachedRequest::new(client.begin(request, &outbound));
     drop(outbound);
     let timer = &exchange.connection.timer;
-    let first = match timer.timeout(STREAM_AFTER, queue.next()).await {
+    let next = attached.next_message(&mut queue);
+    let first = match timer.timeout(STREAM_AFTER, next).await {
         Some(None) => return response::accepted(),
         Some(Some(message)) if reply::is_response(&message) => {
             return response::json(status_of(&message), message);
@@ -172,8 +214,6 @@ async fn modern(
     if let Some(message) = first {
         stream.append(&mut beginning, &message);
     }
-    // Subscriptions are open-ended.
-    let closing = (method == "subscriptions/listen").then(|| exchange.state.closing.clone());
     let reader = stream.read(beginning, None).on_end(move || drop(client));
     response::events(match closing {
         Some(closing) => reader.ends_on(closing),
@@ -181,23 +221,26 @@ async fn modern(
     })
 }
 
-/// Compares the headers of a tool call with its arguments, where the tool is known.
-fn check_arguments(
+/// Compares the headers of a modern request with its body; those of a call's arguments, where the
+/// tool is known.
+fn check_headers(
     exchange: &HttpExchange<'_>,
     method: &str,
-    params: &MirroredParams<'_>,
+    params: &RequestParams,
 ) -> Result<(), ErrorReply> {
+    let headers = exchange.headers();
+    params.check_headers(headers, method)?;
     if method != "tools/call" {
         return Ok(());
     }
-    let name = params.name();
+    let name = params.text("name").unwrap_or_default();
     let catalog = exchange.state.gateway.host().catalog();
     let tool = match &exchange.selection {
         ServerSelection::All => catalog.resolve(&name),
         ServerSelection::One(server) => catalog.resolve(&format!("{server}/{name}")),
     };
     tool.map_or(Ok(()), |tool| {
-        params.check_arguments(exchange.headers(), &tool.definition)
+        params.check_argument_headers(headers, &tool.definition)
     })
 }
 
@@ -227,15 +270,16 @@ fn status_of(response: &[u8]) -> StatusCode {
 }
 
 /// `initialize` opens a session.
-async fn initialize(exchange: &HttpExchange<'_>, body: &Bytes) -> Response<HttpBody> {
+async fn initialize(
+    exchange: &HttpExchange<'_>,
+    request: ReceivedRequest<'_>,
+) -> Response<HttpBody> {
     let state = exchange.state;
     let session = state.new_session(&exchange.principal, &exchange.selection, true);
     let (outbound, mut queue) = state.gateway.outbound();
-    session
-        .client
-        .receive_from(body, &outbound, exchange.arrival());
+    let mut attached = AttachedRequest::new(session.client.begin(request, &outbound));
     drop(outbound);
-    let Some(message) = queue.next().await else {
+    let Some(message) = attached.next_message(&mut queue).await else {
         return response::accepted();
     };
     let mut response = response::json(StatusCode::OK, message);
@@ -248,52 +292,44 @@ async fn initialize(exchange: &HttpExchange<'_>, body: &Bytes) -> Response<HttpB
     response
 }
 
-/// A message of a legacy client. A lost connection does not cancel it.
+/// A request of a legacy client. A lost connection does not cancel it.
 async fn in_session(
     exchange: &HttpExchange<'_>,
     session: &Arc<HttpSession>,
-    body: &Bytes,
-    is_batch: bool,
+    request: ReceivedRequest<'_>,
 ) -> Response<HttpBody> {
     let (outbound, mut queue) = session.client.outbound();
-    let received = session
-        .client
-        .receive_from(body, &outbound, exchange.arrival());
+    let mut attached = AttachedRequest::new(session.client.begin(request, &outbound));
     drop(outbound);
-    match received {
-        Received::Accepted => return response::accepted(),
-        Received::Invalid => return invalid(body),
-        Received::Request => {}
-    }
     // If the connection is lost meanwhile, so is the response: the client has no event's id yet to
     // resume after.
-    let first = match is_batch {
-        false => {
-            let timer = &exchange.connection.timer;
-            timer.timeout(STREAM_AFTER, queue.next()).await
-        }
-        true => None,
-    };
-    match first {
+    let next = attached.next_message(&mut queue);
+    match exchange.connection.timer.timeout(STREAM_AFTER, next).await {
         // The request was cancelled, so there is no response.
         Some(None) => response::accepted(),
         Some(Some(message)) if reply::is_response(&message) => {
             response::json(StatusCode::OK, message)
         }
-        first => {
-            let stream = session.open_stream(queue);
-            let mut beginning = session.beginning(&stream);
-            if let Some(message) = first.flatten() {
-                stream.append(&mut beginning, &message);
-            }
-            response::events(stream.read(beginning, None))
-        }
+        first => stream(session, queue, first.flatten()),
     }
 }
 
-fn request_id(id: &RawValue) -> RequestId {
-    id.get().parse().map_or_else(
-        |_| RequestId::Other(id.get().parse().expect("it was parsed as JSON")),
-        RequestId::Number,
-    )
+/// Messages of a legacy client together, as 2025-03-26 has them. Each request has a task of its own.
+fn batch(session: &Arc<HttpSession>, body: &Bytes) -> Response<HttpBody> {
+    let (outbound, queue) = session.client.outbound();
+    match session.client.receive(body, &outbound) {
+        Received::Accepted => response::accepted(),
+        Received::Invalid => invalid(body),
+        Received::Request => stream(session, queue, None),
+    }
+}
+
+/// The response as events, which a client can resume.
+fn stream(session: &HttpSession, queue: OutboundQueue, first: Option<Bytes>) -> Response<HttpBody> {
+    let stream = session.open_stream(queue);
+    let mut beginning = session.beginning(&stream);
+    if let Some(message) = first {
+        stream.append(&mut beginning, &message);
+    }
+    response::events(stream.read(beginning, None))
 }
