@@ -97,12 +97,13 @@ fn names_version(params: &ReadParams) -> bool {
 fn accept(exchange: &HttpExchange<'_>, message: Incoming) -> Response<HttpBody> {
     let is_modern = is_modern_version(exchange.headers());
     match &message {
-        Incoming::Notification { params, .. } => {
-            // The notifications of older revisions mean nothing without a session.
-            if is_modern || names_version(&RequestParams::read(params.as_ref())) {
-                return response::accepted();
-            }
+        // The notifications of older revisions mean nothing without a session.
+        Incoming::Notification { params, .. }
+            if is_modern || names_version(&RequestParams::read(params.as_ref())) =>
+        {
+            return response::accepted();
         }
+        Incoming::Notification { .. } => {}
         _ if is_modern && !exchange.headers().contains_key(SESSION_HEADER) => {
             let message = "this revision has no responses of clients";
             return response::invalid_request(StatusCode::BAD_REQUEST, message);
