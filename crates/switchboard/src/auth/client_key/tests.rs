@@ -1,3 +1,7 @@
+//! Keys in each format, and what they sign.
+
+#![allow(clippy::unwrap_used)]
+
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, KeyPair, RSA_PKCS1_2048_8192_SHA256,
     UnparsedPublicKey, VerificationAlgorithm,

@@ -1,3 +1,7 @@
+//! Where client assertions may be sent, and what they say.
+
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 
 #[test]
