@@ -148,7 +148,7 @@ fn s3_13_s3_14_s3_15_s3_16_s3_17_s3_18_s3_20_questions_in_an_agent_apps_conversa
 
     // S3-18
     std::fs::write(machine.path("go"), "").unwrap();
-    let line = "a question of the server was declined: no call is under way";
+    let line = "a question of the server was declined: no call is in flight";
     let screen = terminal.wait_for(line);
     assert!(!screen.contains("Is anybody there?"), "{screen}");
 
