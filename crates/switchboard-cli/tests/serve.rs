@@ -172,6 +172,49 @@ fn a_call_to_a_dead_server_is_an_error_result_that_says_so() {
     assert_eq!(served.end(), Some(0));
 }
 
+/// Clients put a prefix before a name, and their models take 64 characters of `[A-Za-z0-9_-]`: a name
+/// that does not fit is listed short, and the call reaches the tool under the short name and the long.
+#[test]
+fn a_name_that_strict_clients_reject_is_listed_short_and_called() {
+    let long = format!("a_tool_with_a_name_of_{}", "many_".repeat(8));
+    let chaos = Chaos::new()
+        .tool("short", Step::text("short"))
+        .tool("dotted.name", Step::text("dotted"))
+        .tool(&long, Step::text("long"));
+    let home = home(&[("one", chaos)]);
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    let names = served.names(1);
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert_eq!(names[0], "mcp__one__short");
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    for (id, (name, text)) in names.iter().zip(["short", "dotted", "long"]).enumerate() {
+        assert!(name.bytes().all(is_safe), "{name}");
+        // What opencode and goose make of it.
+        for prefix in ["switchboard_", "switchboard__"] {
+            assert!(prefix.len() + name.len() <= 64, "{prefix}{name}");
+        }
+        let result = served.call(10 + id as u64, name, json!({}));
+        assert_eq!(result["content"][0]["text"], text, "{name}: {result}");
+    }
+    let result = served.call(20, &format!("mcp__one__{long}"), json!({}));
+    assert_eq!(result["content"][0]["text"], "long", "{result}");
+    assert_eq!(served.end(), Some(0));
+
+    let doctor = home.run(&["doctor", "one"]).stdout;
+    assert!(doctor.contains("/name in what `serve` lists"), "{doctor}");
+
+    let mut served = Served::start(&home, &["--schemas", "as-is"]);
+    served.initialize();
+    let as_is = [
+        "mcp__one__short".to_owned(),
+        "mcp__one__dotted.name".to_owned(),
+        format!("mcp__one__{long}"),
+    ];
+    assert_eq!(served.names(1), as_is);
+    assert_eq!(served.end(), Some(0));
+}
+
 /// `--names identity` passes the names of a single server through, to a modern client too.
 #[test]
 fn identity_keeps_the_names_of_a_single_server() {

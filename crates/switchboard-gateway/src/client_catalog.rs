@@ -96,9 +96,16 @@ impl ClientCatalog {
                 false => listing::repaired_definition(tool),
             };
             let definition = repaired.as_ref().unwrap_or(&tool.definition.raw);
+            let strict_name = match settings.schemas_as_is {
+                true => None,
+                false => tool.strict_name(),
+            };
             tools.push(match is_one {
                 true => definition.as_bytes().clone(),
-                false => renamed(definition, tool.exposed.as_str()),
+                false => {
+                    let name = strict_name.as_deref().unwrap_or(tool.exposed.as_str());
+                    renamed(definition, name)
+                }
             });
             unrepaired.extend(is_one.then(|| tool.definition.raw.as_bytes().clone()));
         }

@@ -14,7 +14,7 @@ pub(crate) mod search;
 /// How tools are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListingSettings {
-    /// Lists schemas unchanged, also those that strict clients reject.
+    /// Lists schemas and names unchanged, also those that strict clients reject.
     pub schemas_as_is: bool,
     /// Which tools are listed.
     pub tools: ToolListing,
@@ -45,11 +45,13 @@ pub struct ToolRepair {
 pub fn repairs(catalog: &Catalog) -> Vec<ToolRepair> {
     let of_tool = |tool: &std::sync::Arc<Tool>| {
         let id = tool.id.clone();
-        let repaired = repaired(tool);
-        let repairs = repaired
-            .map(|repaired| repaired.repairs)
-            .unwrap_or_default();
-        repairs.into_iter().map(move |repair| ToolRepair {
+        let name = tool.strict_name().map(|_| ListingRepair {
+            pointer: "/name".to_owned(),
+            change: "too long or with other characters than A-Z a-z 0-9 _ -: shortened, with a hash",
+        });
+        let repaired = repaired(tool).map(|repaired| repaired.repairs);
+        let repairs = name.into_iter().chain(repaired.into_iter().flatten());
+        repairs.map(move |repair| ToolRepair {
             tool: id.clone(),
             repair,
         })

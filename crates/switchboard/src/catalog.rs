@@ -156,8 +156,8 @@ impl Catalog {
     }
 
     /// Resolves a name: first as an exposed name, then as `server/tool` (the configured server
-    /// names determine where the slash is), then as the name that a vendor's API uses instead of
-    /// the exposed one.
+    /// names determine where the slash is), then as the name that a vendor's API or a strict
+    /// client uses instead of the exposed one.
     pub fn resolve(&self, name: &str) -> Result<&Arc<Tool>, Unresolved> {
         if let Some(&index) = self.by_exposed.get(name) {
             return Ok(&self.tools[index]);

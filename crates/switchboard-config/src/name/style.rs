@@ -254,8 +254,9 @@ const MAX_NATIVE_LENGTH: usize = 256;
 
 const HASH_CHARACTERS: usize = 10;
 
-/// The shortest base of a name before a hash, here and in names for vendors.
-const MIN_BASE_LENGTH: usize = 50;
+/// The shortest base of a name before a hash: here, in names for vendors and in names for strict
+/// clients of a gateway.
+const MIN_BASE_LENGTH: usize = 40;
 
 /// Ten base32 characters of BLAKE3(server, tool), at least one of them a digit.
 ///

@@ -64,7 +64,7 @@ fn tools(operations: &Operations, server: &ServerHandle) -> Markup {
             @for tool in tools {
                 details.card id={ "tool-" (blake3::hash(tool.id.tool.as_wire().as_bytes()).to_hex().get(..16).unwrap_or_default()) } {
                     summary { code { (ForeignText(&tool.id.tool.untrusted())) } }
-                    p.soft { "Listed as " code { (foreign(tool.exposed.as_str())) } }
+                    p.soft { "Listed as " code { (foreign(tool.strict_name().as_deref().unwrap_or(tool.exposed.as_str()))) } }
                     @if let Some(description) = &tool.definition.description { p { (ForeignText(description)) } }
                     @for warning in &tool.definition.warnings { p.bad { (foreign(warning)) } }
                     @for repair in repaired.iter().filter(|repair| repair.tool == tool.id) {

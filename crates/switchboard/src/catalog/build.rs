@@ -194,6 +194,7 @@ impl Catalog {
             for name in Vendor::ALL
                 .iter()
                 .filter_map(|vendor| vendor.projected_name(tool))
+                .chain(tool.strict_name())
             {
                 self.by_projection.entry(name).or_insert(index);
             }
