@@ -1,7 +1,8 @@
 //! Notifications to clients: changed lists and resources, and logs that belong to no call.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use serde_json::json;
 use switchboard::event::{Event, Events, LogLevel, NextEvent};
@@ -33,21 +34,25 @@ pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
             loop_checks.spawn(gateway_loop::check(gateway.clone(), server.clone()));
         }
     };
-    // Some servers were connected before.
+    let mut sessions = ServerSessions::default();
+    // Some were connected before.
     if let Some(gateway) = gateway.upgrade() {
         check(&gateway, &gateway.host.servers());
+        sessions.observe_all(&gateway);
     }
     while let Some(next) = events.next().await {
         let Some(gateway) = gateway.upgrade() else {
             return;
         };
-        if let NextEvent::Event(Event::State {
-            server,
-            state: State::Ready { .. },
-        }) = &next
-        {
-            let server = gateway.host.server(server.as_str());
-            check(&gateway, server.as_slice());
+        if let NextEvent::Event(Event::State { server, state }) = &next {
+            sessions.observe(&gateway, server, state);
+            if matches!(state, State::Ready { .. }) {
+                let server = gateway.host.server(server.as_str());
+                check(&gateway, server.as_slice());
+            }
+        }
+        if matches!(next, NextEvent::Gap(_)) {
+            sessions.observe_all(&gateway);
         }
         match next {
             // Of missed events only changed lists can be reported again.
@@ -62,6 +67,28 @@ pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
                 ..
             }) => report_log(&gateway, &server, &level, &params),
             _ => {}
+        }
+    }
+}
+
+/// Since when each server is connected.
+#[derive(Default)]
+struct ServerSessions(HashMap<ServerName, Instant>);
+
+impl ServerSessions {
+    fn observe(&mut self, gateway: &GatewayState, server: &ServerName, state: &State) {
+        if matches!(state, State::Ready { .. }) {
+            let began = self.0.entry(server.clone());
+            began.or_insert_with(Instant::now);
+        } else if let Some(began) = self.0.remove(server) {
+            let recorder = &gateway.settings.recorder;
+            recorder.server_session_ended(began.elapsed());
+        }
+    }
+
+    fn observe_all(&mut self, gateway: &GatewayState) {
+        for server in gateway.host.servers().iter() {
+            self.observe(gateway, &server.config.name, &server.snapshot().state);
         }
     }
 }

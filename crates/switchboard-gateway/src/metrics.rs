@@ -65,6 +65,7 @@ pub struct GatewayMetrics {
     server_duration: Histograms,
     client_duration: Histograms,
     session_duration: Histogram,
+    server_session_duration: Histogram,
     decisions: Family<Labels, Counter>,
     /// How many labels `decisions` has.
     rules: AtomicUsize,
@@ -103,12 +104,15 @@ impl GatewayMetrics {
         let durations = || Histograms::new_with_constructor(|| Histogram::new(BUCKETS));
         let (server_duration, client_duration) = (durations(), durations());
         let session_duration = Histogram::new(SESSION_BUCKETS);
+        let server_session_duration = Histogram::new(SESSION_BUCKETS);
         let (decisions, refused) = (Family::default(), Family::default());
         let (approval, own) = (Histogram::new(BUCKETS), Histogram::new(OWN_BUCKETS));
         let mut registry = Registry::default();
         register(&mut registry, names::SERVER_DURATION, &server_duration);
         register(&mut registry, names::CLIENT_DURATION, &client_duration);
         register(&mut registry, names::SESSION_DURATION, &session_duration);
+        let name = names::CLIENT_SESSION_DURATION;
+        register(&mut registry, name, &server_session_duration);
         register(&mut registry, names::DECISIONS, &decisions);
         register(&mut registry, names::APPROVAL, &approval);
         register(&mut registry, names::OWN, &own);
@@ -121,6 +125,7 @@ impl GatewayMetrics {
             server_duration,
             client_duration,
             session_duration,
+            server_session_duration,
             decisions,
             rules: AtomicUsize::new(0),
             approval,
@@ -171,6 +176,12 @@ impl GatewayMetrics {
     /// A legacy client's session has ended.
     pub(crate) fn session_ended(&self, duration: Duration) {
         self.session_duration.observe(duration.as_secs_f64());
+    }
+
+    /// A server's connection has ended.
+    pub(crate) fn server_session_ended(&self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        self.server_session_duration.observe(seconds);
     }
 
     /// A request was refused for this reason.

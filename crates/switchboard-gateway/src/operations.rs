@@ -245,6 +245,10 @@ impl Recorder for Operations {
         self.metrics.session_ended(duration);
     }
 
+    fn server_session_ended(&self, duration: Duration) {
+        self.metrics.server_session_ended(duration);
+    }
+
     fn request_refused(&self, refusal: &Refusal) {
         let reason = refusal.reason.as_str();
         self.metrics.request_refused(reason);

@@ -7,7 +7,7 @@ use switchboard::{RawJson, ServerName};
 
 use crate::{Principal, Refusal};
 
-/// Records each request that has ended. Called on the request's own task: it must not block.
+/// Is told of each request and session that has ended. Called where they end: it must not block.
 pub trait Recorder: Send + Sync {
     /// Whether it wants the host's report of each call.
     fn wants_reports(&self) -> bool {
@@ -21,6 +21,11 @@ pub trait Recorder: Send + Sync {
 
     /// A legacy client's session has ended after this time.
     fn session_ended(&self, duration: Duration) {
+        let _ = duration;
+    }
+
+    /// The connection to a server has ended after this time.
+    fn server_session_ended(&self, duration: Duration) {
         let _ = duration;
     }
 

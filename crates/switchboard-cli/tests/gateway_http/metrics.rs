@@ -213,4 +213,15 @@ fn metrics_are_valid_and_documented_and_count_what_happened() {
     assert_eq!(value("switchboard_cut_off_readers", &[]), 0.0);
     assert_eq!(value("switchboard_queue_depth", &[]), 0.0);
     assert_eq!(value("switchboard_server_up", &[("server", "demo")]), 1.0);
+    // Its entry goes, and so does the connection.
+    gateway.home.user_file("");
+    assert_eq!(gateway.home.run(&["reload"]).code, Some(0));
+    until(|| {
+        let families = parse(&gateway.send("GET", "/metrics", &[], "").body);
+        let sessions = &families["mcp_client_session_duration_seconds"].samples;
+        let mut counts = sessions
+            .iter()
+            .filter(|(name, _, _)| name.ends_with("_count"));
+        counts.any(|(_, _, value)| *value >= 1.0).then_some(())
+    });
 }

@@ -61,6 +61,8 @@ metrics! {
         "From the request to a server to its response";
     SESSION_DURATION = Seconds "mcp_server_session_duration" []
         "From a legacy client's connection to its end";
+    CLIENT_SESSION_DURATION = Seconds "mcp_client_session_duration" []
+        "From a server's connection to its end";
     DECISIONS = Counter "switchboard_gate_decisions" ["decision", "rule"]
         "What the gate said of calls, and by which rule";
     APPROVAL = Seconds "switchboard_approval" []
