@@ -325,12 +325,11 @@ fn call(gateway: &Gateway, params: &Value, more: &[(&str, &str)]) -> Value {
 fn received(gateway: &Gateway, method: &str) -> Value {
     gateway.assert_calls(1);
     let record = std::fs::read_to_string(gateway.home.path("received.jsonl")).unwrap();
-    let messages = record
+    let mut messages = record
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
     messages
-        .filter(|message| message["method"] == method)
-        .next_back()
+        .rfind(|message| message["method"] == method)
         .unwrap()
 }
 
