@@ -193,8 +193,8 @@ async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
                 return;
             }
             queue.filled.notified().await;
-            // With 64 callers this makes one write of ten requests; the first alone would be
-            // written otherwise, with a system call and a wake-up of the server for each.
+            // With 64 callers about six requests then share one write. Otherwise each would be a
+            // system call and a wake-up of the server.
             if queue.answered_several.load(Ordering::Relaxed) {
                 yield_to_ready_tasks().await;
             }
