@@ -30,6 +30,7 @@ pub(super) fn without(lines: &[&str], cut: Range<usize>) -> String {
 }
 
 /// The lines with their line endings.
+#[cfg(feature = "hcl")]
 pub(super) fn of(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }

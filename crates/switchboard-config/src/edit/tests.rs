@@ -264,6 +264,13 @@ fn yaml_entries_are_added_and_removed_and_no_other_line_changes() {
         &Change::Remove("a".to_owned()),
         "one line",
     );
+    // A carriage return alone ends a line.
+    let mixed = "metadata:\n  mcp:\n    a:\n      command: x\n\r    b:\n      command: y\n";
+    apps(
+        mixed,
+        &Change::Add(command("new")),
+        &format!("{mixed}{new}"),
+    );
     check(
         "x.md",
         Dialect::AgentApps,

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::lines::{ending, of, without};
+use super::lines::{ending, without};
 use super::{EntryPath, NewText, NewValue, Operation};
 
 const ONE_LINE: &str = "its servers are written in one line; edit the file by hand";
@@ -15,7 +15,7 @@ pub(super) fn edit(
     operation: &Operation,
     front_matter: bool,
 ) -> Result<String, String> {
-    let lines = of(text);
+    let lines = yaml_lines(text);
     let whole = if front_matter {
         head(&lines)?
     } else {
@@ -31,6 +31,22 @@ pub(super) fn edit(
         }
         Operation::Set(..) => Err("a file of this kind cannot express it".to_owned()),
     }
+}
+
+/// The lines with their line endings. In YAML a carriage return alone ends a line, too.
+fn yaml_lines(text: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['\n', '\r']) {
+        let ending = if rest[at..].starts_with("\r\n") { 2 } else { 1 };
+        let (line, below) = rest.split_at(at + ending);
+        lines.push(line);
+        rest = below;
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
+    lines
 }
 
 /// A key with the lines that belong to it.
@@ -119,7 +135,7 @@ fn add(
         .find(|index| !blank(index))
         .map_or(range.start, |last| last + 1);
     let before: String = lines[..end].concat();
-    let gap = if before.is_empty() || before.ends_with('\n') {
+    let gap = if before.is_empty() || before.ends_with(['\n', '\r']) {
         ""
     } else {
         "\n"
