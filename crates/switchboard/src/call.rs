@@ -4,51 +4,52 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 pub use crate::caller::CallReport;
-use crate::caller::Caller;
-use crate::catalog::{Catalog, PossibleOwners, Tool, ToolDefinition, Unresolved, possible_owners};
-use crate::gate::Permit;
-use crate::hint::Hint;
+use crate::caller::{ApprovalRequest, BoxFuture, Caller};
+use crate::catalog::{Tool, ToolDefinition};
+use crate::config::Timeouts;
+use crate::gate::{DecisionRequest, Gate, NotAllowed, Permit};
 use crate::host::{Host, HostState, MAX_RELOADS, ServerLease};
 use crate::name::ServerName;
 use crate::result::CallResult;
-use crate::server::{EraRefusal, ServerHandle};
-use crate::session::{CallOptions, RequestFault};
-use crate::transport::WireFault;
+use crate::server::{CallerSession, EraEvidence};
+use crate::session::CallOptions;
+use crate::sync;
 use crate::wire::RawJson;
 
-use approval::Permission;
-use deadline::CallDeadline;
-pub(crate) use era::refusal_in;
+use approval::denied;
+pub use builder::Call;
 pub use error::{CallError, DenialReason};
+use recover::NextStep;
+pub(crate) use recover::refusal_in;
 pub(crate) use sampling::SamplingOverseer;
-use trace::{CallPhase, CallTrace};
+use trace::CallTrace;
 
 mod approval;
-mod deadline;
-mod era;
+mod builder;
 mod error;
 mod host_tool;
 mod misfit;
 mod permissions;
+mod recover;
 mod sampling;
 mod trace;
 mod unlisted;
+mod wait;
 
-// Rare branches are boxed, here and below: they would make every call's future larger.
 impl Host {
     /// Calls a tool, through the gate, for the host's default caller
     /// ([`HostBuilder::caller`](crate::HostBuilder::caller)). Like [`call_with`](Self::call_with)
     /// with a plain [`Call`].
-    pub async fn call(
+    pub fn call(
         &self,
         tool: impl Into<String>,
         arguments: impl Into<RawJson>,
-    ) -> Result<CallResult, CallError> {
-        self.call_with(Call::new(tool, arguments)).await
+    ) -> BoxFuture<'_, Result<CallResult, CallError>> {
+        self.call_with(Call::new(tool, arguments))
     }
 
     /// Makes one call, through the gate: resolves the name, validates the arguments against the
@@ -78,42 +79,16 @@ impl Host {
     /// `call_timeout`, the whole request after `call_timeout_max` or the call's own
     /// [`timeout`](Call::timeout). A caller has five minutes to approve, which do not count as the
     /// call's time.
-    pub async fn call_with(&self, call: Call) -> Result<CallResult, CallError> {
-        let caller = call.caller.as_ref().unwrap_or(&self.0.caller);
-        self.0.check_offers(caller);
-        let mut context = CallContext {
-            call: &call,
-            caller,
-            deadline: CallDeadline::start(call.timeout),
-            trace: CallTrace::start(caller, &call),
-        };
-        let outcome = match context.trace.span().cloned() {
-            None => self.0.make_call(&mut context).await,
-            Some(span) => {
-                Box::pin(self.0.make_call(&mut context))
-                    .instrument(span)
-                    .await
-            }
-        };
-        let outcome = outcome.map_err(|error| *error);
-        context.trace.ended(&outcome);
-        outcome
-    }
-}
-
-/// An answer that is not simply a result.
-struct UnusualAnswer {
-    answer: Result<RawJson, CallError>,
-    /// It says that the server is connected with the wrong era.
-    refusal: Option<EraRefusal>,
-}
-
-impl From<CallError> for Box<UnusualAnswer> {
-    fn from(error: CallError) -> Self {
-        Self::new(UnusualAnswer {
-            answer: Err(error),
-            refusal: None,
-        })
+    pub fn call_with(&self, call: Call) -> BoxFuture<'_, Result<CallResult, CallError>> {
+        let trace = CallTrace::start(call.caller.as_ref().unwrap_or(&self.0.caller), &call);
+        let span = trace.span().cloned();
+        let calling = self.0.run_call(call, trace);
+        // Boxed here: otherwise the caller's crate would compile all futures of a call into its own,
+        // and move them.
+        match span {
+            None => Box::pin(calling),
+            Some(span) => Box::pin(calling.instrument(span)),
+        }
     }
 }
 
@@ -125,35 +100,44 @@ pub(crate) struct CallContext<'a> {
     trace: CallTrace,
 }
 
-// Errors of the steps that are awaited are boxed: each step moves its outcome, which would be as
-// large as the error.
+/// The gate's decision on a call that it does not deny.
+enum Permission {
+    Granted(Permit),
+    /// The caller must be asked.
+    MustAsk(Box<ApprovalRequest>),
+}
+
 impl HostState {
+    async fn run_call(&self, call: Call, trace: CallTrace) -> Result<CallResult, CallError> {
+        let caller = call.caller.as_ref().unwrap_or(&self.caller);
+        self.check_offers(caller);
+        let mut context = CallContext {
+            call: &call,
+            caller,
+            deadline: CallDeadline::start(call.timeout),
+            trace,
+        };
+        let outcome = self.make_call(&mut context).await.map_err(|error| *error);
+        context.trace.ended(&outcome);
+        outcome
+    }
+
+    // Errors are boxed: each step moves its outcome, which would be as large as the error. Rare
+    // branches are boxed: they would make every call's future larger.
     async fn make_call(&self, context: &mut CallContext<'_>) -> Result<CallResult, Box<CallError>> {
         let (mut tool, server) = match self.resolve(context.call) {
-            Err(CallError::Unresolved {
-                why: Unresolved::Unknown { .. },
-                ..
-            }) if context.call.listed.is_none() => Box::pin(self.resolve_unlisted(context)).await?,
+            Err(error) if error.is_unknown_name() && context.call.listed.is_none() => {
+                Box::pin(self.resolve_unlisted(context)).await?
+            }
             resolved => resolved?,
         };
-        context.trace.resolved(&tool);
-        tracing::debug!(
-            "tool {}/{}: resolved from {:?}",
-            tool.id.server,
-            shown(&tool),
-            context.call.tool
-        );
+        context.trace.resolved(&tool, context.call);
         let Some(mut server) = server else {
             return Ok(Box::pin(self.call_host_tool(&tool, context)).await?);
         };
         let mut is_first = true;
         let raw = loop {
             self.validate(&tool, context.call)?;
-            tracing::debug!(
-                "tool {}/{}: arguments fit its schema",
-                tool.id.server,
-                shown(&tool)
-            );
             // Nothing is awaited between resolving and the first decision: the lease has the present
             // roster.
             let decided = match is_first {
@@ -166,30 +150,27 @@ impl HostState {
                     Box::pin(self.ask(&tool, request, Some(&mut server), context)).await?
                 }
             };
-            let UnusualAnswer { answer, refusal } =
-                match self.send(&tool, &server, permit, context).await {
-                    Ok(raw) => break raw,
-                    Err(unusual) => *unusual,
-                };
-            if let Some(refusal) = refusal {
-                let may_repeat = is_first && tool.idempotent;
-                if Box::pin(self.era_refused(&server, refusal, context.caller, may_repeat)).await {
-                    is_first = false;
-                    tool = Box::pin(self.defined_now(&tool, &server, context.deadline)).await?;
-                    continue;
+            let session = match server.session_now() {
+                Some(session) => session,
+                None => Box::pin(self.wait_for_session(&tool, &server, context)).await?,
+            };
+            let options = self.call_options(&tool, &server, &session, context)?;
+            let sent = context.trace.sent(&tool);
+            let answer = session.session().call(permit, options).await;
+            context.trace.answered(&tool, sent, answer.is_ok());
+            let answer = match answer {
+                Ok(raw) if EraEvidence::in_response(Ok(&raw)).is_none() => {
+                    session.handle(&server).record_success();
+                    break raw;
                 }
+                answer => answer,
+            };
+            let recovering = self.recover(&tool, &server, session, answer, is_first, context);
+            match Box::pin(recovering).await? {
+                NextStep::Return(raw) => break raw,
+                NextStep::CallAgain(defined_now) => tool = defined_now,
             }
-            match answer {
-                // The call was not executed: the schema requires other headers now. The changed
-                // definition needs a new decision.
-                Err(CallError::Request {
-                    fault: RequestFault::HeaderMismatch { .. },
-                    ..
-                }) if std::mem::take(&mut is_first) => {
-                    tool = Box::pin(self.listed_again(&tool, &server, context.deadline)).await?;
-                }
-                answer => break answer?,
-            }
+            is_first = false;
         };
         let misfit = match tool.definition.output_schema {
             Some(_) => Box::pin(self.check(&tool, &raw, context.caller)).await,
@@ -200,7 +181,7 @@ impl HostState {
 
     /// The tool that the name resolves to, in the catalog that the caller listed from, and the
     /// lease of its server, if it has one.
-    fn resolve(&self, call: &Call) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
+    fn resolve(&self, call: &Call) -> Result<(Arc<Tool>, Option<ServerLease>), Box<CallError>> {
         let mut replaced = None;
         for _ in 0..MAX_RELOADS {
             let current = self.current();
@@ -214,7 +195,7 @@ impl HostState {
                 return Ok((tool, None));
             }
             let roster = &current.roster;
-            match roster.lease(roster.index_for(&tool)?) {
+            match roster.lease(roster.index_for(&tool).map_err(CallError::from)?) {
                 // A tool that was listed before is called as it was listed, or not at all.
                 Some(server) if call.listed.is_some() || server.launch == tool.launch => {
                     return Ok((tool, Some(server)));
@@ -224,174 +205,91 @@ impl HostState {
             }
             replaced = Some(tool.id.server.clone());
         }
-        Err(CallError::Replaced {
+        Err(Box::new(CallError::Replaced {
             server: replaced.unwrap_or_else(ServerName::host),
-        })
-    }
-
-    /// Resolves a name that is not known yet: it may belong to a server that is still connecting.
-    async fn resolve_unlisted(
-        &self,
-        context: &mut CallContext<'_>,
-    ) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
-        let began = context.trace.now();
-        let is_awaited = self
-            .wait_for_server_of(&context.call.tool, context.deadline)
-            .await;
-        context.trace.spent(CallPhase::Waiting, began);
-        is_awaited?;
-        self.resolve(context.call)
-    }
-
-    /// Waits for the servers that the name may belong to.
-    async fn wait_for_server_of(
-        &self,
-        name: &str,
-        deadline: CallDeadline,
-    ) -> Result<(), CallError> {
-        let roster = self.roster();
-        let owners = possible_owners(&roster.config, name);
-        let is_named = matches!(owners, PossibleOwners::Named(_));
-        let may_have_it = |server: &&ServerHandle| {
-            owners.contains(&server.config.name) && (is_named || server.may_offer_more())
-        };
-        let awaited: Vec<_> = roster.servers.iter().filter(may_have_it).cloned().collect();
-        if awaited.is_empty() {
-            return Ok(());
-        }
-        if is_named {
-            for server in awaited {
-                let wait = deadline.within(server.config.longest_connect());
-                server.ready(wait).await?;
-            }
-        } else {
-            let mut coming = JoinSet::new();
-            for server in awaited {
-                // Also bounded by the server's own connect timeout. A server that fails reports
-                // that by its state.
-                let wait = deadline.within(server.config.longest_connect());
-                coming.spawn(async move { server.ready(wait).await.is_ok() });
-            }
-            coming.join_all().await;
-        }
-        self.rebuild();
-        Ok(())
+        }))
     }
 
     /// Validates the arguments against the tool's input schema.
-    fn validate(&self, tool: &Tool, call: &Call) -> Result<(), CallError> {
+    fn validate(&self, tool: &Tool, call: &Call) -> Result<(), Box<CallError>> {
         let definition = &*tool.definition;
         let (hash, schema) = (definition.hash, &definition.input_schema);
         let simple =
             (definition.simple_schema).get_or_init(|| self.validators.simple(hash, schema));
-        if simple.fits(call.arguments.as_str()) {
-            return Ok(());
-        }
-        self.validators
-            .validate(hash, schema, &call.arguments)
-            .map_err(|misfit| CallError::Misfit {
+        if !simple.fits(call.arguments.as_str()) {
+            let validated = self.validators.validate(hash, schema, &call.arguments);
+            validated.map_err(|misfit| CallError::Misfit {
                 server: tool.id.server.clone(),
                 tool: shown(tool),
                 misfit,
-            })
+            })?;
+        }
+        let server = &tool.id.server;
+        tracing::debug!("tool {server}/{}: arguments fit its schema", shown(tool));
+        Ok(())
     }
 
-    /// Sends a permitted call on the caller's session, as soon as the server is ready.
-    async fn send(
+    /// Has this gate decide.
+    fn permit(
+        &self,
+        tool: &Arc<Tool>,
+        gate: &Gate,
+        context: &mut CallContext<'_>,
+    ) -> Result<Permission, Box<CallError>> {
+        let (call, caller) = (context.call, context.caller);
+        let request = DecisionRequest {
+            tool,
+            caller: &caller.id(),
+            pre_approved: call.pre_approved,
+        };
+        let decision = gate.decide(request, &sync::read(&self.grants));
+        context.trace.decided(&decision);
+        tracing::debug!("tool {}/{}: {decision}", tool.id.server, shown(tool));
+        if let Some(reason) = caller.refuses(tool) {
+            let reason = Some(reason);
+            return Err(denied(tool, DenialReason::Caller { reason }, None).into());
+        }
+        match decision.permit(tool, &call.arguments, caller) {
+            Ok(permit) => {
+                self.show_change(tool, gate, caller);
+                Ok(Permission::Granted(permit))
+            }
+            Err(NotAllowed::Deny { rule }) => {
+                Err(denied(tool, DenialReason::Rule(rule), None).into())
+            }
+            Err(NotAllowed::Ask {
+                because,
+                once_only,
+                changed,
+            }) => Ok(Permission::MustAsk(Box::new(ApprovalRequest {
+                changed,
+                once_only,
+                ..ApprovalRequest::new(tool, call.arguments.clone(), because)
+            }))),
+        }
+    }
+
+    /// The options of a call on this session. The error means that the tool is no longer the one
+    /// that was decided on.
+    fn call_options(
         &self,
         tool: &Arc<Tool>,
         server: &ServerLease,
-        permit: Permit,
-        context: &mut CallContext<'_>,
-    ) -> Result<RawJson, Box<UnusualAnswer>> {
-        let deadline = context.deadline;
-        let began = context.trace.now();
-        let session = match server.session_now() {
-            Some(session) => session,
-            None => {
-                let (caller, wait) = (context.caller.id(), tool.server.longest_connect());
-                let session =
-                    server.session_for_tool(&tool.definition, &caller, deadline.within(wait));
-                Box::pin(session).await.map_err(CallError::from)?
-            }
-        };
-        context.trace.spent(CallPhase::Waiting, began);
+        session: &CallerSession,
+        context: &CallContext<'_>,
+    ) -> Result<CallOptions, Box<CallError>> {
         let approved = self.approved_definition(tool, server);
         let (Some(definition), Ok(own_definition)) =
             (approved, session.own_definition(&tool.definition))
         else {
             return Err(moved(tool).into());
         };
-        let options = CallOptions {
-            timeouts: deadline.timeouts(tool),
-            since: deadline.since,
+        Ok(CallOptions {
+            timeouts: context.deadline.timeouts(tool),
+            since: context.deadline.since,
             definition,
             own_definition,
-        };
-        tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
-        let sent = context.trace.now();
-        let answer = session.session().call(permit, options).await;
-        context.trace.spent(CallPhase::Wire, sent);
-        let outcome = if answer.is_ok() { "answered" } else { "failed" };
-        tracing::debug!(
-            "tool {}/{}: {outcome} after {} ms",
-            tool.id.server,
-            shown(tool),
-            sent.map_or(0, |sent| sent.elapsed().as_millis())
-        );
-        let handle = session.handle(server);
-        let refusal = refusal_in(
-            answer.as_ref().map_err(|fault| &**fault),
-            &session,
-            Some(&tool.definition.name),
-        );
-        match (answer, refusal) {
-            (Ok(raw), None) => {
-                handle.record_success();
-                Ok(raw)
-            }
-            (answer, refusal) => {
-                let answer = answer.map_err(|fault| *fault);
-                let answer = match answer {
-                    Err(RequestFault::DefinitionChanged) => Err(moved(tool)),
-                    answer => Box::pin(self.finish(handle, answer)).await,
-                };
-                Err(Box::new(UnusualAnswer { answer, refusal }))
-            }
-        }
-    }
-
-    /// The same tool as its server defines it now.
-    async fn listed_again(
-        &self,
-        tool: &Arc<Tool>,
-        server: &ServerLease,
-        deadline: CallDeadline,
-    ) -> Result<Arc<Tool>, CallError> {
-        server
-            .relist(deadline.within(tool.server.longest_connect()))
-            .await;
-        self.current_for(tool)
-            .catalog
-            .by_id(&tool.id)
-            .cloned()
-            .ok_or_else(|| moved(tool))
-    }
-
-    /// Checks the result against the tool's output schema, and notifies the caller of violations.
-    async fn check(
-        &self,
-        tool: &Tool,
-        result: &RawJson,
-        caller: &Arc<dyn Caller>,
-    ) -> Option<String> {
-        let misfit = misfit::of_result(self, tool, result).await?;
-        caller.notice(&format!(
-            "server \"{}\", tool {}: {misfit}",
-            tool.id.server,
-            shown(tool)
-        ));
-        Some(misfit)
+        })
     }
 
     /// The approved definition, if it is still the tool's. The session compares it again right
@@ -424,51 +322,52 @@ impl HostState {
             );
         }
     }
-
-    /// Records success; adds the cause to the error of a lost connection.
-    pub(crate) async fn finish(
-        &self,
-        server: &ServerHandle,
-        answer: Result<RawJson, RequestFault>,
-    ) -> Result<RawJson, CallError> {
-        match answer {
-            Ok(raw) => {
-                server.record_success();
-                Ok(raw)
-            }
-            Err(fault) => Err(Box::pin(explain_fault(server, fault)).await),
-        }
-    }
 }
 
-/// The error of a server's fault, with its cause and a hint.
-async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError {
-    let fault = fault.redacted(|text| server.stderr.redact(text));
-    let (mut detail, mut hint) = (None, None);
-    match &fault {
-        RequestFault::Wire(WireFault::NeedsLogin(needed)) => {
-            server.needs_login(needed.clone()).await;
-            hint = Some(needed.hint);
+/// The caller's own limit for the whole call, if there is one. The time that a person takes to
+/// approve does not count.
+#[derive(Debug, Clone, Copy)]
+struct CallDeadline {
+    limit: Option<Duration>,
+    /// The start of the limit.
+    since: Option<Instant>,
+}
+
+impl CallDeadline {
+    fn start(limit: Option<Duration>) -> Self {
+        Self {
+            limit,
+            since: limit.map(|_| Instant::now()),
         }
-        // If the end has no other cause than the reason, the reason is stated once.
-        RequestFault::Closed(reason) => {
-            detail = server
-                .connection_end()
-                .await
-                .filter(|death| death != reason);
-            hint = Some(Hint::Examine);
-        }
-        RequestFault::Timeout { total, .. } => {
-            hint = Some(Hint::AllowTime(server.config.time_field(*total)))
-        }
-        RequestFault::QueueTimeout { .. } | RequestFault::Wire(_) => hint = Some(Hint::Examine),
-        _ => {}
     }
-    CallError::Request {
-        server: server.config.name.clone(),
-        fault,
-        detail,
-        hint,
+
+    /// Excludes the time since `start`.
+    fn exclude_since(&mut self, start: Instant) {
+        self.since = self.since.map(|since| since + start.elapsed());
+    }
+
+    /// `wait`, or the rest of the limit if that is less.
+    fn within(self, wait: Duration) -> Duration {
+        match (self.limit, self.since) {
+            (Some(limit), Some(since)) => wait.min(limit.saturating_sub(since.elapsed())),
+            _ => wait,
+        }
+    }
+
+    /// The entry's deadlines, with the caller's own maximum if there is one.
+    fn timeouts(self, tool: &Tool) -> Timeouts {
+        let mut timeouts = tool.server.timeouts;
+        if let Some(limit) = self.limit {
+            // If the entry has one deadline for the whole call, the caller's replaces it.
+            let is_absolute = timeouts.call == timeouts.call_max;
+            timeouts.call_max = limit;
+            timeouts.call = if is_absolute {
+                limit
+            } else {
+                timeouts.call.min(limit)
+            };
+        }
+        timeouts
     }
 }
 
@@ -482,73 +381,4 @@ fn moved(tool: &Tool) -> CallError {
 /// The tool's own name, safe to show.
 fn shown(tool: &Tool) -> String {
     tool.id.tool.untrusted().for_terminal_line().to_string()
-}
-
-/// One call to make: the tool, the arguments and the caller.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use std::time::Duration;
-/// use serde_json::json;
-/// use switchboard::{Call, Headless};
-///
-/// let call = Call::new("files/read_file", json!({"path": "README.md"}))
-///     .caller(Arc::new(Headless::new("my-agent")))
-///     .timeout(Duration::from_secs(20));
-/// ```
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Call {
-    /// An exposed name, or `server/tool`.
-    pub tool: String,
-    /// The arguments, a JSON object.
-    pub arguments: RawJson,
-    /// Who calls, and is asked for approval; the host's default caller if absent.
-    pub caller: Option<Arc<dyn Caller>>,
-    /// The catalog that the caller listed from: names are resolved there. `None` uses the current
-    /// one.
-    pub listed: Option<Arc<Catalog>>,
-    /// The time limit of the whole call; the entry's `call_timeout_max` if absent.
-    pub timeout: Option<Duration>,
-    /// Whether a person has approved the call beforehand.
-    pub pre_approved: bool,
-}
-
-impl Call {
-    /// A call with the current catalog and the entry's deadlines, which needs approval if the gate
-    /// says so.
-    pub fn new(tool: impl Into<String>, arguments: impl Into<RawJson>) -> Self {
-        Self {
-            tool: tool.into(),
-            arguments: arguments.into(),
-            caller: None,
-            listed: None,
-            timeout: None,
-            pre_approved: false,
-        }
-    }
-
-    /// Sets the caller, who is asked for approval.
-    pub fn caller(mut self, caller: Arc<dyn Caller>) -> Self {
-        self.caller = Some(caller);
-        self
-    }
-
-    /// Sets the catalog in which the name is resolved.
-    pub fn listed(mut self, catalog: Arc<Catalog>) -> Self {
-        self.listed = Some(catalog);
-        self
-    }
-
-    /// Sets the time limit of the whole call.
-    pub fn timeout(mut self, most: Duration) -> Self {
-        self.timeout = Some(most);
-        self
-    }
-
-    /// Marks the call as approved beforehand by a person. Deny rules still apply.
-    pub fn pre_approved(mut self) -> Self {
-        self.pre_approved = true;
-        self
-    }
 }

@@ -22,7 +22,7 @@ pub use offerings::Offerings;
 pub use owner::{PossibleOwners, likely_owner, possible_owners};
 pub use prompt::PromptDefinition;
 pub use resource::{ResourceDefinition, TemplateDefinition};
-pub(crate) use rule_matches::{MatchedRules, RuleMatchCache};
+pub(crate) use tool::{MatchedRules, RuleMatchCache};
 pub use tool::{Tool, ToolEffect};
 pub use vendor::Vendor;
 
@@ -41,7 +41,6 @@ mod offerings;
 mod owner;
 mod prompt;
 mod resource;
-mod rule_matches;
 mod tool;
 mod vendor;
 

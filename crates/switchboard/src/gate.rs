@@ -3,20 +3,18 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::caller::CallerId;
+use crate::caller::{Approval, ApprovalRequest, Caller, CallerId};
 use crate::catalog::{MatchedRules, Tool};
-use crate::config::{Config, ConfigErrors, Diagnostic, Mode, ProjectPermissions, RuleText, Scope};
+use crate::config::{Diagnostic, Mode, ProjectPermissions, RuleText, Scope};
 use crate::name::ServerName;
+use crate::wire::RawJson;
 
 pub use grants::{Grant, Grants};
-pub(crate) use permit::NotAllowed;
-pub use permit::Permit;
 use rules::Rule;
 
+mod compile;
 mod grants;
-mod permit;
 mod rules;
 mod spelling;
 
@@ -38,9 +36,6 @@ pub struct Gate {
     /// Identifies this gate in the tools' caches of matched rules.
     number: u64,
 }
-
-/// The number of the next gate.
-static GATES: AtomicU64 = AtomicU64::new(0);
 
 /// The gate's decision on one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,81 +84,6 @@ pub struct DecisionRequest<'a> {
 }
 
 impl Gate {
-    /// Compiles the rules against the configured server names. An ambiguous `allow` is an error
-    /// that lists its readings.
-    pub fn compile(config: &Config) -> Result<Self, ConfigErrors> {
-        Self::compile_beside(config, &[])
-    }
-
-    /// Like [`compile`](Self::compile), with the names of the host tools, which rules may also
-    /// name.
-    pub(crate) fn compile_beside(config: &Config, own: &[&str]) -> Result<Self, ConfigErrors> {
-        Self::compile_with(config, own, &|_| false)
-    }
-
-    /// Like [`compile`](Self::compile), with the names of the host tools, which rules may also
-    /// name, and with the `accepted` permissions of project files, which count as if they were in
-    /// the user's file.
-    pub fn compile_with(
-        config: &Config,
-        own: &[&str],
-        accepted: &dyn Fn(&ProjectPermissions) -> bool,
-    ) -> Result<Self, ConfigErrors> {
-        let servers: Vec<&ServerName> = config.servers.keys().collect();
-        let permissions = &config.permissions;
-        let accepted: Vec<ProjectPermissions> = config
-            .project_permissions
-            .iter()
-            .filter(|project| accepted(project))
-            .cloned()
-            .collect();
-        let projects_yolo = accepted.iter().find_map(|project| project.yolo.as_ref());
-        let (mode, yolo) = match (permissions.mode, projects_yolo) {
-            (Mode::Ask, Some(place)) => (Mode::Yolo, Some(place)),
-            (Mode::Yolo, _) => (Mode::Yolo, config.locations.get("permissions.mode")),
-            (mode, _) => (mode, None),
-        };
-        let allow: Vec<RuleText> = permissions
-            .allow
-            .iter()
-            .chain(accepted.iter().flat_map(|project| &project.allow))
-            .cloned()
-            .collect();
-        let mut found = rules::Findings::default();
-        let allow = rules::compile("allow", &allow, &servers, own, &mut found);
-        let ask = rules::compile("ask", &permissions.ask, &servers, own, &mut found);
-        let mut deny = rules::compile("deny", &permissions.deny, &servers, own, &mut found);
-        if let Some(place) = yolo {
-            found.warnings.extend(rules::skip_denies(&mut deny, place));
-        }
-        let names_clients = permissions
-            .allow
-            .iter()
-            .chain(&permissions.ask)
-            .chain(&permissions.deny)
-            .any(|rule| rule.client.is_some())
-            || accepted
-                .iter()
-                .any(|project| project.allow.iter().any(|rule| rule.client.is_some()));
-        let gate = Self {
-            names_clients,
-            mode,
-            configured: permissions.configured,
-            locked: config.security.locked,
-            allow,
-            ask,
-            deny,
-            accepted,
-            warnings: found.warnings,
-            number: GATES.fetch_add(1, Ordering::Relaxed),
-        };
-        if found.errors.is_empty() {
-            Ok(gate)
-        } else {
-            Err(ConfigErrors(found.errors))
-        }
-    }
-
     /// Warnings about rules that match no configured server: probably typing mistakes.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
@@ -343,6 +263,140 @@ impl fmt::Debug for Gate {
             .field("allow", &self.allow)
             .field("ask", &self.ask)
             .field("deny", &self.deny)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The right to make exactly one call: of one tool, as defined now, with these arguments, by this
+/// caller.
+///
+/// It carries what it is for, so there is nothing beside it that could differ. Only the gate makes
+/// one: from its own `Allow`, or from a caller's yes. It cannot be built:
+///
+/// ```compile_fail,E0451
+/// # use std::sync::Arc;
+/// # fn forge(tool: Arc<switchboard::catalog::Tool>, arguments: switchboard::wire::RawJson, caller: Arc<dyn switchboard::caller::Caller>) {
+/// let permit = switchboard::gate::Permit { tool, arguments, caller };
+/// # }
+/// ```
+///
+/// It cannot be used twice:
+///
+/// ```compile_fail,E0599
+/// fn twice(permit: switchboard::gate::Permit) -> (switchboard::gate::Permit, switchboard::gate::Permit) {
+///     (permit.clone(), permit)
+/// }
+/// ```
+///
+/// And no library user can ask for one:
+///
+/// ```compile_fail,E0624
+/// # use std::sync::Arc;
+/// # fn ask(decision: switchboard::gate::Decision, tool: &Arc<switchboard::catalog::Tool>, arguments: &switchboard::wire::RawJson,
+/// #     caller: &Arc<dyn switchboard::caller::Caller>) {
+/// let permit = decision.permit(tool, arguments, caller);
+/// # }
+/// ```
+///
+/// `Session::call` takes one by value, so a call without a permit does not compile:
+///
+/// ```compile_fail,E0061
+/// # async fn call(session: &switchboard::session::Session, options: switchboard::session::CallOptions) {
+/// session.call(options).await;
+/// # }
+/// ```
+#[must_use = "a permit is for one call"]
+pub struct Permit {
+    tool: Arc<Tool>,
+    arguments: RawJson,
+    caller: Arc<dyn Caller>,
+}
+
+impl Permit {
+    /// The tool, as it was defined at the time of the decision.
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// The arguments.
+    pub fn arguments(&self) -> &RawJson {
+        &self.arguments
+    }
+
+    /// The caller.
+    pub fn caller(&self) -> &Arc<dyn Caller> {
+        &self.caller
+    }
+
+    /// The permit from a caller's approval of exactly what was asked.
+    pub(crate) fn approved(
+        request: &ApprovalRequest,
+        answer: &Approval,
+        tool: &Arc<Tool>,
+        caller: &Arc<dyn Caller>,
+    ) -> Option<Self> {
+        let asked_for_it = request.id == tool.id && request.definition.hash == tool.definition.hash;
+        match answer {
+            Approval::Once | Approval::AlwaysTool(_) | Approval::AlwaysServer(_)
+                if asked_for_it =>
+            {
+                Some(Self {
+                    tool: tool.clone(),
+                    arguments: request.arguments.clone(),
+                    caller: caller.clone(),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A decision other than `Allow`.
+#[derive(Debug)]
+pub(crate) enum NotAllowed {
+    /// See [`Decision::Ask`].
+    Ask {
+        because: String,
+        once_only: bool,
+        changed: Option<Vec<String>>,
+    },
+    /// See [`Decision::Deny`].
+    Deny { rule: String },
+}
+
+impl Decision {
+    /// The permit of an `Allow`; otherwise what is left to do.
+    pub(crate) fn permit(
+        self,
+        tool: &Arc<Tool>,
+        arguments: &RawJson,
+        caller: &Arc<dyn Caller>,
+    ) -> Result<Permit, NotAllowed> {
+        match self {
+            Self::Allow { .. } => Ok(Permit {
+                tool: tool.clone(),
+                arguments: arguments.clone(),
+                caller: caller.clone(),
+            }),
+            Self::Ask {
+                because,
+                once_only,
+                changed,
+            } => Err(NotAllowed::Ask {
+                because,
+                once_only,
+                changed,
+            }),
+            Self::Deny { rule } => Err(NotAllowed::Deny { rule }),
+        }
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("id", &self.tool.id)
+            .field("caller", &self.caller.id())
             .finish_non_exhaustive()
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
 use crate::builtin::RegisteredTools;
 use crate::caller::{Caller, Root};
-use crate::catalog::{Catalog, CatalogSource, Tool, possible_owners};
+use crate::catalog::{Catalog, CatalogSource, possible_owners};
 use crate::event::{Event, Events, NextEvent};
 use crate::gate::{Gate, Grants};
 use crate::launch::Containment;
@@ -32,6 +32,7 @@ pub(crate) use reference::HostReference;
 use reload_state::ReloadState;
 pub(crate) use reload_state::{RetiringServer, wait_ended};
 use remember::{PinWriter, Writes, remembered_grants};
+use roster::CurrentServers;
 pub(crate) use roster::{LeaseError, Roster, ServerLease};
 
 mod initial_state;
@@ -78,15 +79,6 @@ pub(crate) struct HostState {
     /// Whether the notice was given that a caller offers more than servers are told.
     pub(crate) warned_of_offers: AtomicBool,
     pub(crate) reload: ReloadState,
-}
-
-/// The servers, and what they offer: one snapshot, so that a call loads both at once.
-#[derive(Debug)]
-pub(crate) struct CurrentServers {
-    /// Replaced by a reload.
-    pub(crate) roster: Arc<Roster>,
-    /// Replaced when a server offers something else, and after a reload.
-    pub(crate) catalog: Arc<Catalog>,
 }
 
 impl Host {
@@ -282,44 +274,6 @@ impl HostState {
         Arc::new(self)
     }
 
-    /// The current servers and catalog. Not to be held across an await.
-    pub(crate) fn current(&self) -> arc_swap::Guard<Arc<CurrentServers>> {
-        self.current.load()
-    }
-
-    /// The current servers and gate.
-    pub(crate) fn roster(&self) -> Arc<Roster> {
-        self.current.load().roster.clone()
-    }
-
-    /// A lease of the server of this name.
-    pub(crate) fn lease(&self, name: &ServerName) -> Result<ServerLease, LeaseError> {
-        for _ in 0..MAX_RELOADS {
-            let roster = self.roster();
-            // A server that cannot be leased was replaced by a reload, which stores the new roster
-            // before it closes the old server.
-            if let Some(lease) = roster.lease(roster.index_of(name)?) {
-                return Ok(lease);
-            }
-        }
-        Err(LeaseError::Replaced(name.clone()))
-    }
-
-    /// The current catalog.
-    pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        self.current.load().catalog.clone()
-    }
-
-    /// The current servers, with a catalog that includes the current offerings of this tool's server.
-    pub(crate) fn current_for(&self, tool: &Tool) -> arc_swap::Guard<Arc<CurrentServers>> {
-        let current = self.current.load();
-        if shows(&current.roster, &current.catalog, tool.server_place) {
-            return current;
-        }
-        self.rebuild();
-        self.current.load()
-    }
-
     /// Replaces the roster, then the catalog.
     pub(crate) fn replace_roster(&self, roster: Roster) {
         let one_at_a_time = lock(&self.replacing);
@@ -336,7 +290,7 @@ impl HostState {
     /// changed.
     pub(crate) fn rebuild(&self) {
         let is_new = |roster: &Roster, old: &Catalog| {
-            let shows_all = (0..roster.servers.len()).all(|index| shows(roster, old, index));
+            let shows_all = (0..roster.servers.len()).all(|index| roster.is_shown_by(old, index));
             let is_settled = |index: usize| {
                 roster
                     .servers
@@ -426,14 +380,6 @@ fn part(server: &ServerHandle) -> CatalogSource {
         offerings,
         settled,
     }
-}
-
-fn shows(roster: &Roster, catalog: &Catalog, index: usize) -> bool {
-    let (shown, server) = (catalog.offerings().get(index), roster.servers.get(index));
-    catalog.roster == roster.number
-        && shown
-            .zip(server)
-            .is_some_and(|((_, shown), server)| server.offers_still(shown))
 }
 
 impl fmt::Debug for HostState {

@@ -175,56 +175,33 @@ impl HostState {
         difference: &Difference,
     ) -> (Vec<ServerHandle>, Vec<RetiringServer>) {
         let (mut servers, mut retiring) = (Vec::new(), Vec::new());
-        let mut part = |old: &ServerHandle| {
+        let mut retire = |old: &ServerHandle| {
             let retiring_server = RetiringServer::new(old);
             let ended = retiring_server.ended.subscribe();
             retiring.push(retiring_server);
             ended
         };
-        let of_unwatched_files = |server: &&ServerHandle| !server.config.dialect.profile().watched;
-        let together: Vec<_> = match difference
-            .changes
-            .values()
-            .any(|change| *change == ServerChange::StartTogether)
-        {
-            true => roster
-                .servers
-                .iter()
-                .filter(of_unwatched_files)
-                .map(|old| (old.config.name.clone(), part(old)))
-                .collect(),
-            false => Vec::new(),
-        };
+        let together = retired_together(roster, difference);
+        let together_ended: Vec<_> = together.iter().map(|old| retire(old)).collect();
+        let is_retired = |name: &ServerName| together.iter().any(|old| old.config.name == *name);
         for name in &difference.removed {
             if let Ok(old) = roster.server(name)
-                && !together
-                    .iter()
-                    .any(|(retiring_server, _)| retiring_server == name)
+                && !is_retired(name)
             {
-                part(old);
+                retire(old);
             }
         }
         for (name, change) in &difference.changes {
             let entry = difference.config.servers[name].clone();
-            let old = roster.server(name).ok();
-            let mut after: Vec<watch::Receiver<()>> = Vec::new();
-            match (change, old) {
+            let after = match (change, roster.server(name).ok()) {
                 (ServerChange::Keep | ServerChange::UpdateConfig, Some(old)) => {
                     servers.push(old.update_config(entry).await);
                     continue;
                 }
-                (ServerChange::StartTogether, _) => {
-                    after.extend(together.iter().map(|(_, ended)| ended.clone()))
-                }
-                (_, Some(old))
-                    if !together
-                        .iter()
-                        .any(|(retiring_server, _)| retiring_server == name) =>
-                {
-                    after.push(part(old))
-                }
-                _ => {}
-            }
+                (ServerChange::StartTogether, _) => together_ended.clone(),
+                (_, Some(old)) if !is_retired(name) => vec![retire(old)],
+                _ => Vec::new(),
+            };
             servers.push(self.start_server(entry, change, &difference.config, after));
         }
         (servers, retiring)
@@ -295,6 +272,19 @@ fn why_untrusted(server: &ServerHandle) -> Option<String> {
         State::Untrusted { reason } => Some(reason.clone()),
         _ => None,
     }
+}
+
+/// The servers of files that are not watched, if any of them starts: all of them end first.
+fn retired_together<'a>(roster: &'a Roster, difference: &Difference) -> Vec<&'a ServerHandle> {
+    let starts = difference
+        .changes
+        .values()
+        .any(|change| *change == ServerChange::StartTogether);
+    roster
+        .servers
+        .iter()
+        .filter(|server| starts && !server.config.dialect.profile().watched)
+        .collect()
 }
 
 /// Servers that wait for their first start, and the other pending changes.

@@ -6,7 +6,8 @@
 //! - `snapshot`: what others see. `status_publisher` changes it, `messages` words it, `dialect_status`
 //!   words it as the dialect's own program does.
 //! - `task`: the server's task. `backoff` decides when to retry, `keep_policy` whether to keep a
-//!   server that offers nothing, `in_flight_count` when a replaced server may end.
+//!   server that offers nothing.
+//! - `lease`: what a request holds of the server while it is in flight.
 //! - `connect`: one attempt to connect. `endpoint` is what differs between a process, a URL and a
 //!   library user's transport (`connectors`); `stderr` is the process's output.
 //! - `connection`: a live connection. `list_refresh` lists again after a change.
@@ -15,20 +16,19 @@
 //! - `era` and `switching`: which protocol era a server's handlers need.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::auth::NeedsLogin;
-use crate::catalog::{Offerings, ToolDefinition};
+use crate::catalog::ToolDefinition;
 use crate::config::{Fingerprint, ServerConfig, Start};
 use crate::future::BoxFuture;
 use crate::session::Session;
 pub use crate::state::{ConnectStep, State};
 
-pub(crate) use caller_sessions::CallerSession;
 pub(crate) use connectors::Connectors;
 pub use dialect_status::DialectStatus;
 #[cfg(feature = "http")]
@@ -44,7 +44,7 @@ pub(crate) use era::EraEvidence;
 pub(crate) use switching::EraRefusal;
 
 use caller_sessions::CallerSessions;
-pub(crate) use in_flight_count::InFlightCount;
+pub(crate) use lease::{CallerSession, InFlightCount};
 use other_era::OtherEra;
 pub(crate) use resources::ServerResources;
 use start::{TaskSetup, connecting_now};
@@ -59,9 +59,9 @@ mod connectors;
 mod dialect_status;
 mod endpoint;
 mod era;
-mod in_flight_count;
 mod keep_policy;
 mod launch_store;
+mod lease;
 mod list_refresh;
 mod messages;
 mod not_ready;
@@ -158,6 +158,14 @@ impl ServerHandle {
             && (snapshot.attempts_ended > 0 || !self.may_offer_more_than(snapshot))
     }
 
+    /// Whether the server was tried and is not connected, or must not be started.
+    pub(crate) fn is_down(&self) -> bool {
+        !matches!(
+            self.snapshot.borrow().state,
+            State::Ready { .. } | State::Connecting { .. } | State::Idle
+        )
+    }
+
     fn may_offer_more_than(&self, snapshot: &Snapshot) -> bool {
         match snapshot.state {
             State::Connecting { .. } => true,
@@ -200,11 +208,6 @@ impl ServerHandle {
         .await;
     }
 
-    /// Whether these are its current offerings.
-    pub(crate) fn offers_still(&self, offerings: &Arc<Offerings>) -> bool {
-        Arc::ptr_eq(offerings, &self.snapshot.borrow().offerings)
-    }
-
     /// The tool of the same name and definition hash that the server offers now, whether or not the
     /// catalog exposes it.
     pub(crate) fn definition(&self, tool: &ToolDefinition) -> Option<Arc<ToolDefinition>> {
@@ -214,14 +217,6 @@ impl ServerHandle {
             .iter()
             .find(|offered| offered.name == tool.name && offered.hash == tool.hash)
             .cloned()
-    }
-
-    /// Records a successful response, which resets the count of failures. Runs on every call.
-    pub(crate) fn record_success(&self) {
-        // The flag is usually set: reading first avoids contention for the cache line.
-        if !self.worked.load(Ordering::Relaxed) {
-            self.worked.store(true, Ordering::Relaxed);
-        }
     }
 
     /// How the connection that a call has just lost ended: exit status and last stderr. Waits at

@@ -174,14 +174,32 @@ impl Session {
         let call = InFlightCall::of_tool(permit.tool(), permit.caller(), options);
         async move {
             let _in_flight = self.peer.receiver.in_flight.begin();
-            match &self.era {
-                EraSession::Legacy(session) => session.call_tool(&self.peer, &permit, &call).await,
-                // Boxed: it is larger, and would make every legacy call's future as large.
-                EraSession::Modern(session) => {
-                    let called = Box::pin(session.call_tool(&self.peer, &permit, &call));
-                    Ok(called.await?)
-                }
-            }
+            let sent = match &self.era {
+                EraSession::Legacy(session) => session.send_call(&self.peer, &permit, &call)?,
+                EraSession::Modern(_) => None,
+            };
+            let fault = match sent {
+                Some(response) => match response.await {
+                    Ok(result) => return Ok(result),
+                    Err(fault) => Some(fault),
+                },
+                None => None,
+            };
+            // Boxed: rare on a legacy session, and it would make every call's future larger.
+            Ok(Box::pin(self.finish_call(&permit, &call, fault)).await?)
+        }
+    }
+
+    async fn finish_call(
+        &self,
+        permit: &Permit,
+        call: &Arc<InFlightCall>,
+        fault: Option<Box<RequestFault>>,
+    ) -> RequestResult {
+        let peer = &self.peer;
+        match &self.era {
+            EraSession::Legacy(session) => session.finish_call(peer, permit, call, fault).await,
+            EraSession::Modern(session) => session.call_tool(peer, permit, call).await,
         }
     }
 

@@ -4,6 +4,7 @@
 //! unparsed ([`RawJson`]).
 
 use std::fmt;
+use std::str::Utf8Error;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -15,11 +16,26 @@ pub mod events;
 pub mod lines;
 mod message;
 mod oversize;
-mod scan;
+pub(crate) mod scan;
 
 /// For JSON writers of other crates.
 #[doc(hidden)]
 pub use scan::plain_end;
+
+/// The text that these bytes are, if they are UTF-8.
+pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
+    // Most messages are ASCII: checking that first takes half of the instructions. The one of the
+    // standard library takes more.
+    let (words, rest) = bytes.as_chunks();
+    let word = |word: &[u8; 8]| u64::from_ne_bytes(*word);
+    let all = words.iter().fold(0, |all, next| all | word(next))
+        | rest.iter().fold(0, |all, next| all | u64::from(*next));
+    if all & u64::from_ne_bytes([0x80; 8]) == 0 {
+        // SAFETY: ASCII is UTF-8.
+        return Ok(unsafe { std::str::from_utf8_unchecked(bytes) });
+    }
+    std::str::from_utf8(bytes)
+}
 
 /// JSON text, kept byte for byte. Cheap to clone: clones share the bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]

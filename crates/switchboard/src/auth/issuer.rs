@@ -95,59 +95,32 @@ impl Issuer {
         guess: bool,
     ) -> Result<Self, IssuerFault> {
         let http = Arc::new(GuardedHttp::new(url, REQUEST_TIMEOUT, routes).map_err(fault)?);
-        let found = within(
-            DISCOVERY_TIMEOUT,
-            "finding its authorization server",
-            async {
-                let manager =
-                    AuthorizationManager::new_with_oauth_http_client(url.clone(), http.clone())
-                        .await?;
-                let found = manager.resolve_metadata_from_challenge(challenge).await;
-                let (metadata, discovered) = match found {
+        let finding = async {
+            let manager =
+                AuthorizationManager::new_with_oauth_http_client(url.clone(), http.clone()).await?;
+            let (metadata, discovered) =
+                match manager.resolve_metadata_from_challenge(challenge).await {
                     Ok(found) => (found.metadata, found.source.is_discovered()),
                     Err(error @ AuthError::AuthorizationServerMismatch { .. }) => {
-                        match legacy_metadata::metadata(url, challenge, routes).await {
-                            Some(metadata) => (metadata, true),
-                            None => return Err(error),
-                        }
+                        let legacy = legacy_metadata::metadata(url, challenge, routes).await;
+                        (legacy.ok_or(error)?, true)
                     }
                     Err(error) => return Err(error),
                 };
-                Ok((manager, metadata, discovered))
-            },
-        );
-        let (mut manager, metadata, discovered) = found.await?;
+            Ok((manager, metadata, discovered))
+        };
+        let (mut manager, metadata, discovered) = within(
+            DISCOVERY_TIMEOUT,
+            "finding its authorization server",
+            finding,
+        )
+        .await?;
         if !discovered && !guess {
             return Err(fault(
                 "the server does not ask for a login, and names no authorization server",
             ));
         }
-        // The specification requires PKCE, and this field announces it.
-        if discovered
-            && metadata.code_challenge_methods_supported.is_none()
-            && !is_machine_only(&metadata)
-        {
-            return Err(fault(
-                "its authorization server does not say that it supports PKCE (code_challenge_methods_supported)",
-            ));
-        }
-        for (name, endpoint) in [
-            (
-                "authorization_endpoint",
-                Some(&metadata.authorization_endpoint),
-            ),
-            ("token_endpoint", Some(&metadata.token_endpoint)),
-            (
-                "registration_endpoint",
-                metadata.registration_endpoint.as_ref(),
-            ),
-        ] {
-            if let Some(reason) = endpoint.and_then(|endpoint| parse_page_url(endpoint).err()) {
-                return Err(fault(&format!(
-                    "its authorization server names an unusable {name}: {reason}"
-                )));
-            }
-        }
+        check_metadata(&metadata, discovered)?;
         let id = metadata
             .issuer
             .clone()
@@ -440,6 +413,38 @@ pub(super) struct TokenRequest<'a> {
 pub(super) enum ClientProof {
     Secret(Secret),
     Key(Box<ClientKey>),
+}
+
+/// Checks that logins can be made with this metadata. Default endpoints are not discovered, and
+/// announce nothing.
+fn check_metadata(metadata: &AuthorizationMetadata, discovered: bool) -> Result<(), IssuerFault> {
+    // The specification requires PKCE, and this field announces it.
+    if discovered
+        && metadata.code_challenge_methods_supported.is_none()
+        && !is_machine_only(metadata)
+    {
+        return Err(fault(
+            "its authorization server does not say that it supports PKCE (code_challenge_methods_supported)",
+        ));
+    }
+    for (name, endpoint) in [
+        (
+            "authorization_endpoint",
+            Some(&metadata.authorization_endpoint),
+        ),
+        ("token_endpoint", Some(&metadata.token_endpoint)),
+        (
+            "registration_endpoint",
+            metadata.registration_endpoint.as_ref(),
+        ),
+    ] {
+        if let Some(reason) = endpoint.and_then(|endpoint| parse_page_url(endpoint).err()) {
+            return Err(fault(&format!(
+                "its authorization server names an unusable {name}: {reason}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// An authorization server without the authorization code grant needs no PKCE.

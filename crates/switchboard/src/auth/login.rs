@@ -148,22 +148,7 @@ pub(super) async fn log_in_with_page(
     };
 
     let returned = show_page(target, &page, callback, &state, opener).await?;
-    // RFC 9207: checked before the response is used, even if it is an error.
-    if !issuer.may_have_sent(returned.iss.as_deref()) {
-        return Err(fail(LoginFaultReason::Denied(
-            "the response does not name the authorization server that was asked as its issuer"
-                .to_owned(),
-        )));
-    }
-    let code = returned.outcome.map_err(|(error, description)| {
-        let words = description
-            .map(|description| format!(": {}", quoted(&description)))
-            .unwrap_or_default();
-        fail(LoginFaultReason::Denied(format!(
-            "the authorization server answered {}{words}",
-            quoted(&error)
-        )))
-    })?;
+    let code = authorization_code(&issuer, &returned).map_err(fail)?;
     issuer_binding::bind(target, &issuer).await?;
     let request = TokenRequest {
         client_id: &who.client_id,
@@ -171,11 +156,37 @@ pub(super) async fn log_in_with_page(
         now: target.now(),
     };
     let login = issuer
-        .redeem(&code, &state, returned.iss.as_deref(), request)
+        .redeem(code, &state, returned.iss.as_deref(), request)
         .await
         .map_err(of_issuer)?;
     save(target, &login, registration).await?;
     Ok(login)
+}
+
+/// The code in the response of the login page.
+fn authorization_code<'a>(
+    issuer: &Issuer,
+    returned: &'a CallbackResponse,
+) -> Result<&'a str, LoginFaultReason> {
+    // RFC 9207: checked before the response is used, even if it is an error.
+    if !issuer.may_have_sent(returned.iss.as_deref()) {
+        return Err(LoginFaultReason::Denied(
+            "the response does not name the authorization server that was asked as its issuer"
+                .to_owned(),
+        ));
+    }
+    let (error, description) = match &returned.outcome {
+        Ok(code) => return Ok(code),
+        Err(refusal) => refusal,
+    };
+    let words = description
+        .as_ref()
+        .map(|description| format!(": {}", quoted(description)))
+        .unwrap_or_default();
+    Err(LoginFaultReason::Denied(format!(
+        "the authorization server answered {}{words}",
+        quoted(error)
+    )))
 }
 
 /// Logs in with client credentials, without a person.

@@ -1,4 +1,4 @@
-//! Permission for a call: the gate decides; if it says ask, the call's caller decides.
+//! Approval of a call: where the gate says ask, the call's caller decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Keep};
 use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
 use crate::config::ApprovalChoices;
-use crate::gate::{Decision, DecisionRequest, Gate, NotAllowed, Permit};
+use crate::gate::{Decision, DecisionRequest, Gate, Permit};
 use crate::hint::Hint;
 use crate::host::{HostState, ServerLease};
 use crate::sync;
@@ -22,52 +22,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// The most lines of a change that is shown without asking.
 const MAX_CHANGED_LINES: usize = 40;
 
-/// The gate's decision on a call that it does not deny.
-pub(super) enum Permission {
-    Granted(Permit),
-    /// The caller must be asked.
-    MustAsk(Box<ApprovalRequest>),
-}
-
 impl HostState {
-    /// Has this gate decide.
-    pub(super) fn permit(
-        &self,
-        tool: &Arc<Tool>,
-        gate: &Gate,
-        context: &mut CallContext<'_>,
-    ) -> Result<Permission, CallError> {
-        let (call, caller) = (context.call, context.caller);
-        let request = DecisionRequest {
-            tool,
-            caller: &caller.id(),
-            pre_approved: call.pre_approved,
-        };
-        let decision = gate.decide(request, &sync::read(&self.grants));
-        context.trace.decided(&decision);
-        tracing::debug!("tool {}/{}: {decision}", tool.id.server, shown(tool));
-        if let Some(reason) = caller.refuses(tool) {
-            let reason = Some(reason);
-            return Err(denied(tool, DenialReason::Caller { reason }, None));
-        }
-        match decision.permit(tool, &call.arguments, caller) {
-            Ok(permit) => {
-                self.show_change(tool, gate, caller);
-                Ok(Permission::Granted(permit))
-            }
-            Err(NotAllowed::Deny { rule }) => Err(denied(tool, DenialReason::Rule(rule), None)),
-            Err(NotAllowed::Ask {
-                because,
-                once_only,
-                changed,
-            }) => Ok(Permission::MustAsk(Box::new(ApprovalRequest {
-                changed,
-                once_only,
-                ..ApprovalRequest::new(tool, call.arguments.clone(), because)
-            }))),
-        }
-    }
-
     /// Asks the caller. The lease of the tool's server, if there is one, is suspended during the
     /// wait.
     pub(super) async fn ask(
@@ -156,7 +111,7 @@ impl HostState {
     }
 
     /// Shows a changed definition of a trusted server, once, without asking.
-    fn show_change(&self, tool: &Tool, gate: &Gate, caller: &Arc<dyn Caller>) {
+    pub(super) fn show_change(&self, tool: &Tool, gate: &Gate, caller: &Arc<dyn Caller>) {
         let is_known = || !sync::read(&self.grants).is_unlike_its_pin(tool);
         if !gate.only_shows_changes(tool) || is_known() {
             return;
@@ -209,7 +164,7 @@ impl HostState {
     }
 }
 
-fn denied(tool: &Tool, reason: DenialReason, hint: Option<Hint>) -> CallError {
+pub(super) fn denied(tool: &Tool, reason: DenialReason, hint: Option<Hint>) -> CallError {
     CallError::Denied {
         server: tool.id.server.clone(),
         tool: shown(tool),

@@ -88,6 +88,25 @@ pub enum CallError {
     },
 }
 
+impl CallError {
+    /// Whether no tool has the name: it may belong to a server that is not listed yet.
+    pub(super) fn is_unknown_name(&self) -> bool {
+        matches!(
+            self,
+            Self::Unresolved {
+                why: Unresolved::Unknown { .. },
+                ..
+            }
+        )
+    }
+}
+
+impl From<Box<CallError>> for CallError {
+    fn from(error: Box<CallError>) -> Self {
+        *error
+    }
+}
+
 /// Who or what denied a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

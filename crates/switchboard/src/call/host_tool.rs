@@ -5,8 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::approval::Permission;
-use super::{CallContext, CallError, DenialReason, moved, shown};
+use super::{CallContext, CallError, DenialReason, Permission, moved, shown};
 use crate::caller::CallerId;
 use crate::catalog::READ_RESOURCE;
 use crate::catalog::Tool;

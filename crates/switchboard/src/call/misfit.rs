@@ -1,12 +1,15 @@
 //! Checks a result against its tool's output schema. A violation is reported; the result is
 //! returned unchanged.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
+use super::shown;
+use crate::caller::Caller;
 use crate::catalog::Tool;
 use crate::host::HostState;
 use crate::wire::RawJson;
@@ -19,8 +22,26 @@ const MAX_BYTES: usize = 1024 * 1024;
 const MAX_INLINE_BYTES: usize = 16 * 1024;
 const MAX_TIME: Duration = Duration::from_secs(1);
 
+impl HostState {
+    /// Checks the result against the tool's output schema, and notifies the caller of violations.
+    pub(super) async fn check(
+        &self,
+        tool: &Tool,
+        result: &RawJson,
+        caller: &Arc<dyn Caller>,
+    ) -> Option<String> {
+        let misfit = of_result(self, tool, result).await?;
+        caller.notice(&format!(
+            "server \"{}\", tool {}: {misfit}",
+            tool.id.server,
+            shown(tool)
+        ));
+        Some(misfit)
+    }
+}
+
 /// The violation, in one line safe to show.
-pub(super) async fn of_result(host: &HostState, tool: &Tool, result: &RawJson) -> Option<String> {
+async fn of_result(host: &HostState, tool: &Tool, result: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Fields<'a> {

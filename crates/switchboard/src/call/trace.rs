@@ -78,7 +78,9 @@ impl CallTrace {
         (!pending.span.is_disabled()).then_some(&pending.span)
     }
 
-    pub(super) fn resolved(&mut self, tool: &Arc<Tool>) {
+    pub(super) fn resolved(&mut self, tool: &Arc<Tool>, call: &Call) {
+        let (server, name) = (&tool.id.server, &call.tool);
+        tracing::debug!("tool {server}/{}: resolved from {name:?}", shown(tool));
         let Some(pending) = &mut self.0 else { return };
         if !pending.span.is_disabled() {
             pending.span.record("server", tool.id.server.as_str());
@@ -95,6 +97,24 @@ impl CallTrace {
             Decision::Ask { because, .. } => ("ask", because.as_str().into()),
             Decision::Deny { rule } => ("deny", rule.as_str().into()),
         };
+    }
+
+    /// The request is about to be sent.
+    pub(super) fn sent(&self, tool: &Tool) -> Option<Instant> {
+        tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
+        self.now()
+    }
+
+    /// The request that was [sent](Self::sent) has its answer, or has failed.
+    pub(super) fn answered(&mut self, tool: &Tool, sent: Option<Instant>, is_ok: bool) {
+        self.spent(CallPhase::Wire, sent);
+        tracing::debug!(
+            "tool {}/{}: {} after {} ms",
+            tool.id.server,
+            shown(tool),
+            if is_ok { "answered" } else { "failed" },
+            sent.map_or(0, |sent| sent.elapsed().as_millis())
+        );
     }
 
     /// The start of a phase, if it is measured.

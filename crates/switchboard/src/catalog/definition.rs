@@ -2,9 +2,9 @@
 //! are bound to.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use unicode_security::{MixedScript, skeleton};
@@ -12,6 +12,7 @@ use unicode_security::{MixedScript, skeleton};
 use super::ToolAnnotations;
 use super::icon::{self, Icon};
 use super::mirror::{self, Mirrored, MirroredArgument};
+use super::tool::Offer;
 use crate::name::ToolName;
 use crate::schema::{self, DefinitionHash, JsonTree, SimpleSchema};
 use crate::untrusted::{Untrusted, is_hidden};
@@ -54,29 +55,6 @@ pub struct ToolDefinition {
     pub warnings: Vec<String>,
 }
 
-/// Whether a definition is still offered. Shared with equal definitions in later lists. Checked
-/// right before each call is sent.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Offer(Arc<OfferState>);
-
-#[derive(Debug, Default)]
-struct OfferState {
-    /// Set permanently by the server's task, when a list no longer contains the definition.
-    is_withdrawn: AtomicBool,
-    /// Set and cleared by the host: whether the configuration hides the tool.
-    is_hidden: AtomicBool,
-}
-
-impl Offer {
-    pub(crate) fn withdraw(&self) {
-        self.0.is_withdrawn.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn hide(&self, is_hidden: bool) {
-        self.0.is_hidden.store(is_hidden, Ordering::Release);
-    }
-}
-
 /// The fields that a person approves, in the order in which they are hashed and shown.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -96,15 +74,6 @@ struct Approved<'a> {
 }
 
 impl ToolDefinition {
-    /// Whether the server still lists this definition and the configuration exposes the tool.
-    pub(crate) fn is_offered(&self) -> bool {
-        let OfferState {
-            is_withdrawn,
-            is_hidden,
-        } = &*self.offer.0;
-        !is_withdrawn.load(Ordering::Acquire) && !is_hidden.load(Ordering::Acquire)
-    }
-
     /// The arguments that the HTTP headers of a call must repeat (`x-mcp-header`). Empty if the
     /// schema's annotations are invalid. The error says why no header can carry a value.
     pub fn mirrored_arguments(&self, arguments: &str) -> Result<Vec<MirroredArgument<'_>>, String> {
@@ -236,8 +205,10 @@ fn is_task(raw: &RawJson) -> bool {
         #[serde(borrow)]
         task_support: Cow<'a, str>,
     }
-    raw.decode::<Wire<'_>>()
-        .is_ok_and(|wire| wire.execution.task_support == "required")
+    may_have(raw, b"taskSupport")
+        && raw
+            .decode::<Wire<'_>>()
+            .is_ok_and(|wire| wire.execution.task_support == "required")
 }
 
 /// Whether a definition restricts the tool's visibility and models are excluded (MCP Apps).
@@ -258,10 +229,19 @@ fn is_for_app_only(raw: &RawJson) -> bool {
         #[serde(borrow)]
         visibility: Vec<Cow<'a, str>>,
     }
-    raw.decode::<Definition<'_>>().is_ok_and(|definition| {
-        let visibility = definition.meta.ui.visibility;
-        !visibility.is_empty() && !visibility.iter().any(|who| who == "model")
-    })
+    may_have(raw, b"visibility")
+        && raw.decode::<Definition<'_>>().is_ok_and(|definition| {
+            let visibility = definition.meta.ui.visibility;
+            !visibility.is_empty() && !visibility.iter().any(|who| who == "model")
+        })
+}
+
+/// Whether a key may occur in a definition. Few definitions have the rare ones, and parsing one to
+/// find that out takes 9,600 instructions.
+fn may_have(raw: &RawJson, key: &[u8]) -> bool {
+    let text = raw.as_bytes();
+    // A key may be written with escapes.
+    memmem::find(text, key).is_some() || memmem::find(text, b"\\u").is_some()
 }
 
 /// Collects fields as JSON, each after its name, so that no two sets of fields have the same bytes.

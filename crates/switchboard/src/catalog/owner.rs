@@ -24,6 +24,14 @@ impl PossibleOwners<'_> {
             Self::AnyOf(owners) => owners.iter().any(|owner| owner.name == *server),
         }
     }
+
+    /// Whether only one server can own the name.
+    pub fn is_one(&self) -> bool {
+        match self {
+            Self::Named(_) => true,
+            Self::AnyOf(owners) => owners.len() == 1,
+        }
+    }
 }
 
 /// The configured servers that can own this name, as `server/tool` or as an exposed name. The

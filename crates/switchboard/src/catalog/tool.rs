@@ -1,11 +1,12 @@
-//! A tool that can be called: its identity, its names, its definition and its server's entry.
+//! A tool that can be called: its identity, its names, its definition, its server's entry, the rules
+//! that match it, and whether it is still offered.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
 use super::ToolDefinition;
-use super::rule_matches::RuleMatchCache;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::name::{ExposedName, ToolId};
 
@@ -43,6 +44,64 @@ impl Tool {
     /// Whether this is a host tool, not a server's.
     pub fn is_host_tool(&self) -> bool {
         self.id.server.is_host()
+    }
+}
+
+/// Caches which rules of a gate match a tool, whoever calls it: each tool is matched once. Rules
+/// that name a client are matched for each call.
+#[derive(Debug, Default)]
+pub(crate) struct RuleMatchCache(OnceLock<(u64, MatchedRules)>);
+
+/// The first rule of each kind that matches a tool, as an index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MatchedRules {
+    pub(crate) allow: Option<usize>,
+    pub(crate) ask: Option<usize>,
+    pub(crate) deny: Option<usize>,
+}
+
+impl RuleMatchCache {
+    /// The rules of the gate with this number, computed by `find` if they are not cached.
+    pub(crate) fn get_or_find(&self, gate: u64, find: impl Fn() -> MatchedRules) -> MatchedRules {
+        match self.0.get_or_init(|| (gate, find())) {
+            (number, matched) if *number == gate => *matched,
+            // The cache belongs to another gate.
+            _ => find(),
+        }
+    }
+}
+
+/// Whether a definition is still offered. Shared with equal definitions in later lists. Checked
+/// right before each call is sent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Offer(Arc<OfferState>);
+
+#[derive(Debug, Default)]
+struct OfferState {
+    /// Set permanently by the server's task, when a list no longer contains the definition.
+    is_withdrawn: AtomicBool,
+    /// Set and cleared by the host: whether the configuration hides the tool.
+    is_hidden: AtomicBool,
+}
+
+impl Offer {
+    pub(crate) fn withdraw(&self) {
+        self.0.is_withdrawn.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn hide(&self, is_hidden: bool) {
+        self.0.is_hidden.store(is_hidden, Ordering::Release);
+    }
+}
+
+impl ToolDefinition {
+    /// Whether the server still lists this definition and the configuration exposes the tool.
+    pub(crate) fn is_offered(&self) -> bool {
+        let OfferState {
+            is_withdrawn,
+            is_hidden,
+        } = &*self.offer.0;
+        !is_withdrawn.load(Ordering::Acquire) && !is_hidden.load(Ordering::Acquire)
     }
 }
 

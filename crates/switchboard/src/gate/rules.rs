@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::spelling::{Candidate, candidates};
+use super::spelling::{Candidate, Candidates, candidates};
 use crate::catalog::{BUILTIN_NAMES, Tool};
 use crate::config::{Diagnostic, Location, RuleSyntax, RuleText};
 use crate::name::{Glob, ServerName, ToolId, ToolName};
@@ -121,7 +121,7 @@ pub(super) struct Findings {
     pattern_cuts: usize,
 }
 
-/// Compiles the rules of one list.
+/// Compiles the rules of one list (`allow`, `ask` or `deny`). `own` has the names of host tools.
 pub(super) fn compile(
     list: &str,
     rules: &[RuleText],
@@ -131,15 +131,6 @@ pub(super) fn compile(
 ) -> Vec<Rule> {
     let mut compiled = Vec::with_capacity(rules.len());
     for rule in rules {
-        let own_glob = Glob::new(&rule.text).ok();
-        let own_named = own
-            .iter()
-            .find(|name| own_glob.as_ref().is_some_and(|glob| glob.matches(name)));
-        let (text, spellings, allow) = (
-            &rule.text,
-            rule.dialect.profile().rule_syntax,
-            list == "allow",
-        );
         let finding = |message: String| Diagnostic {
             file: rule.file.clone(),
             line: rule.line,
@@ -147,7 +138,7 @@ pub(super) fn compile(
             field: format!("permissions.{list}"),
             message,
         };
-        found.pattern_cuts += pattern_cuts(text, spellings);
+        found.pattern_cuts += pattern_cuts(&rule.text, rule.dialect.profile().rule_syntax);
         if found.pattern_cuts > MAX_PATTERN_CUTS {
             let message = format!(
                 "too many rules with wildcards: they have more than {MAX_PATTERN_CUTS} readings; write fewer"
@@ -155,71 +146,87 @@ pub(super) fn compile(
             found.errors.push(finding(message));
             break;
         }
-        match readings(text, spellings, allow, servers) {
+        match compile_rule(list, rule, servers, own) {
+            Ok((rule, warning)) => {
+                found.warnings.extend(warning.map(finding));
+                compiled.push(rule);
+            }
             Err(message) => found.errors.push(finding(message)),
-            Ok(readings) if allow && readings.len() > 1 => {
-                let mut listed: Vec<String> = readings
-                    .iter()
-                    .take(MAX_LISTED_READINGS)
-                    .map(|reading| escaped_line(&format!("{reading:?}")).to_string())
-                    .collect();
-                if let Some(more) = readings
-                    .len()
-                    .checked_sub(MAX_LISTED_READINGS)
-                    .filter(|more| *more > 0)
-                {
-                    listed.push(format!("{more} more"));
-                }
-                let message = format!(
-                    "{text:?} can be read as {}; write the one that is meant",
-                    listed.join(" or as ")
-                );
-                found.errors.push(finding(message));
-            }
-            Ok(readings)
-                if allow && own_named.is_some_and(|name| means_both(name, &readings, servers)) =>
-            {
-                let named = own_named.copied().unwrap_or_default();
-                let message = format!(
-                    "{text:?} can be read as the tool {named} or as {:?}; write the one that is meant",
-                    readings[0]
-                );
-                found.errors.push(finding(message));
-            }
-            Ok(readings) => {
-                let exposed = Exposed::of(text, spellings, allow);
-                let is_own = |name: &&str| {
-                    readings
-                        .iter()
-                        .any(|reading| reading.matches(&own_id(name)))
-                };
-                if own_named.is_none() && !own.iter().any(is_own) {
-                    found.warnings.extend(
-                        warning_about(text, spellings, &readings, exposed.is_some(), servers)
-                            .map(finding),
-                    );
-                }
-                let shown = format!(
-                    "{list} rule {} ({}:{})",
-                    rule.quoted(),
-                    rule.file.display(),
-                    rule.line
-                )
-                .into();
-                let of_servers = text.starts_with("mcp__") || text.starts_with("mcp:");
-                compiled.push(Rule {
-                    readings,
-                    exposed,
-                    own: own_glob,
-                    of_servers,
-                    skipped: false,
-                    text: rule.clone(),
-                    shown,
-                });
-            }
         }
     }
     compiled
+}
+
+/// Compiles one rule, with a warning if it can match nothing.
+fn compile_rule(
+    list: &str,
+    rule: &RuleText,
+    servers: &[&ServerName],
+    own: &[&str],
+) -> Result<(Rule, Option<String>), String> {
+    let text = &rule.text;
+    let spellings = rule.dialect.profile().rule_syntax;
+    let allow = list == "allow";
+    let own_glob = Glob::new(text).ok();
+    let own_name = own
+        .iter()
+        .find(|name| own_glob.as_ref().is_some_and(|glob| glob.matches(name)));
+    let readings = readings(text, spellings, allow, servers)?;
+    if allow {
+        check_unambiguous(text, &readings, own_name.copied(), servers)?;
+    }
+    let exposed = Exposed::of(text, spellings, allow);
+    let is_own = own_name.is_some()
+        || own.iter().any(|name| {
+            readings
+                .iter()
+                .any(|reading| reading.matches(&own_id(name)))
+        });
+    let warning = if is_own {
+        None
+    } else {
+        warning_about(text, spellings, &readings, exposed.is_some(), servers)
+    };
+    let place = format!("{}:{}", rule.file.display(), rule.line);
+    let compiled = Rule {
+        readings,
+        exposed,
+        own: own_glob,
+        of_servers: text.starts_with("mcp__") || text.starts_with("mcp:"),
+        skipped: false,
+        text: rule.clone(),
+        shown: format!("{list} rule {} ({place})", rule.quoted()).into(),
+    };
+    Ok((compiled, warning))
+}
+
+/// Refuses an `allow` rule that can be read in several ways.
+fn check_unambiguous(
+    text: &str,
+    readings: &[RulePattern],
+    own_name: Option<&str>,
+    servers: &[&ServerName],
+) -> Result<(), String> {
+    if readings.len() > 1 {
+        let mut listed: Vec<String> = readings
+            .iter()
+            .take(MAX_LISTED_READINGS)
+            .map(|reading| escaped_line(&format!("{reading:?}")).to_string())
+            .collect();
+        if readings.len() > MAX_LISTED_READINGS {
+            listed.push(format!("{} more", readings.len() - MAX_LISTED_READINGS));
+        }
+        let listed = listed.join(" or as ");
+        return Err(format!(
+            "{text:?} can be read as {listed}; write the one that is meant"
+        ));
+    }
+    match (own_name, readings) {
+        (Some(name), [reading]) if means_both(name, readings, servers) => Err(format!(
+            "{text:?} can be read as the tool {name} or as {reading:?}; write the one that is meant"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The number of ways to split a rule with wildcards: each is compiled.
@@ -263,20 +270,16 @@ fn readings(
     }
     if text.len() > MAX_RULE_BYTES {
         // A long rule for another program's own tools is left to that program.
-        let is_ours =
-            !matches!(spellings, RuleSyntax::Colon | RuleSyntax::Prefix) || text.starts_with("mcp");
-        let fault = || {
-            format!(
-                "{} has {} bytes; a rule has at most {MAX_RULE_BYTES}",
-                quoted(text),
-                text.len()
-            )
-        };
-        return if is_ours {
-            Err(fault())
-        } else {
-            Ok(Vec::new())
-        };
+        let is_for_other_program =
+            matches!(spellings, RuleSyntax::Colon | RuleSyntax::Prefix) && !text.starts_with("mcp");
+        if is_for_other_program {
+            return Ok(Vec::new());
+        }
+        return Err(format!(
+            "{} has {} bytes; a rule has at most {MAX_RULE_BYTES}",
+            quoted(text),
+            text.len()
+        ));
     }
     let unreadable = |error: String| format!("{text:?} cannot be read: {error}");
     let candidates = candidates(text, spellings);
@@ -293,6 +296,22 @@ fn readings(
     } else if spellings != RuleSyntax::Keys {
         Glob::new(text).map_err(unreadable)?;
     }
+    let mut readings = readings_of_configured(&candidates, allow, servers);
+    if readings.is_empty() && is_native {
+        readings.extend(RulePattern::new(&candidates.parted[0], allow).ok());
+    }
+    Ok(readings
+        .into_iter()
+        .flat_map(|reading| reading.apart(servers))
+        .collect())
+}
+
+/// The readings that match a configured server.
+fn readings_of_configured(
+    candidates: &Candidates<'_>,
+    allow: bool,
+    servers: &[&ServerName],
+) -> Vec<RulePattern> {
     // A part that is not a valid glob comes from a split inside a bracket, which was not meant.
     let read = |candidate: &Candidate<'_>| RulePattern::new(candidate, allow).ok();
     let mut readings: Vec<RulePattern> = Vec::new();
@@ -309,13 +328,7 @@ fn readings(
             readings.push(candidate);
         }
     }
-    if readings.is_empty() && is_native {
-        readings.extend(read(&candidates.parted[0]));
-    }
-    Ok(readings
-        .into_iter()
-        .flat_map(|reading| reading.apart(servers))
-        .collect())
+    readings
 }
 
 /// The warning about a rule that can match nothing. A rule of another program may be for that

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::*;
 use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Headless, Keep};
 use crate::catalog::tests::{definition, server, tool};
-use crate::config::{Dialect, Permissions, RuleText, Security, ServerConfig};
+use crate::config::{Config, Dialect, Permissions, RuleText, Security, ServerConfig};
 use crate::wire::RawJson;
 
 mod algebra;

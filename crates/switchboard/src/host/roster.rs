@@ -1,12 +1,13 @@
 //! The servers of one configuration and its gate: one immutable snapshot, replaced as a whole by a
-//! reload.
+//! reload. Leases of servers, and the snapshot of servers and catalog that a call loads.
 
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::{HostState, MAX_RELOADS};
 use crate::builtin::RegisteredTools;
-use crate::catalog::Tool;
+use crate::catalog::{Catalog, Tool};
 use crate::config::{Config, ConfigErrors, ProjectPermissions};
 use crate::gate::Gate;
 use crate::name::ServerName;
@@ -26,6 +27,15 @@ pub(crate) struct Roster {
     /// Index into `servers`.
     by_name: HashMap<ServerName, usize>,
     pub(crate) gate: Gate,
+}
+
+/// The servers, and what they offer: one snapshot, so that a call loads both at once.
+#[derive(Debug)]
+pub(crate) struct CurrentServers {
+    /// Replaced by a reload.
+    pub(crate) roster: Arc<Roster>,
+    /// Replaced when a server offers something else, and after a reload.
+    pub(crate) catalog: Arc<Catalog>,
 }
 
 /// Why a server could not be leased.
@@ -109,6 +119,15 @@ impl Roster {
         }
     }
 
+    /// Whether the catalog has the present offerings of the server at this index.
+    pub(super) fn is_shown_by(&self, catalog: &Catalog, index: usize) -> bool {
+        let (shown, server) = (catalog.offerings().get(index), self.servers.get(index));
+        catalog.roster == self.number
+            && shown
+                .zip(server)
+                .is_some_and(|((_, shown), server)| server.offers_still(shown))
+    }
+
     /// A lease of a server; `None` if a reload has removed it.
     pub(crate) fn lease(self: &Arc<Self>, index: usize) -> Option<ServerLease> {
         let server = self.servers.get(index)?;
@@ -117,6 +136,49 @@ impl Roster {
             index,
             is_counted: true,
         })
+    }
+}
+
+impl HostState {
+    /// The current servers and catalog. Not to be held across an await.
+    pub(crate) fn current(&self) -> arc_swap::Guard<Arc<CurrentServers>> {
+        self.current.load()
+    }
+
+    /// The current servers and gate.
+    pub(crate) fn roster(&self) -> Arc<Roster> {
+        self.current.load().roster.clone()
+    }
+
+    /// A lease of the server of this name.
+    pub(crate) fn lease(&self, name: &ServerName) -> Result<ServerLease, LeaseError> {
+        for _ in 0..MAX_RELOADS {
+            let roster = self.roster();
+            // A server that cannot be leased was replaced by a reload, which stores the new roster
+            // before it closes the old server.
+            if let Some(lease) = roster.lease(roster.index_of(name)?) {
+                return Ok(lease);
+            }
+        }
+        Err(LeaseError::Replaced(name.clone()))
+    }
+
+    /// The current catalog.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.current.load().catalog.clone()
+    }
+
+    /// The current servers, with a catalog that includes the current offerings of this tool's server.
+    pub(crate) fn current_for(&self, tool: &Tool) -> arc_swap::Guard<Arc<CurrentServers>> {
+        let current = self.current.load();
+        if current
+            .roster
+            .is_shown_by(&current.catalog, tool.server_place)
+        {
+            return current;
+        }
+        self.rebuild();
+        self.current.load()
     }
 }
 

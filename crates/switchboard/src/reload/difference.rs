@@ -166,53 +166,26 @@ fn change_on_file_edit(
         .expect("it is an entry of the new configuration")
         .clone();
     let Some(old) = before.server else {
-        let change = match now.runs && !accepted(&new) {
-            true => ServerChange::Wait(format!(
-                "{}; nobody has said that it may start",
-                with_place("it is new", &new)
-            )),
-            false => ServerChange::Start,
-        };
-        if change == ServerChange::Start {
-            // Approval covers what the server runs, not what it may do without asking.
-            let asked_about = ServerConfig {
-                trust: false,
-                ..(*new).clone()
-            };
-            return (
-                Arc::new(without_widening(&asked_about, (*new).clone(), found)),
-                change,
-            );
-        }
-        return (new, change);
+        return change_by_new_entry(new, now.runs, accepted, found);
     };
     if !new.dialect.profile().watched {
         return (new.clone(), keep_or_update(old, &new));
     }
     match (before.runs, now.runs) {
         (false, true) if !accepted(&new) => {
-            let change = ServerChange::Wait(format!(
-                "{}; nobody has said that it may start",
-                with_place("it may run only since a change", &new)
-            ));
-            (new, change)
+            wait_for_approval("it may run only since a change", new)
         }
         (true, true) if !is_same_launch(old, &new) && !accepted(&new) => {
-            let reason = format!(
-                "{}; until a person says so, it runs as before",
-                with_place("what it runs has changed", &new)
-            );
-            found.pending.push(PendingChange {
-                server: Some(new.name.clone()),
-                reason,
-            });
-            let entry = without_widening(old, as_launched(old, &new), found);
-            let change = keep_or_update(old, &entry);
-            (Arc::new(entry), change)
+            keep_launch(old, &new, found)
         }
-        (true, true) => {
+        (ran, runs) => {
             let entry = without_widening(old, (*new).clone(), found);
-            let stays = is_same_launch(old, &entry) && is_same_session(old, &entry);
+            let stays = match (ran, runs) {
+                (true, true) => is_same_launch(old, &entry) && is_same_session(old, &entry),
+                (false, false) => keep_or_update(old, &entry) == ServerChange::Keep,
+                // The server stops, or starts because a person has accepted it.
+                _ => false,
+            };
             let change = if stays {
                 keep_or_update(old, &entry)
             } else {
@@ -220,20 +193,54 @@ fn change_on_file_edit(
             };
             (Arc::new(entry), change)
         }
-        // The server stops, stays stopped, or starts because a person has accepted it.
-        (runs, _) => {
-            let entry = without_widening(old, (*new).clone(), found);
-            let stays = !runs && keep_or_update(old, &entry) == ServerChange::Keep && !now.runs;
-            (
-                Arc::new(entry),
-                if stays {
-                    ServerChange::Keep
-                } else {
-                    ServerChange::Start
-                },
-            )
-        }
     }
+}
+
+/// The change by an entry that a file edit added.
+fn change_by_new_entry(
+    new: Arc<ServerConfig>,
+    runs: bool,
+    accepted: &dyn Fn(&ServerConfig) -> bool,
+    found: &mut Difference,
+) -> (Arc<ServerConfig>, ServerChange) {
+    if runs && !accepted(&new) {
+        return wait_for_approval("it is new", new);
+    }
+    // Approval covers what the server runs, not what it may do without asking.
+    let asked_about = ServerConfig {
+        trust: false,
+        ..(*new).clone()
+    };
+    let entry = without_widening(&asked_about, (*new).clone(), found);
+    (Arc::new(entry), ServerChange::Start)
+}
+
+/// The server is listed and starts once a person has accepted it.
+fn wait_for_approval(why: &str, new: Arc<ServerConfig>) -> (Arc<ServerConfig>, ServerChange) {
+    let reason = format!(
+        "{}; nobody has said that it may start",
+        with_place(why, &new)
+    );
+    (new, ServerChange::Wait(reason))
+}
+
+/// The server runs on as it was launched; what it would run now is pending.
+fn keep_launch(
+    old: &ServerConfig,
+    new: &ServerConfig,
+    found: &mut Difference,
+) -> (Arc<ServerConfig>, ServerChange) {
+    let reason = format!(
+        "{}; until a person says so, it runs as before",
+        with_place("what it runs has changed", new)
+    );
+    found.pending.push(PendingChange {
+        server: Some(new.name.clone()),
+        reason,
+    });
+    let entry = without_widening(old, as_launched(old, new), found);
+    let change = keep_or_update(old, &entry);
+    (Arc::new(entry), change)
 }
 
 fn with_place(what: &str, server: &ServerConfig) -> String {

@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use super::connection_factory::ConnectionFactory;
 use super::other_era::{CallRoute, OtherEra};
-use super::{NotReady, NotReadyReason, ServerHandle, Snapshot};
+use super::{CallerSession, NotReady, NotReadyReason, ServerHandle, Snapshot};
 use crate::caller::CallerId;
 use crate::catalog::ToolDefinition;
 use crate::config::Sharing;
 use crate::hint::Hint;
-use crate::session::{Era, Session};
+use crate::session::Era;
 use crate::sync::lock;
 
 /// The most per-caller sessions of one server.
@@ -31,22 +31,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// How often idle sessions are evicted.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The session for one request of a caller.
-#[derive(Debug)]
-pub(crate) struct CallerSession {
-    session: Arc<Session>,
-    /// Keeps the connection from being evicted during the request; `None` on the shared session.
-    connection: Option<Arc<CallerConnection>>,
-    /// The connection of the other era, if the request uses it. Boxed to keep a call's future
-    /// small.
-    other_era: Option<Box<ServerHandle>>,
-    route: CallRoute,
-}
-
 /// One caller's connection.
 #[derive(Debug)]
-struct CallerConnection {
-    handle: ServerHandle,
+pub(super) struct CallerConnection {
+    pub(super) handle: ServerHandle,
     used: Mutex<Instant>,
 }
 
@@ -66,69 +54,18 @@ struct CallerConnections {
     stopped: bool,
 }
 
+impl CallerConnection {
+    /// Records that it was used until now.
+    pub(super) fn touch(&self) {
+        *lock(&self.used) = Instant::now();
+    }
+}
+
 impl std::fmt::Debug for CallerSessions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CallerSessions")
             .field("connections", &self.connections)
             .finish_non_exhaustive()
-    }
-}
-
-impl CallerSession {
-    fn shared(session: Arc<Session>) -> Self {
-        Self {
-            session,
-            connection: None,
-            other_era: None,
-            route: CallRoute::Main,
-        }
-    }
-
-    /// The session to send the request on.
-    pub(crate) fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
-
-    /// Whether the tool's definition is the same here as in the shared list.
-    pub(crate) fn offers(&self, tool: &ToolDefinition) -> bool {
-        self.own_definition(tool).is_ok()
-    }
-
-    /// The tool's definition as this connection lists it; `None` on the shared connection. The
-    /// error means that this connection lists no such tool.
-    pub(crate) fn own_definition(
-        &self,
-        tool: &ToolDefinition,
-    ) -> Result<Option<Arc<ToolDefinition>>, ()> {
-        match self.not_shared() {
-            None => Ok(None),
-            Some(handle) => handle.definition(tool).map(Some).ok_or(()),
-        }
-    }
-
-    /// The handle of the connection: the caller's own, the one of the other era, or the shared one.
-    pub(crate) fn handle<'a>(&'a self, shared: &'a ServerHandle) -> &'a ServerHandle {
-        self.not_shared().unwrap_or(shared)
-    }
-
-    fn not_shared(&self) -> Option<&ServerHandle> {
-        self.connection
-            .as_ref()
-            .map(|connection| &connection.handle)
-            .or(self.other_era.as_deref())
-    }
-
-    /// Which of the server's connections the request uses.
-    pub(crate) fn route(&self) -> CallRoute {
-        self.route
-    }
-}
-
-impl Drop for CallerSession {
-    fn drop(&mut self) {
-        if let Some(connection) = &self.connection {
-            *lock(&connection.used) = Instant::now();
-        }
     }
 }
 
@@ -164,14 +101,6 @@ impl ServerHandle {
         let mut caller_session = CallerSession::shared(session);
         caller_session.connection = Some(connection);
         Ok(caller_session)
-    }
-
-    /// The shared session, if it is open and every tool is called on it.
-    pub(crate) fn session_now(&self) -> Option<CallerSession> {
-        let snapshot = self.snapshot.borrow();
-        let session = snapshot.session.as_ref()?;
-        let is_usual = snapshot.other_era_tools.is_empty() && self.caller_sessions.is_none();
-        (is_usual && !session.is_closed()).then(|| CallerSession::shared(session.clone()))
     }
 
     /// The session for calls of this tool: the one of the other era, if the tool was found to need

@@ -82,7 +82,15 @@ impl ServerHandle {
         }
     }
 
-    pub(super) fn spawn_task(server: TaskSetup, initial: State) -> Self {
+    /// Spawns the task. The handles own it: it ends when the last one is dropped.
+    pub(super) fn spawn_task(setup: TaskSetup, initial: State) -> Self {
+        let options = setup.open_options();
+        let is_shared_connection = !setup.is_further_connection;
+        let offers_cached = match initial {
+            State::Idle => true,
+            State::Connecting { .. } => setup.offers_cached && is_shared_connection,
+            _ => false,
+        };
         let TaskSetup {
             config,
             launch,
@@ -90,54 +98,27 @@ impl ServerHandle {
             stderr,
             endpoint,
             launch_store,
-            offers,
-            roots,
-            overseer,
             events,
             changed,
-            subscriptions,
-            is_further_connection,
-            offers_cached,
             after,
-        } = server;
-        let idle = matches!(initial, State::Idle);
+            ..
+        } = setup;
         let phase = initial_phase(&initial, after);
         let (commands, received_commands) = mpsc::channel(COMMAND_CAPACITY);
-        let logs = events.clone();
         // Only the shared connection publishes states: its state is the server's.
-        let events = if is_further_connection {
-            broadcast::Sender::new(1)
-        } else {
+        let events = if is_shared_connection {
             events
+        } else {
+            broadcast::Sender::new(1)
         };
         let (status, snapshot) =
-            StatusPublisher::new(config.name.clone(), initial, log.clone(), events, changed);
+            StatusPublisher::new(config.name.clone(), initial, log, events, changed);
         let worked = Arc::new(AtomicBool::new(false));
         let mut store_writes = StoreWrites::default();
-        let is_connecting = matches!(snapshot.borrow().state, State::Connecting { .. });
-        if idle || is_connecting && offers_cached && !is_further_connection {
+        if offers_cached {
             status.update_quietly(|snapshot| snapshot.loading_cached = true);
             store_writes.add(load_cached(status.clone(), launch_store.clone()));
         }
-        let options = OpenOptions {
-            server: config.name.clone(),
-            protocol: config.protocol,
-            known_era: None,
-            asks: config.asks,
-            sharing: config.session,
-            offers,
-            roots,
-            overseer,
-            connect_timeout: config.timeouts.connect,
-            max_message_bytes: config.max_message_bytes,
-            events: Some(logs),
-            oddities: OddityLog::default(),
-            log,
-            subscriptions,
-            cache: Cache::default(),
-            // Set once the launch is resolved.
-            redactor: Redactor::default(),
-        };
         let task = ServerTask {
             config: config.clone(),
             endpoint,
@@ -153,7 +134,6 @@ impl ServerHandle {
             store_writes,
             restarting: Vec::new(),
         };
-        // The handles own the task: it ends when the last one is dropped.
         tokio::spawn(run_supervised(task));
         Self {
             config,
@@ -250,6 +230,30 @@ impl TaskSetup {
             is_further_connection: false,
             offers_cached: resources.offers_cached,
             after: None,
+        }
+    }
+
+    /// The options that every session of the task is opened with.
+    fn open_options(&self) -> OpenOptions {
+        let config = &self.config;
+        OpenOptions {
+            server: config.name.clone(),
+            protocol: config.protocol,
+            known_era: None,
+            asks: config.asks,
+            sharing: config.session,
+            offers: self.offers,
+            roots: self.roots.clone(),
+            overseer: self.overseer.clone(),
+            connect_timeout: config.timeouts.connect,
+            max_message_bytes: config.max_message_bytes,
+            events: Some(self.events.clone()),
+            oddities: OddityLog::default(),
+            log: self.log.clone(),
+            subscriptions: self.subscriptions.clone(),
+            cache: Cache::default(),
+            // Set once the launch is resolved.
+            redactor: Redactor::default(),
         }
     }
 }

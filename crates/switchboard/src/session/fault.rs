@@ -15,6 +15,10 @@ pub(super) const HEADER_MISMATCH: i64 = -32020;
 /// The result of a request, byte for byte, or its fault.
 pub(super) type RequestResult = Result<RawJson, RequestFault>;
 
+/// The same with a boxed fault: a response is stored and moved several times, and would be as large
+/// as the fault.
+pub(super) type ResponseResult = Result<RawJson, Box<RequestFault>>;
+
 /// Why a session was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenFault {
@@ -145,6 +149,12 @@ impl TaskFault {
             Self::Failed(words) => Self::Failed(words.map(|words| redact(&words))),
             Self::Cancelled(words) => Self::Cancelled(words.map(|words| redact(&words))),
         }
+    }
+}
+
+impl From<Box<RequestFault>> for RequestFault {
+    fn from(fault: Box<RequestFault>) -> Self {
+        *fault
     }
 }
 

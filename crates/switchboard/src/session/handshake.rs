@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::fault::read_error;
+use super::fault::{ResponseResult, read_error};
 use super::legacy::initialize;
 use super::modern::{discover, discover_once, read_discovery, start_discover};
 use super::peer::{Peer, PendingResponse};
-use super::{Era, Hello, OpenFault, RequestFault, RequestResult, Revision, retry};
+use super::{Era, Hello, OpenFault, RequestFault, Revision, retry};
 use crate::config::Protocol;
 use crate::secret::Redactor;
 use crate::transport::WireFault;
@@ -137,9 +137,9 @@ enum ProbeOutcome {
     Closed,
 }
 
-fn classify(response: RequestResult, redactor: &Redactor) -> ProbeOutcome {
+fn classify(response: ResponseResult, redactor: &Redactor) -> ProbeOutcome {
     match response
-        .map_err(as_error)
+        .map_err(|fault| as_error(*fault))
         .and_then(|result| read_discovery(&result, redactor))
     {
         Ok(hello) => ProbeOutcome::Modern(Box::new(hello)),

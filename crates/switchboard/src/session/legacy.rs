@@ -20,7 +20,7 @@ use tokio::time::timeout_at;
 use self::caller_queue::{CallerQueue, CallerTurn};
 use self::tasks::TaskCapabilities;
 use super::in_flight::InFlightCall;
-use super::peer::{OutboundRequest, ParamField, Peer};
+use super::peer::{OutboundRequest, ParamField, Peer, PendingResponse};
 use super::receiver::{EraInbound, Receiver, TaskGuard};
 use super::roots::RootChanges;
 use super::{Hello, RequestFault, RequestResult, TOOLS_CALL};
@@ -145,38 +145,41 @@ async fn report_roots(peer: Peer, mut changes: RootChanges) {
 }
 
 impl LegacyHalf {
-    /// Calls a tool; a tool that requires it is called as a task.
-    pub(super) async fn call_tool(
+    /// Sends a tool call at once. `None` if something must come first: a turn among the callers,
+    /// room in the transport; or if the tool must be called as a task.
+    pub(super) fn send_call<'a>(
+        &self,
+        peer: &'a Peer,
+        permit: &Permit,
+        call: &Arc<InFlightCall>,
+    ) -> Result<Option<PendingResponse<'a>>, Box<RequestFault>> {
+        if self.calls_as_task(permit) || serialises_callers(&peer.receiver) {
+            return Ok(None);
+        }
+        peer.begin_now(call, &tool_request(permit, &tool_fields(permit)))
+    }
+
+    /// Makes a call that was not sent at once, or failed with this fault.
+    pub(super) async fn finish_call(
         &self,
         peer: &Peer,
         permit: &Permit,
         call: &Arc<InFlightCall>,
-    ) -> Result<RawJson, Box<RequestFault>> {
-        let as_task = permit.tool().definition.is_task && self.tasks.calls;
-        let sent = match as_task || serialises_callers(&peer.receiver) {
-            true => None,
-            false => peer.begin_now(call, &tool_request(permit, &tool_fields(permit)))?,
+        fault: Option<Box<RequestFault>>,
+    ) -> RequestResult {
+        let (fields, as_task) = (tool_fields(permit), self.calls_as_task(permit));
+        let request = tool_request(permit, &fields);
+        let Some(fault) = fault else {
+            return self.exchange(peer, call, &request, as_task).await;
         };
-        let fault = match sent {
-            Some(response) => match response.await {
-                Ok(result) => return Ok(result),
-                Err(fault) => Some(fault),
-            },
-            None => None,
-        };
-        // Boxed: this branch is rare and would make every call's future larger.
-        let rest = Box::pin(async {
-            let fields = tool_fields(permit);
-            let request = tool_request(permit, &fields);
-            let Some(fault) = fault else {
-                return self.exchange(peer, call, &request, as_task).await;
-            };
-            match peer.retry(call, &request, fault).await {
-                Err(fault) => self.visit_pages(peer, call, &request, as_task, fault).await,
-                result => result,
-            }
-        });
-        Ok(rest.await?)
+        match peer.retry(call, &request, *fault).await {
+            Err(fault) => self.visit_pages(peer, call, &request, as_task, fault).await,
+            result => result,
+        }
+    }
+
+    fn calls_as_task(&self, permit: &Permit) -> bool {
+        permit.tool().definition.is_task && self.tasks.calls
     }
 
     /// Sends a request for a resource or a prompt.

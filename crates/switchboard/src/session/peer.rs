@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use super::fault::ResponseResult;
 use super::in_flight::{DeadlineCheck, InFlightCall};
 use super::receiver::Receiver;
 use super::{RequestFault, RequestResult, TOOLS_CALL, retry};
@@ -53,12 +54,17 @@ impl OutboundRequest<'_> {
         forwarded: Option<&ForwardedParams>,
         out: &mut Vec<u8>,
     ) {
-        let fields = self.fields.iter();
-        let fields_len: usize = fields.map(|(key, value)| key.len() + value.len() + 4).sum();
         out.clear();
-        out.reserve(160 + self.meta.len() + fields_len);
         let mut number = itoa::Buffer::new();
         let id = number.format(id).as_bytes();
+        if let ("", true, None) = (self.meta, reports_progress, forwarded)
+            && let [("name", name), ("arguments", arguments)] = self.fields
+        {
+            return encode_usual_call(id, self.method, name, arguments, out);
+        }
+        let fields = self.fields.iter();
+        let fields_len: usize = fields.map(|(key, value)| key.len() + value.len() + 4).sum();
+        out.reserve(160 + self.meta.len() + fields_len);
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.extend_from_slice(id);
         out.extend_from_slice(br#","method":""#);
@@ -99,6 +105,22 @@ impl OutboundRequest<'_> {
     }
 }
 
+/// Writes a legacy call without forwarded params, in half of the instructions: fewer parts are copied.
+fn encode_usual_call(id: &[u8], method: &str, name: &[u8], arguments: &[u8], out: &mut Vec<u8>) {
+    out.reserve(160 + name.len() + arguments.len());
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id);
+    out.extend_from_slice(br#","method":""#);
+    out.extend_from_slice(method.as_bytes());
+    out.extend_from_slice(br#"","params":{"_meta":{"progressToken":"#);
+    out.extend_from_slice(id);
+    out.extend_from_slice(br#"},"name":"#);
+    out.extend_from_slice(name);
+    out.extend_from_slice(br#","arguments":"#);
+    out.extend_from_slice(arguments);
+    out.extend_from_slice(b"}}");
+}
+
 /// Writes a comma before each member but the first.
 fn separate(out: &mut Vec<u8>, is_first: &mut bool) {
     if !std::mem::take(is_first) {
@@ -130,13 +152,13 @@ impl Peer {
         let deadline = Instant::now() + wait;
         let attempts = async {
             let fault = match self.begin(&request, None)?.await {
-                Err(fault) if request.is_idempotent => fault,
-                result => return result,
+                Err(fault) if request.is_idempotent => *fault,
+                result => return Ok(result?),
             };
             match retry::pause(&fault, deadline) {
                 Some(pause) => {
                     sleep(pause).await;
-                    self.begin(&request, None)?.await
+                    Ok(self.begin(&request, None)?.await?)
                 }
                 None => Err(fault),
             }
@@ -170,10 +192,10 @@ impl Peer {
         request: &OutboundRequest<'_>,
     ) -> RequestResult {
         if let Some(response) = self.begin_now(call, request)? {
-            return response.await;
+            return Ok(response.await?);
         }
         Box::pin(self.wait_for_room(call)).await?;
-        self.begin_for(call, request)?.await
+        Ok(self.begin_for(call, request)?.await?)
     }
 
     /// Sends a caller's request again after this fault, if it is idempotent and a retry may
@@ -205,7 +227,7 @@ impl Peer {
         &self,
         call: &Arc<InFlightCall>,
         request: &OutboundRequest<'_>,
-    ) -> Result<Option<PendingResponse<'_>>, RequestFault> {
+    ) -> Result<Option<PendingResponse<'_>>, Box<RequestFault>> {
         match self.transport.wait_for_room(MessageKind::Request) {
             Some(_) => Ok(None),
             None => self.begin_for(call, request).map(Some),
@@ -217,7 +239,7 @@ impl Peer {
         &self,
         call: &Arc<InFlightCall>,
         request: &OutboundRequest<'_>,
-    ) -> Result<PendingResponse<'_>, RequestFault> {
+    ) -> Result<PendingResponse<'_>, Box<RequestFault>> {
         check_approved(call, request)?;
         let response = self.begin(request, Some(call))?;
         self.receiver.pending.check_by(call.deadlines.first());
@@ -263,7 +285,7 @@ impl Peer {
         &self,
         request: &OutboundRequest<'_>,
         call: Option<&Arc<InFlightCall>>,
-    ) -> Result<PendingResponse<'_>, RequestFault> {
+    ) -> Result<PendingResponse<'_>, Box<RequestFault>> {
         let mut delivery = None;
         let id = self.send_by(request, call, |message| {
             delivery = self.transport.send_request(message)?;
@@ -314,7 +336,7 @@ impl Peer {
         &self,
         request: &OutboundRequest<'_>,
         call: Option<&Arc<InFlightCall>>,
-    ) -> Result<u64, RequestFault> {
+    ) -> Result<u64, Box<RequestFault>> {
         self.send_by(request, call, |message| self.transport.send(message))
     }
 
@@ -324,7 +346,7 @@ impl Peer {
         request: &OutboundRequest<'_>,
         call: Option<&Arc<InFlightCall>>,
         send: impl FnOnce(Outgoing<'_>) -> Result<(), Closed>,
-    ) -> Result<u64, RequestFault> {
+    ) -> Result<u64, Box<RequestFault>> {
         let id = self.receiver.pending.add(call.cloned())?;
         let forwarded = call
             .and_then(|call| call.caller.forwarded())
@@ -349,7 +371,7 @@ impl Peer {
             Ok(()) => Ok(id),
             Err(closed) => {
                 self.receiver.pending.abandon(id);
-                Err(RequestFault::Closed(closed.to_string()))
+                Err(Box::new(RequestFault::Closed(closed.to_string())))
             }
         }
     }
@@ -373,9 +395,9 @@ pub(super) struct PendingResponse<'a> {
 
 /// Cancel-safe by `&mut`.
 impl Future for PendingResponse<'_> {
-    type Output = RequestResult;
+    type Output = ResponseResult;
 
-    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<RequestResult> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<ResponseResult> {
         self.delivery
             .take_if(|delivery| Pin::new(delivery).poll(task).is_ready());
         let result = ready!(self.peer.receiver.pending.poll_response(self.id, task));
@@ -395,9 +417,12 @@ impl Drop for PendingResponse<'_> {
 }
 
 /// Checks that a tool is still the approved one. Nothing may be awaited between this and sending.
-fn check_approved(call: &InFlightCall, request: &OutboundRequest<'_>) -> Result<(), RequestFault> {
+fn check_approved(
+    call: &InFlightCall,
+    request: &OutboundRequest<'_>,
+) -> Result<(), Box<RequestFault>> {
     if request.method == TOOLS_CALL && !call.is_still_approved() {
-        return Err(RequestFault::DefinitionChanged);
+        return Err(Box::new(RequestFault::DefinitionChanged));
     }
     Ok(())
 }
@@ -416,4 +441,23 @@ pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
 /// Encodes a JSON string.
 pub(super) fn json_string(text: &str) -> Vec<u8> {
     serde_json::to_vec(text).expect("text serialises")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usual_call_is_written_as_any_other_request() {
+        let fields: [ParamField<'_>; 2] = [("name", b"\"echo\""), ("arguments", b"{\"a\": 1}")];
+        let request = super::super::legacy::request(TOOLS_CALL, &fields);
+        let encoded = |forwarded| {
+            let mut out = b"what was written before".to_vec();
+            request.encode(17, true, forwarded, &mut out);
+            String::from_utf8(out).expect("JSON is text")
+        };
+        let expected = r#"{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"_meta":{"progressToken":17},"name":"echo","arguments":{"a": 1}}}"#;
+        assert_eq!(encoded(None), expected);
+        assert_eq!(encoded(Some(&ForwardedParams::default())), expected);
+    }
 }

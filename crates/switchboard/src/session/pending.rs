@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::fault::ResponseResult;
 use super::in_flight::{DeadlineCheck, InFlightCall};
 use super::receiver::{Receiver, TaskGuard};
 use super::{RequestFault, RequestResult};
@@ -128,7 +129,7 @@ enum Response {
     /// Not here yet; who is woken then.
     Awaited(Option<Waker>),
     /// Here, and not yet taken.
-    Arrived(RequestResult),
+    Arrived(ResponseResult),
 }
 
 impl PendingRequest {
@@ -137,7 +138,7 @@ impl PendingRequest {
     }
 
     /// Stores the response.
-    fn arrived(&mut self, result: RequestResult) -> Waiter {
+    fn arrived(&mut self, result: ResponseResult) -> Waiter {
         let waker = match std::mem::replace(&mut self.response, Response::Arrived(result)) {
             Response::Awaited(waker) => waker,
             Response::Arrived(_) => None,
@@ -199,7 +200,7 @@ impl PendingTable {
 
     /// Gives a request up and stores the reason in place of its response.
     fn fail(&mut self, id: u64, fault: RequestFault) -> Option<Waiter> {
-        let waiter = self.awaited(id)?.arrived(Err(fault));
+        let waiter = self.awaited(id)?.arrived(Err(Box::new(fault)));
         if let Some(call) = &waiter.call {
             self.remember_abandoned(id, call);
         }
@@ -235,10 +236,10 @@ impl PendingRequests {
     }
 
     /// Takes an id, under which [`poll_response`](Self::poll_response) waits.
-    pub(super) fn add(&self, call: Option<Arc<InFlightCall>>) -> Result<u64, RequestFault> {
+    pub(super) fn add(&self, call: Option<Arc<InFlightCall>>) -> Result<u64, Box<RequestFault>> {
         let mut table = self.table();
         if let Some(reason) = &table.ended {
-            return Err(RequestFault::Closed(reason.clone()));
+            return Err(Box::new(RequestFault::Closed(reason.clone())));
         }
         let last_id = table.last_id;
         table.last_id = table.requests.add(last_id, call);
@@ -246,7 +247,7 @@ impl PendingRequests {
     }
 
     /// Takes the response to a request, or has the task woken when it arrives.
-    pub(super) fn poll_response(&self, id: u64, task: &mut Context<'_>) -> Poll<RequestResult> {
+    pub(super) fn poll_response(&self, id: u64, task: &mut Context<'_>) -> Poll<ResponseResult> {
         let mut table = self.table();
         match table
             .requests
@@ -262,23 +263,23 @@ impl PendingRequests {
             }
             Some(Response::Arrived(_)) => {}
             // Whoever gave it up waits no longer.
-            None => return Poll::Ready(Err(RequestFault::session_dropped())),
+            None => return Poll::Ready(Err(Box::new(RequestFault::session_dropped()))),
         }
         let request = table.requests.remove(id);
         drop(table);
         Poll::Ready(match request.map(|request| request.response) {
             Some(Response::Arrived(result)) => result,
-            _ => Err(RequestFault::session_dropped()),
+            _ => Err(Box::new(RequestFault::session_dropped())),
         })
     }
 
     /// Waits for the response to a request. Cancel-safe: the request stays.
     pub(super) async fn response(&self, id: u64) -> RequestResult {
-        poll_fn(|task| self.poll_response(id, task)).await
+        Ok(poll_fn(|task| self.poll_response(id, task)).await?)
     }
 
     /// Delivers a response. False if no request with this id is pending.
-    pub(super) fn deliver(&self, id: u64, result: RequestResult) -> bool {
+    pub(super) fn deliver(&self, id: u64, result: ResponseResult) -> bool {
         let mut table = self.table();
         if !table.abandoned.is_empty() {
             table.abandoned.retain(|request| request.id != id);
@@ -346,7 +347,9 @@ impl PendingRequests {
                 .iter_mut()
                 .filter(|request| request.is_awaited());
             awaited
-                .map(|request| request.arrived(Err(RequestFault::Closed(reason.to_owned()))))
+                .map(|request| {
+                    request.arrived(Err(Box::new(RequestFault::Closed(reason.to_owned()))))
+                })
                 .collect()
         };
         waiters.into_iter().for_each(Waiter::wake);

@@ -10,14 +10,14 @@ use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::fault::read_error;
+use super::fault::{ResponseResult, read_error};
 use super::in_flight::{InFlightCall, InFlightCalls};
 use super::legacy::{self, ServerRequests, UrlElicitations};
 use super::peer::notification;
 use super::pending::PendingRequests;
 use super::subscriptions::SubscriptionStatus;
 use super::tasks::TaskTable;
-use super::{Oddities, OpenOptions, RequestFault, RequestResult};
+use super::{Oddities, OpenOptions, RequestFault};
 use crate::event::Event;
 use crate::panics::catch_panic;
 use crate::transport::{Inbound, MessageKind, MessageOrigin, Transport, WireFault};
@@ -231,7 +231,7 @@ impl Receiver {
         self.end(cause);
     }
 
-    fn response(&self, id: Option<RequestId>, result: RequestResult) {
+    fn response(&self, id: Option<RequestId>, result: ResponseResult) {
         let delivered = match id {
             Some(RequestId::Number(id)) => self.pending.deliver(id, result),
             _ => false,
@@ -295,7 +295,7 @@ impl Inbound for Receiver {
         self.received.fetch_add(1, Ordering::Relaxed);
         match message {
             Incoming::Result { id, result } => self.response(Some(id), Ok(result)),
-            Incoming::Error { id, error } => self.response(id, Err(read_error(&error))),
+            Incoming::Error { id, error } => self.response(id, Err(Box::new(read_error(&error)))),
             Incoming::Notification { method, params } => {
                 self.notification(&method, params.as_ref(), origin)
             }
@@ -328,7 +328,7 @@ impl Inbound for Receiver {
     fn oversized(&self, id: Option<RequestId>) {
         let limit = self.options.max_message_bytes;
         match id {
-            Some(id) => self.response(Some(id), Err(RequestFault::TooLarge { limit })),
+            Some(id) => self.response(Some(id), Err(Box::new(RequestFault::TooLarge { limit }))),
             None => self.end_by_violation(&format!(
                 "it sent a message of more than {limit} bytes that answers no request"
             )),
@@ -349,7 +349,7 @@ impl Inbound for Receiver {
             } if self.era.get().is_some() => read_error(&error),
             fault => RequestFault::Wire(fault),
         };
-        self.response(Some(RequestId::Number(id)), Err(fault));
+        self.response(Some(RequestId::Number(id)), Err(Box::new(fault)));
     }
 
     fn session_renewed(&self) {

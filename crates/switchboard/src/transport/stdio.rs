@@ -18,7 +18,7 @@ use super::{
 use crate::future::BoxFuture;
 use crate::sync::{lock, yield_to_ready_tasks};
 use crate::wire::lines::{Frame, LineFrames};
-use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse};
+use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse, text_of};
 
 /// Requests wait while this many bytes are queued and not yet written.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
@@ -301,7 +301,7 @@ fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbou
 }
 
 fn read_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
-    let Ok(text) = std::str::from_utf8(line) else {
+    let Ok(text) = text_of(line) else {
         return fail_unreadable(line, inbound);
     };
     parse(text, keep, &mut |message| {

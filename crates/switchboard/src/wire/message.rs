@@ -1,4 +1,10 @@
 //! One JSON-RPC message: the members needed for routing are parsed, the rest stays bytes.
+//!
+//! Instructions of [`parse`] by callgrind, before strings were scanned 16 bytes at a time, against an
+//! envelope of borrowed `RawValue` members of `serde_json`: for a response of 102 bytes 900 in the
+//! usual layout and 1,570 in another, against 2,670; for a notification of 145 bytes 2,250 against
+//! 3,100; for 1 MiB of text 3.4 million against 4.5 million, for 1 MiB of small values 11.5 million
+//! against 22.9 million.
 
 use serde_json::value::RawValue;
 

@@ -16,42 +16,8 @@ impl RulesInForce<'_> {
     /// pending.
     pub(super) fn in_force(&mut self) -> Config {
         let mut config = self.new.clone();
-        // Entries of files that are not watched stay as they were loaded.
-        let unwatched = |server: &ServerConfig| !server.dialect.profile().watched;
-        let as_read = |name: &ServerName| {
-            self.old
-                .servers
-                .get(name)
-                .filter(|server| unwatched(server))
-        };
-        config
-            .servers
-            .retain(|name, server| !unwatched(server) || as_read(name).is_some());
-        for (name, server) in self
-            .old
-            .servers
-            .iter()
-            .filter(|(_, server)| unwatched(server))
-        {
-            let now = config
-                .servers
-                .entry(name.clone())
-                .or_insert_with(|| server.clone());
-            if unwatched(now) {
-                now.clone_from(server);
-            }
-        }
-        let (old, new) = (&self.old.permissions, &self.new.permissions);
-        let (allow, more) = rules_in_both(&old.allow, &watched_rules(&old.allow, &new.allow));
-        let (ask, fewer_asked) = rules_in_either(&old.ask, &watched_rules(&old.ask, &new.ask));
-        let (deny, fewer_denied) = rules_in_either(&old.deny, &watched_rules(&old.deny, &new.deny));
-        config.permissions.mode = stricter(old.mode, new.mode);
-        (
-            config.permissions.allow,
-            config.permissions.ask,
-            config.permissions.deny,
-        ) = (allow, ask, deny);
-        config.permissions.configured = old.configured || new.configured;
+        keep_unwatched_servers(self.old, &mut config);
+        self.restrict_permissions(&mut config);
         let is_watched = |project: &&ProjectPermissions| project.dialect.profile().watched;
         let (before, now) = (&self.old.project_permissions, &self.new.project_permissions);
         config.project_permissions = now
@@ -61,24 +27,37 @@ impl RulesInForce<'_> {
             .cloned()
             .collect();
         config.security.locked = self.old.security.locked || self.new.security.locked;
-        if config.permissions.mode != new.mode {
-            self.add_pending("the mode would ask about less".to_owned());
-        }
-        more.iter()
-            .for_each(|rule| self.add_pending(format!("a new rule would allow {rule}")));
-        fewer_asked
-            .iter()
-            .for_each(|rule| self.add_pending(format!("{rule} would no longer be asked about")));
-        fewer_denied
-            .iter()
-            .for_each(|rule| self.add_pending(format!("{rule} would no longer be denied")));
-        if config.permissions.configured != new.configured {
-            self.add_pending("nothing would be said about permissions any more".to_owned());
-        }
         if config.security.locked != self.new.security.locked {
             self.add_pending("definitions would no longer be locked".to_owned());
         }
         config
+    }
+
+    /// Sets the stricter mode and rules of both configurations.
+    fn restrict_permissions(&mut self, config: &mut Config) {
+        let (old, new) = (&self.old.permissions, &self.new.permissions);
+        let (allow, more) = rules_in_both(&old.allow, &watched_rules(&old.allow, &new.allow));
+        let (ask, fewer_asked) = rules_in_either(&old.ask, &watched_rules(&old.ask, &new.ask));
+        let (deny, fewer_denied) = rules_in_either(&old.deny, &watched_rules(&old.deny, &new.deny));
+        let permissions = &mut config.permissions;
+        permissions.mode = stricter(old.mode, new.mode);
+        permissions.configured = old.configured || new.configured;
+        (permissions.allow, permissions.ask, permissions.deny) = (allow, ask, deny);
+        if permissions.mode != new.mode {
+            self.add_pending("the mode would ask about less".to_owned());
+        }
+        for rule in more {
+            self.add_pending(format!("a new rule would allow {rule}"));
+        }
+        for rule in fewer_asked {
+            self.add_pending(format!("{rule} would no longer be asked about"));
+        }
+        for rule in fewer_denied {
+            self.add_pending(format!("{rule} would no longer be denied"));
+        }
+        if permissions.configured != new.configured {
+            self.add_pending("nothing would be said about permissions any more".to_owned());
+        }
     }
 
     fn add_pending(&mut self, reason: String) {
@@ -86,6 +65,32 @@ impl RulesInForce<'_> {
             server: None,
             reason,
         });
+    }
+}
+
+/// Entries of files that are not watched stay as they were loaded.
+fn keep_unwatched_servers(old: &Config, config: &mut Config) {
+    let is_unwatched = |server: &ServerConfig| !server.dialect.profile().watched;
+    let was_unwatched = |name: &ServerName| {
+        old.servers
+            .get(name)
+            .is_some_and(|server| is_unwatched(server))
+    };
+    config
+        .servers
+        .retain(|name, server| !is_unwatched(server) || was_unwatched(name));
+    for (name, server) in old
+        .servers
+        .iter()
+        .filter(|(_, server)| is_unwatched(server))
+    {
+        let now = config
+            .servers
+            .entry(name.clone())
+            .or_insert_with(|| server.clone());
+        if is_unwatched(now) {
+            now.clone_from(server);
+        }
     }
 }
 

@@ -36,7 +36,9 @@ pub(in crate::session) async fn discover_once(
     peer: &Peer,
     revision: Revision,
 ) -> Result<Hello, RequestFault> {
-    let result = start_discover(peer, revision)?.await.map_err(as_error)?;
+    let result = start_discover(peer, revision)?
+        .await
+        .map_err(|fault| as_error(*fault))?;
     read_discovery(&result, &peer.receiver.options.redactor)
 }
 

@@ -113,7 +113,7 @@ pub(super) async fn run(peer: Peer, hello: Hello) {
 /// Waits for the end of the stream, if one is open.
 async fn ended(open: &mut Option<ListenStream<'_>>) -> RequestResult {
     match open {
-        Some(stream) => (&mut stream.response).await,
+        Some(stream) => Ok((&mut stream.response).await?),
         None => std::future::pending().await,
     }
 }
@@ -183,7 +183,7 @@ async fn open_stream<'a>(
     });
     match acknowledged.await {
         Ok(Ok(acknowledged)) => agree(peer, lists, wanted, &acknowledged),
-        Ok(Err(Some(fault))) => return Err(fault),
+        Ok(Err(Some(fault))) => return Err(*fault),
         Ok(Err(None)) => {
             return Err(RequestFault::Wire(WireFault::Lost(
                 "the subscription ended at once".to_owned(),

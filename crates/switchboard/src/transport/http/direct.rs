@@ -3,6 +3,13 @@
 //! The shared stack runs each connection in a task of its own, so that a request and its response
 //! pass between tasks; for a local server that took longer than everything else. Here the waiting
 //! caller reads and writes the socket itself.
+//!
+//! hyper's `client::conn::http1`, polled by the waiting caller as well, was measured in its place. A
+//! call through the host takes 16,000 instructions by callgrind (legacy era, JSON), with hyper 31,500;
+//! with events 18,400 and 35,000; in the modern era 20,200 and 39,700, with events 22,900 and 42,500.
+//! Header maps, allocations and copies are nearly half of the difference. In interleaved runs of
+//! `bench http` on a busy machine, the median p50 was 1.10 × that of the raw client, with hyper
+//! 1.23 ×; with 64 in flight it made 0.86 × as many calls as the raw client, with hyper 0.70 ×.
 
 use std::collections::VecDeque;
 use std::fmt;

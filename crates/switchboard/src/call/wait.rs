@@ -1,0 +1,114 @@
+//! What a call waits for before it can be sent: the server of an unknown name, a new list of its
+//! server's tools.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::trace::CallPhase;
+use super::{CallContext, CallDeadline, CallError, moved};
+use crate::catalog::{PossibleOwners, Tool, possible_owners};
+use crate::host::{HostState, ServerLease};
+use crate::server::{CallerSession, ServerHandle};
+
+impl HostState {
+    /// The session for a call of this tool, once its server is connected.
+    pub(super) async fn wait_for_session(
+        &self,
+        tool: &Tool,
+        server: &ServerLease,
+        context: &mut CallContext<'_>,
+    ) -> Result<CallerSession, CallError> {
+        let began = context.trace.now();
+        let wait = context.deadline.within(tool.server.longest_connect());
+        let caller = context.caller.id();
+        let session = server.session_for_tool(&tool.definition, &caller, wait);
+        let session = session.await?;
+        context.trace.spent(CallPhase::Waiting, began);
+        Ok(session)
+    }
+
+    /// Resolves a name that is not known yet: it may belong to a server that is still connecting.
+    pub(super) async fn resolve_unlisted(
+        &self,
+        context: &mut CallContext<'_>,
+    ) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
+        let began = context.trace.now();
+        let is_awaited = self
+            .wait_for_server_of(&context.call.tool, context.deadline)
+            .await;
+        context.trace.spent(CallPhase::Waiting, began);
+        is_awaited?;
+        Ok(self.resolve(context.call)?)
+    }
+
+    /// Waits for the servers that the name may belong to. If only one server can have the tool and
+    /// cannot be connected, the error is that server's.
+    async fn wait_for_server_of(
+        &self,
+        name: &str,
+        deadline: CallDeadline,
+    ) -> Result<(), CallError> {
+        let roster = self.roster();
+        let owners = possible_owners(&roster.config, name);
+        let is_named = matches!(owners, PossibleOwners::Named(_));
+        let may_have_it = |server: &&ServerHandle| {
+            owners.contains(&server.config.name)
+                && (is_named || server.may_offer_more() || (owners.is_one() && server.is_down()))
+        };
+        let awaited: Vec<_> = roster.servers.iter().filter(may_have_it).cloned().collect();
+        if awaited.is_empty() {
+            return Ok(());
+        }
+        if owners.is_one() {
+            for server in awaited {
+                let wait = deadline.within(server.config.longest_connect());
+                server.ready(wait).await?;
+            }
+        } else {
+            let mut coming = JoinSet::new();
+            for server in awaited {
+                // Also bounded by the server's own connect timeout. A server that fails reports
+                // that by its state.
+                let wait = deadline.within(server.config.longest_connect());
+                coming.spawn(async move { server.ready(wait).await.is_ok() });
+            }
+            coming.join_all().await;
+        }
+        self.rebuild();
+        Ok(())
+    }
+
+    /// The same tool as its server defines it now.
+    pub(super) async fn listed_again(
+        &self,
+        tool: &Arc<Tool>,
+        server: &ServerLease,
+        deadline: CallDeadline,
+    ) -> Result<Arc<Tool>, CallError> {
+        server
+            .relist(deadline.within(tool.server.longest_connect()))
+            .await;
+        self.tool_of_current_catalog(tool)
+    }
+
+    /// The tool as its server defines it once it is connected.
+    pub(super) async fn defined_now(
+        &self,
+        tool: &Arc<Tool>,
+        server: &ServerHandle,
+        deadline: CallDeadline,
+    ) -> Result<Arc<Tool>, CallError> {
+        server
+            .ready(deadline.within(tool.server.timeouts.connect))
+            .await?;
+        self.rebuild();
+        self.tool_of_current_catalog(tool)
+    }
+
+    fn tool_of_current_catalog(&self, tool: &Arc<Tool>) -> Result<Arc<Tool>, CallError> {
+        let current = self.current_for(tool);
+        let found = current.catalog.by_id(&tool.id).cloned();
+        found.ok_or_else(|| moved(tool))
+    }
+}
