@@ -8,19 +8,24 @@
     reason = "a refusal is a whole response, and refusals are rare"
 )]
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{Request, State};
-use axum::handler::Handler;
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
-use axum::serve::ListenerExt;
-use tokio::net::TcpListener;
-use tokio::sync::{oneshot, watch};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Either, Full, Limited};
+use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::demo::Demo;
@@ -50,16 +55,24 @@ mod sse;
 
 pub use options::{Answers, HttpOptions, Questions};
 
+use events::EventBody;
 use session::Sessions;
+
+/// The pause after a connection could not be accepted, as when no file descriptor is free.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+type Request = hyper::Request<Incoming>;
+
+/// A response: a whole body, or events as they come.
+type Response = hyper::Response<Either<Full<Bytes>, EventBody>>;
 
 /// A running edge. Dropping it stops it: streams end, sessions are forgotten, the port is free.
 #[derive(Debug)]
 pub struct HttpEdge {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Dropped to end the connections.
-    stop: Option<oneshot::Sender<()>>,
-    serving: JoinHandle<io::Result<()>>,
+    /// Accepts connections.
+    accepting: JoinHandle<()>,
 }
 
 /// State that all connections share.
@@ -71,7 +84,7 @@ pub(crate) struct Shared {
     sessions: Sessions,
     /// Sessions of HTTP+SSE: the same, on another wire.
     streams: Sessions,
-    /// True once the edge stops; every open stream watches it.
+    /// True once the edge stops; every connection and every open stream watches it.
     closing: watch::Sender<bool>,
     counts: Counters,
 }
@@ -114,18 +127,11 @@ impl Demo {
             counts: Counters::default(),
             options,
         });
-        let (stop, stopped) = oneshot::channel::<()>();
-        // An answer is one small packet, which must not wait for another.
-        let listener = listener.tap_io(|connection| _ = connection.set_nodelay(true));
-        let service = answer.with_state(shared.clone()).into_make_service();
-        let serving =
-            axum::serve(listener, service).with_graceful_shutdown(async move { _ = stopped.await });
-        let serving = tokio::spawn(async move { serving.await });
+        let accepting = tokio::spawn(accept(listener, shared.clone()));
         Ok(HttpEdge {
             address,
             shared,
-            stop: Some(stop),
-            serving,
+            accepting,
         })
     }
 }
@@ -174,22 +180,49 @@ impl HttpEdge {
         self.shared.streams.break_streams();
     }
 
-    /// Serves until the listener fails.
+    /// Serves until the task is dropped.
     pub async fn serve(mut self) -> io::Result<()> {
-        match (&mut self.serving).await {
-            Ok(ended) => ended,
-            Err(error) => Err(io::Error::other(error)),
-        }
+        (&mut self.accepting).await.map_err(io::Error::other)
     }
 }
 
 impl Drop for HttpEdge {
     fn drop(&mut self) {
-        drop(self.stop.take());
         self.shared.closing.send_replace(true);
         self.forget_sessions();
-        self.serving.abort();
+        self.accepting.abort();
     }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        match listener.accept().await {
+            Ok((connection, _)) => {
+                tokio::spawn(serve_connection(connection, shared.clone()));
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// Serves one connection until its client closes it, or until the responses in progress have ended
+/// after the edge stopped.
+async fn serve_connection(connection: TcpStream, shared: Arc<Shared>) {
+    // An answer is one small packet, which must not wait for another.
+    _ = connection.set_nodelay(true);
+    let mut closing = shared.closing.subscribe();
+    let service = service_fn(|request| {
+        let shared = shared.clone();
+        async move { Ok::<_, Infallible>(answer(&shared, request).await) }
+    });
+    let serving = http1::Builder::new().serve_connection(TokioIo::new(connection), service);
+    let mut serving = pin!(serving);
+    tokio::select! {
+        // A connection that breaks concerns its client alone.
+        _ = serving.as_mut() => return,
+        _ = closing.wait_for(|closing| *closing) => serving.as_mut().graceful_shutdown(),
+    }
+    _ = serving.await;
 }
 
 /// Serves what the options say until the process ends; prints the address it listens on as one line
@@ -210,7 +243,7 @@ pub(crate) async fn serve_http(options: Options, listen: &str) -> io::Result<()>
     }
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
     let counts = &shared.counts;
     match *request.method() {
         Method::POST => counts.posts.fetch_add(1, Ordering::Relaxed),
@@ -223,17 +256,17 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     }
     let is_legacy = shared.demo.options.eras != Eras::Modern;
     match (request.uri().path(), request.method()) {
-        ("/mcp", &Method::POST) => post::answer(&shared, request).await,
-        ("/mcp", &Method::GET) if is_legacy => session::listen(&shared, request.headers()),
-        ("/mcp", &Method::DELETE) if is_legacy => session::end(&shared, request.headers()),
+        ("/mcp", &Method::POST) => post::answer(shared, request).await,
+        ("/mcp", &Method::GET) if is_legacy => session::listen(shared, request.headers()),
+        ("/mcp", &Method::DELETE) if is_legacy => session::end(shared, request.headers()),
         ("/mcp", _) => not_allowed(if is_legacy {
             "GET, POST, DELETE"
         } else {
             "POST"
         }),
-        ("/sse", &Method::GET) if is_legacy => sse::open(&shared),
+        ("/sse", &Method::GET) if is_legacy => sse::open(shared),
         ("/sse", _) if is_legacy => not_allowed("GET"),
-        ("/message", &Method::POST) if is_legacy => sse::post(&shared, request).await,
+        ("/message", &Method::POST) if is_legacy => sse::post(shared, request).await,
         ("/message", _) if is_legacy => not_allowed("POST"),
         _ => respond(
             StatusCode::NOT_FOUND,
@@ -244,17 +277,15 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
 }
 
 /// Reads the body of a request, with limits on size and time.
-async fn read_body(shared: &Shared, request: Request) -> Result<Bytes, Response> {
+async fn read_body(shared: &Shared, body: Incoming) -> Result<Bytes, Response> {
     let limit = shared.options.max_body_bytes;
-    let body = request.into_body();
-    let is_declared_too_long = body.size_hint().lower() > limit as u64;
-    let reading = tokio::time::timeout(options::BODY_LIMIT, axum::body::to_bytes(body, limit));
-    if is_declared_too_long {
+    if body.size_hint().lower() > limit as u64 {
         let fault = Fault::invalid_request(format!("a body of more than {limit} bytes"));
         return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &fault));
     }
-    match reading.await {
-        Ok(Ok(bytes)) => Ok(bytes),
+    let reading = Limited::new(body, limit).collect();
+    match tokio::time::timeout(options::BODY_LIMIT, reading).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) => {
             let fault = Fault::invalid_request(format!(
                 "the body cannot be read, or has more than {limit} bytes: {error}"
@@ -269,8 +300,17 @@ async fn read_body(shared: &Shared, request: Request) -> Result<Bytes, Response>
 }
 
 /// A response with a whole body.
-fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
-    let mut response = Response::new(body.into());
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
+    let body = Either::Left(Full::new(body.into()));
+    respond_with_body(status, content_type, body)
+}
+
+fn respond_with_body(
+    status: StatusCode,
+    content_type: &'static str,
+    body: Either<Full<Bytes>, EventBody>,
+) -> Response {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response
         .headers_mut()
@@ -290,7 +330,7 @@ fn refuse_request(status: StatusCode, fault: &Fault, id: &str) -> Response {
 }
 
 fn accepted() -> Response {
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(Either::Left(Full::default()));
     *response.status_mut() = StatusCode::ACCEPTED;
     response
 }

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap, HeaderValue};
 
-use super::{HttpOptions, refuse};
+use super::{HttpOptions, Response, refuse};
 use crate::rpc::Fault;
 
 /// The checks before a request is handled.

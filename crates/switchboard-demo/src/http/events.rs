@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
-use http_body::Frame;
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::StatusCode;
+use hyper::body::{Body, Frame};
+use hyper::header::{self, HeaderValue};
 use tokio::sync::watch;
 
-use super::respond;
+use super::{Response, respond_with_body};
 use crate::outgoing::{OutgoingBuffer, OutgoingItem};
 
 /// How much of a resumable stream is stored, in addition to the last event.
@@ -25,9 +26,13 @@ const KEPT_BYTES: usize = 256 << 10;
 /// Before each event that carries a message.
 const EVENT: &[u8] = b"event: message\n";
 
-/// A response whose body is made of events.
-pub(super) fn respond_with(body: impl Into<Body>) -> Response {
-    let mut response = respond(StatusCode::OK, "text/event-stream", body);
+/// A response with complete messages, each ended by a newline, as events.
+pub(super) fn respond_with_whole(messages: &[u8]) -> Response {
+    respond_with(Either::Left(Full::new(whole(messages).into())))
+}
+
+fn respond_with(body: Either<Full<Bytes>, EventBody>) -> Response {
+    let mut response = respond_with_body(StatusCode::OK, "text/event-stream", body);
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Proxies would hold events back otherwise.
@@ -35,8 +40,7 @@ pub(super) fn respond_with(body: impl Into<Body>) -> Response {
     response
 }
 
-/// Complete messages, each ended by a newline, as events.
-pub(super) fn whole(messages: &[u8]) -> Vec<u8> {
+fn whole(messages: &[u8]) -> Vec<u8> {
     let mut events = Vec::with_capacity(messages.len() + 64);
     for message in lines(messages) {
         append(&mut events, None, message);
@@ -237,7 +241,7 @@ impl Reader {
     }
 
     pub(super) fn into_response(self) -> Response {
-        respond_with(Body::new(EventBody {
+        respond_with(Either::Right(EventBody {
             reader: Some(self),
             next: None,
         }))
@@ -283,12 +287,12 @@ async fn is_closing(closing: &mut Option<OnClosing>) {
 type Next = Pin<Box<dyn Future<Output = (Reader, Option<Bytes>)> + Send>>;
 
 /// A reader as the body of a response. Either field is set until the end.
-struct EventBody {
+pub(super) struct EventBody {
     reader: Option<Reader>,
     next: Option<Next>,
 }
 
-impl HttpBody for EventBody {
+impl Body for EventBody {
     type Data = Bytes;
     type Error = Infallible;
 

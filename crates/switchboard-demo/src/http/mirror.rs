@@ -1,7 +1,7 @@
 //! Checks that the headers of a modern request match its body.
 
-use axum::http::HeaderMap;
 use data_encoding::BASE64;
+use hyper::HeaderMap;
 use serde_json::{Map, Value};
 
 use super::session::VERSION_HEADER;

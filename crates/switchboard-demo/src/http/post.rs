@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap, HeaderValue};
 
 use super::session::{self, SESSION_HEADER, Session, VERSION_HEADER};
 use super::{
-    Answers, Questions, Shared, accepted, events, mirror, read_body, refuse, refuse_request,
-    respond,
+    Answers, Questions, Request, Response, Shared, accepted, events, mirror, read_body, refuse,
+    refuse_request, respond,
 };
 use crate::era::{MODERN_VERSION, RequestTerms};
 use crate::options::Eras;
@@ -40,7 +39,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
         );
         return refuse(StatusCode::NOT_ACCEPTABLE, &fault);
     }
-    let body = match read_body(shared, Request::new(body)).await {
+    let body = match read_body(shared, body).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
@@ -231,7 +230,7 @@ fn respond_whole(shared: &Shared, status: StatusCode, mut messages: Vec<u8>) -> 
         messages.pop();
         return respond(status, "application/json", messages);
     }
-    events::respond_with(events::whole(&messages))
+    events::respond_with_whole(&messages)
 }
 
 fn status_of(concern: Option<Concern>) -> StatusCode {

@@ -6,11 +6,10 @@ use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use hyper::{HeaderMap, StatusCode};
 
 use super::events::{Stream, parse_id};
-use super::{Shared, accepted, refuse};
+use super::{Response, Shared, accepted, refuse};
 use crate::era::LEGACY_VERSIONS;
 use crate::outgoing::OutgoingBuffer;
 use crate::peer::Peer;

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::response::Response;
+use hyper::StatusCode;
 
 use super::session::Session;
-use super::{Shared, events, read_body, refuse, respond};
+use super::{Request, Response, Shared, events, read_body, refuse, respond};
 use crate::options::Eras;
 use crate::outgoing::OutgoingBuffer;
 use crate::peer::Peer;
@@ -49,7 +47,7 @@ pub(super) async fn post(shared: &Arc<Shared>, request: Request) -> Response {
             ),
         );
     };
-    let body = match read_body(shared, request).await {
+    let body = match read_body(shared, request.into_body()).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
