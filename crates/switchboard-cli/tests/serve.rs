@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::Home;
-use switchboard_testkit::{Chaos, Step};
+use switchboard_testkit::{Chaos, Entry, Launch, Step, program};
 
 /// Long enough for a busy machine; a test that passes never waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -122,6 +122,14 @@ fn home(servers: &[(&str, Chaos)]) -> Home {
     home
 }
 
+/// The entry of a server that is started by a shell after these commands.
+fn started_after(name: &str, server: &Chaos, commands: &str) -> String {
+    let script = format!("{commands}; exec \"$0\" \"$@\"");
+    let chaosd = program("chaosd").display().to_string();
+    let launch = Launch::new("sh").arg("-c").arg(script).arg(chaosd);
+    Entry::new(name, &launch.arg(server.json())).render()
+}
+
 /// A server that never answers its handshake, and one that works: the very first list waits for both
 /// for two seconds at most, and grows when a server connects later. Later runs do not wait.
 #[test]
@@ -169,6 +177,23 @@ fn a_call_to_a_dead_server_is_an_error_result_that_says_so() {
     assert_eq!(result["content"][0]["text"], "hello", "{result}");
     let unknown = served.request(3, "tools/call", json!({"name": "nothing"}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    assert_eq!(served.end(), Some(0));
+}
+
+/// Nothing is known of the tools of a server that was never up: the name says which server it is.
+#[test]
+fn a_call_to_a_server_that_was_never_up_says_why_it_is_down() {
+    let home = Home::new();
+    let working = Chaos::new().tool("greet", Step::text("hello"));
+    let missing = "[servers.missing]\ncommand = \"/nonexistent/program\"\n";
+    home.user_file(&(working.entry("working").render() + missing));
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    let result = served.call(1, "mcp__missing__greet", json!({}));
+    assert_eq!(result["isError"], true, "{result}");
+    let text = result["content"][0]["text"].as_str().unwrap();
+    let expected = "server \"missing\": there is no file \"/nonexistent/program\"";
+    assert!(text.starts_with(expected), "{text}");
     assert_eq!(served.end(), Some(0));
 }
 
@@ -333,4 +358,118 @@ fn the_demo_of_the_gateway_ends_with_both_calls_in_the_audit_log() {
         let audit = shown["audit"].as_array().unwrap();
         assert!(audit.iter().any(is_recorded), "{shown}");
     }
+}
+
+#[test]
+fn a_server_that_waits_for_approval_is_named_to_the_client_that_starts_the_gateway() {
+    let home = Home::new();
+    home.project_file("[servers.new]\ncommand = \"/nowhere\"\n");
+    let mut served = Served::start(&home, &[]);
+    assert_eq!(
+        served.initialize()["result"]["instructions"],
+        "server \"new\" waits for a person's approval: nobody has accepted this project's entry; review it with `switchboard trust new`, then connect again"
+    );
+    assert_eq!(served.end(), Some(0));
+}
+
+/// A server that crashes and does not come back: its tools stay listed for the grace period, are gone
+/// after it, and are back with the server. A call says at any time that the server is down.
+#[test]
+fn tools_of_a_lost_server_stay_listed_for_the_grace_period_and_return_with_it() {
+    const CHANGED: &str = "notifications/tools/list_changed";
+    let files = switchboard_testkit::Scratch::new();
+    let broken = files.path("broken");
+    let server = Chaos::new()
+        .tool("die", Step::Exit(7))
+        .tool("greet", Step::text("hello"));
+    let entry = started_after(
+        "shaky",
+        &server,
+        &format!("[ -e {} ] && exit 7", broken.display()),
+    );
+    let home = Home::new();
+    home.user_file(&format!(
+        "[gateway]\nlost_server_grace = \"2s\"\n[permissions]\nallow = [\"*\"]\n{entry}"
+    ));
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    if served.names(1).is_empty() {
+        served.notification(CHANGED);
+    }
+    let names = ["mcp__shaky__die", "mcp__shaky__greet"];
+    assert_eq!(served.names(2), names);
+
+    std::fs::write(&broken, "").unwrap();
+    served.call(3, "mcp__shaky__die", json!({}));
+    assert_eq!(served.names(4), names);
+    served.notification(CHANGED);
+    assert_eq!(served.names(5), [""; 0]);
+    let down = served.call(6, "mcp__shaky__greet", json!({}));
+    let text = down["content"][0]["text"].as_str().unwrap();
+    assert_eq!(down["isError"], true, "{down}");
+    assert!(
+        text.contains("server \"shaky\"") && text.contains("exited with status 7"),
+        "{text}"
+    );
+
+    std::fs::remove_file(&broken).unwrap();
+    let (mut is_up, mut has_changed, mut id) = (false, false, 7);
+    let greet = |id| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "mcp__shaky__greet"}});
+    served.send(&greet(id));
+    while !(is_up && has_changed) {
+        let message = served.next();
+        has_changed |= message["method"] == CHANGED;
+        if message["id"] == id {
+            is_up = message["result"]["content"][0]["text"] == "hello";
+        }
+        if message["id"] == id && !is_up {
+            // The gateway waits before it starts a server again that failed.
+            assert!(id < 300, "the server does not come back: {message}");
+            std::thread::sleep(Duration::from_millis(100));
+            id += 1;
+            served.send(&greet(id));
+        }
+    }
+    assert_eq!(served.names(id + 1), names);
+    assert_eq!(served.end(), Some(0));
+}
+
+/// What a client needs to begin comes from the cached catalog, in both eras, while no server is up.
+#[test]
+fn the_first_answers_come_from_the_cached_catalog_before_any_server_is_up() {
+    let files = switchboard_testkit::Scratch::new();
+    let (slow, go) = (files.path("slow"), files.path("go"));
+    let server = Chaos::new().tool("greet", Step::text("hello"));
+    let wait = format!(
+        "while [ -e {} ] && [ ! -e {} ]; do sleep 0.05; done",
+        slow.display(),
+        go.display()
+    );
+    let entry = started_after("late", &server, &wait);
+    let home = Home::new();
+    home.user_file(&format!("[permissions]\nallow = [\"*\"]\n{entry}"));
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    while served.names(1) != ["mcp__late__greet"] {
+        served.notification("notifications/tools/list_changed");
+    }
+    assert_eq!(served.end(), Some(0));
+
+    std::fs::write(&slow, "").unwrap();
+    let mut served = Served::start(&home, &[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let discovered = served.request(1, "server/discover", json!({"_meta": meta}));
+    assert_eq!(discovered["result"]["resultType"], "complete");
+    let listed = served.request(2, "tools/list", json!({"_meta": meta}));
+    assert_eq!(listed["result"]["tools"][0]["name"], "mcp__late__greet");
+    let answer = served.initialize();
+    assert_eq!(answer["result"]["serverInfo"]["name"], "switchboard");
+    assert_eq!(served.names(3), ["mcp__late__greet"]);
+    std::fs::write(&go, "").unwrap();
+    let called = served.call(4, "mcp__late__greet", json!({}));
+    assert_eq!(called["content"][0]["text"], "hello", "{called}");
+    assert_eq!(served.end(), Some(0));
 }

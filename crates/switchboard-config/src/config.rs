@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::{
-    AuditArguments, Diagnostic, EntryValue, Location, ModelEntry, Permissions, ProjectPermissions,
+    Diagnostic, EntryValue, GatewayConfig, Location, ModelEntry, Permissions, ProjectPermissions,
     Security, ServerConfig,
 };
 use crate::name::{ServerName, Style};
@@ -28,8 +28,8 @@ pub struct Config {
     pub naming: Style,
     /// The model for `chat` and `run`, if one of the user's files sets it.
     pub model: Option<ModelEntry>,
-    /// What the gateway's audit log records of arguments.
-    pub audit_arguments: AuditArguments,
+    /// How the gateway works.
+    pub gateway: GatewayConfig,
     /// Findings that do not prevent loading: unknown fields, ignored settings of a project's file.
     pub warnings: Vec<Diagnostic>,
     /// The location of each value that is set, by dotted field: `servers.git.command`,

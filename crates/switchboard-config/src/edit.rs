@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::diagnostic::visible_path;
 use super::format::Format;
 use super::load::{LoadedFile, interpret, read_text};
-use super::{ConfigErrors, ConfigFile, Dialect, ServerConfig};
+use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, ServerConfig};
 
 mod document;
 #[cfg(feature = "hcl")]
@@ -154,15 +154,8 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
     } else {
         String::new()
     };
-    // The dialect of a missing file is known by its path, its name, or from the person.
-    let blank = if Format::of(&file.path) == Some(Format::Json) {
-        "{}"
-    } else {
-        ""
-    };
-    let read_as = if text.trim().is_empty() { blank } else { &text };
-    let before =
-        interpret(file, read_as).map_err(|errors| EditFault::DoesNotLoad(ConfigErrors(errors)))?;
+    let before = interpret_or_empty(file, &text)
+        .map_err(|errors| EditFault::DoesNotLoad(ConfigErrors(errors)))?;
     let dialect = before.dialect;
     if let Some(line) = line_if_unchanged(change, &before, &path)? {
         return Ok(EditOutcome {
@@ -198,6 +191,17 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         created: !exists,
         unchanged: false,
     })
+}
+
+/// Reads a file that may be missing or empty. Its dialect is then known by its path, its name, or
+/// from the person.
+fn interpret_or_empty(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec<Diagnostic>> {
+    let is_json = Format::of(&file.path) == Some(Format::Json);
+    match text.trim().is_empty() {
+        true if is_json => interpret(file, "{}"),
+        true => interpret(file, ""),
+        false => interpret(file, text),
+    }
 }
 
 /// The line of an entry that already is as the change wants it. The error is that the entry to add
@@ -255,12 +259,7 @@ pub(super) fn edited_text(
 /// is unknown or cannot express the entry.
 pub fn sample(file: &ConfigFile, addition: NewServer) -> Option<String> {
     let text = read_text(file).unwrap_or_default();
-    let blank = if Format::of(&file.path) == Some(Format::Json) {
-        "{}"
-    } else {
-        ""
-    };
-    let read = interpret(file, if text.trim().is_empty() { blank } else { &text }).ok()?;
+    let read = interpret_or_empty(file, &text).ok()?;
     edited("", read.format, read.dialect, &Change::Add(addition)).ok()
 }
 

@@ -74,52 +74,45 @@ pub(super) fn values(
     diagnostics: &Diagnostics<'_>,
 ) -> Vec<EntryValue> {
     let mut found: Vec<(usize, EntryValue)> = Vec::new();
+    let mut add = |at: usize, field: String, written: String, value: DisplayValue, is_part| {
+        let (line, column) = diagnostics.lines.line_and_column(at);
+        let location = Location {
+            file: diagnostics.file.clone(),
+            line,
+            column,
+        };
+        let value = EntryValue {
+            field,
+            written,
+            value,
+            location,
+            is_part,
+        };
+        found.push((at, value));
+    };
     for (field, AtOffset { at, value }) in &fields.0 {
-        let origin =
-            |field: String, written: String, value: DisplayValue, at: usize, is_part: bool| {
-                let (line, column) = diagnostics.lines.line_and_column(at);
-                let location = Location {
-                    file: diagnostics.file.clone(),
-                    line,
-                    column,
-                };
-                (
-                    at,
-                    EntryValue {
-                        field,
-                        written,
-                        value,
-                        location,
-                        is_part,
-                    },
-                )
-            };
         let written = match fields.name_in_file(field) {
             own if own != *field => own.to_owned(),
             _ => key_at(entry, *at).unwrap_or(field).to_owned(),
         };
         if let FieldValue::Secrets(secrets) = value {
-            for AtOffset {
-                at,
-                value: (name, value),
-            } in secrets
-            {
-                let masked = DisplayValue::Masked(masked(syntax, value));
-                found.push(origin(
+            for secret in secrets {
+                let (name, value) = &secret.value;
+                add(
+                    secret.at,
                     format!("{field}.{name}"),
                     format!("{written}.{name}"),
-                    masked,
-                    *at,
+                    DisplayValue::Masked(masked(syntax, value)),
                     true,
-                ));
+                );
             }
         }
         if let Some(shown) = shown(value, syntax) {
-            found.push(origin((*field).to_owned(), written, shown, *at, false));
+            add(*at, (*field).to_owned(), written, shown, false);
         }
     }
-    found.sort_by_key(|(at, origin)| (*at, origin.is_part));
-    found.into_iter().map(|(_, origin)| origin).collect()
+    found.sort_by_key(|(at, value)| (*at, value.is_part));
+    found.into_iter().map(|(_, value)| value).collect()
 }
 
 /// The key at this offset.
@@ -202,73 +195,74 @@ fn masked(syntax: ReferenceSyntax, value: &Secret) -> String {
 /// being empty.
 pub fn variable_uses(server: &ServerConfig, environment: &Environment) -> Vec<VariableUse> {
     let syntax = server.endpoint.syntax();
-    let mut found = Vec::new();
-    let mut read = |part: TextRole, field: String, value: &str| {
-        for segment in syntax.segments(part, value).unwrap_or_default() {
+    let mut uses = Vec::new();
+    for (role, field, text) in texts_with_references(&server.endpoint) {
+        for segment in syntax.segments(role, text).unwrap_or_default() {
             let Segment::Variable { name, default } = segment else {
                 continue;
             };
-            let state = match (
-                environment.get(name).map(|value| value.expose().is_empty()),
-                default,
-            ) {
+            let is_empty = environment.get(name).map(|value| value.expose().is_empty());
+            let state = match (is_empty, default) {
                 (Some(false), _) => VariableState::Set,
                 (_, Some(_)) => VariableState::Default,
                 (Some(true), None) => VariableState::Empty,
                 (None, None) => VariableState::Unset,
             };
-            found.push(VariableUse {
+            uses.push(VariableUse {
                 field: field.clone(),
                 variable: name.to_owned(),
                 state,
             });
         }
-    };
-    match &server.endpoint {
+    }
+    uses
+}
+
+/// Every text of an endpoint in which references are expanded: its role, its field, and the text as
+/// written.
+fn texts_with_references(endpoint: &Endpoint) -> Vec<(TextRole, String, &str)> {
+    fn launch<'a>(field: &str, text: &'a str) -> (TextRole, String, &'a str) {
+        (TextRole::Launch, field.to_owned(), text)
+    }
+    fn secret(field: String, value: &Secret) -> (TextRole, String, &str) {
+        (TextRole::Value, field, value.expose())
+    }
+    let mut texts = Vec::new();
+    match endpoint {
         Endpoint::Stdio(stdio) => {
-            read(TextRole::Launch, "command".to_owned(), &stdio.command);
-            stdio
-                .args
-                .iter()
-                .enumerate()
-                .for_each(|(index, arg)| read(TextRole::Launch, format!("args[{index}]"), arg));
-            stdio.env.iter().for_each(|(name, value)| {
-                read(TextRole::Value, format!("env.{name}"), value.expose())
-            });
-            stdio
-                .cwd
-                .iter()
-                .for_each(|cwd| read(TextRole::Launch, "cwd".to_owned(), cwd));
+            texts.push(launch("command", &stdio.command));
+            for (index, arg) in stdio.args.iter().enumerate() {
+                texts.push(launch(&format!("args[{index}]"), arg));
+            }
+            for (name, value) in &stdio.env {
+                texts.push(secret(format!("env.{name}"), value));
+            }
+            texts.extend(stdio.cwd.iter().map(|cwd| launch("cwd", cwd)));
         }
         Endpoint::Http(http) => {
-            read(TextRole::Launch, "url".to_owned(), &http.url);
-            http.headers.iter().for_each(|(name, value)| {
-                read(TextRole::Value, format!("headers.{name}"), value.expose())
-            });
+            texts.push(launch("url", &http.url));
+            for (name, value) in &http.headers {
+                texts.push(secret(format!("headers.{name}"), value));
+            }
             let auth = &http.auth;
-            auth.bearer_token
-                .iter()
-                .for_each(|token| read(TextRole::Value, "bearer_token".to_owned(), token.expose()));
-            auth.client_secret.iter().for_each(|secret| {
-                read(
-                    TextRole::Value,
-                    "oauth_client_secret".to_owned(),
-                    secret.expose(),
-                )
-            });
+            for (field, value) in [
+                ("bearer_token", &auth.bearer_token),
+                ("oauth_client_secret", &auth.client_secret),
+            ] {
+                texts.extend(value.iter().map(|value| secret(field.to_owned(), value)));
+            }
             for (field, text) in [
                 ("oauth_issuer", &auth.issuer),
                 ("oauth_client_id", &auth.client_id),
                 ("oauth_client_key", &auth.client_key),
                 ("oauth_client_metadata_url", &auth.client_metadata_url),
             ] {
-                text.iter()
-                    .for_each(|text| read(TextRole::Launch, field.to_owned(), text));
+                texts.extend(text.iter().map(|text| launch(field, text)));
             }
         }
         Endpoint::Invalid(_) => {}
     }
-    found
+    texts
 }
 
 #[cfg(test)]

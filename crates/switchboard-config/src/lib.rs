@@ -94,7 +94,7 @@ pub use import::{ImportedFile, ImportedSecrets, ImportedServer, check_text, impo
 pub use launch_fault::LaunchFault;
 pub use load::{ConfigFile, load};
 pub use model_entry::{ModelEntry, ModelEntryFault, TokenPrice};
-pub use permissions::{AuditArguments, Mode, Permissions, RuleText, Security};
+pub use permissions::{AuditArguments, GatewayConfig, Mode, Permissions, RuleText, Security};
 pub use project::ProjectPermissions;
 pub use reference::ReferenceSyntax;
 pub use resolve_launch::{ResolvedLaunch, resolve_launch};

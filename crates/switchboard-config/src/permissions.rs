@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Dialect;
 use crate::name::ServerName;
@@ -44,6 +45,27 @@ impl RuleText {
         match &self.client {
             None => format!("{:?}", self.text),
             Some(client) => format!("{:?} for client {client:?}", self.text),
+        }
+    }
+}
+
+/// `[gateway]`: how the gateway works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewayConfig {
+    /// What the audit log records of arguments.
+    pub audit_arguments: AuditArguments,
+    /// How long the tools of a server that is down stay listed.
+    pub lost_server_grace: Duration,
+    /// Where clients reach it from outside.
+    pub public_url: Option<String>,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self {
+            audit_arguments: AuditArguments::default(),
+            lost_server_grace: Duration::from_secs(300),
+            public_url: None,
         }
     }
 }
@@ -142,16 +164,19 @@ mod tests {
     }
 
     #[test]
-    fn only_a_users_own_file_decides_what_the_audit_log_records() {
-        let text = "[gateway]\naudit_arguments = 'full'\n";
+    fn only_a_users_own_file_decides_how_the_gateway_works() {
+        let text = "[gateway]\naudit_arguments = 'full'\nlost_server_grace = '90s'\npublic_url = 'https://example.com'\n";
         let of = |scope| loaded(scope, text).unwrap();
-        assert_eq!(of(Scope::User).audit_arguments, AuditArguments::Full);
+        let own = GatewayConfig {
+            audit_arguments: AuditArguments::Full,
+            lost_server_grace: Duration::from_secs(90),
+            public_url: Some("https://example.com".to_owned()),
+        };
+        assert_eq!(of(Scope::User).gateway, own);
         let project = of(Scope::Project);
-        assert_eq!(project.audit_arguments, AuditArguments::Shape);
-        assert!(
-            project.warnings[0]
-                .to_string()
-                .contains("only your own file")
-        );
+        assert_eq!(project.gateway, GatewayConfig::default());
+        let warnings = project.warnings.iter().map(ToString::to_string);
+        let ignored = warnings.filter(|warning| warning.contains("only your own file"));
+        assert_eq!(ignored.count(), 3);
     }
 }

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::diagnostic::Diagnostics;
+use super::fields::GATEWAY;
 use super::raw::{AtOffset, FieldTable, RawConfig};
 use super::source::Scope;
 use super::{AuditArguments, Dialect, Location, Mode, ModelEntry, RuleText, TokenPrice};
@@ -25,7 +27,15 @@ pub(super) struct Policy {
     pub(super) locked: Option<WithLocation<bool>>,
     pub(super) naming: Option<WithLocation<Style>>,
     pub(super) model: Option<ModelEntry>,
+    pub(super) gateway: GatewayPolicy,
+}
+
+/// What the file sets of `[gateway]`.
+#[derive(Debug, Default)]
+pub(super) struct GatewayPolicy {
     pub(super) audit_arguments: Option<AuditArguments>,
+    pub(super) lost_server_grace: Option<Duration>,
+    pub(super) public_url: Option<String>,
 }
 
 /// A value with its location, until the files are merged.
@@ -79,12 +89,7 @@ pub(super) fn policy(
         mode: with_location(mode, permissions, "mode", diagnostics),
         naming: with_location(style, naming, "style", diagnostics),
         model: model(written, diagnostics),
-        audit_arguments: match written.gateway.choice("audit_arguments") {
-            Some("shape") => Some(AuditArguments::Shape),
-            Some("full") => Some(AuditArguments::Full),
-            Some("none") => Some(AuditArguments::None),
-            _ => None,
-        },
+        gateway: gateway(&written.gateway),
     };
     if let (Some([]), Some(at)) = (
         security.texts("allow_servers"),
@@ -101,6 +106,19 @@ pub(super) fn policy(
         drop_user_only_settings(&mut policy, written, diagnostics);
     }
     policy
+}
+
+fn gateway(fields: &FieldTable) -> GatewayPolicy {
+    GatewayPolicy {
+        audit_arguments: match fields.choice("audit_arguments") {
+            Some("shape") => Some(AuditArguments::Shape),
+            Some("full") => Some(AuditArguments::Full),
+            Some("none") => Some(AuditArguments::None),
+            _ => None,
+        },
+        lost_server_grace: fields.duration("lost_server_grace"),
+        public_url: fields.text("public_url").map(str::to_owned),
+    }
 }
 
 /// The model, as written.
@@ -161,14 +179,18 @@ fn drop_user_only_settings(
             diagnostics,
         );
     }
-    if policy.audit_arguments.take().is_some() {
-        ignored(
-            &written.gateway,
-            "gateway",
-            "audit_arguments",
-            "ignored: only your own file decides what the audit log records",
-            diagnostics,
-        );
+    policy.gateway = GatewayPolicy::default();
+    for field in GATEWAY.fields {
+        if written.gateway.offset_of(field.name).is_some() {
+            let message = "ignored: only your own file decides how the gateway works";
+            ignored(
+                &written.gateway,
+                "gateway",
+                field.name,
+                message,
+                diagnostics,
+            );
+        }
     }
     // The model's URL would receive the API key of whoever opens the project.
     if policy.model.take().is_some() {

@@ -90,17 +90,16 @@ pub(super) fn server(
         path: &written.path,
         rules: context.dialect.profile(),
     };
-    let scope = context.scope;
-
     let name = context
         .name(&written.name)
         .map_err(|fault| diagnostics.error(written.at, entry.path, fault.to_string()))
         .ok();
-    let endpoint = entry.endpoint(scope, diagnostics);
+    let endpoint = entry.endpoint(context.scope, diagnostics);
     let timeouts = entry.timeouts(diagnostics);
     entry.check_globs(diagnostics);
     let endpoint = endpoint?;
-    let sets_connect = entry.fields.duration("connect_timeout").is_some();
+    let sets_connect = fields.duration("connect_timeout").is_some();
+    let texts = |field: &str| fields.texts(field).map(plain);
     Some(ServerConfig {
         name: name?,
         dialect: context.dialect,
@@ -110,47 +109,35 @@ pub(super) fn server(
             .filter(|_| !sets_connect)
             .map(|_| FIRST_START_TIMEOUT),
         endpoint,
-        protocol: match entry.fields.choice("protocol") {
+        protocol: match fields.choice("protocol") {
             Some("legacy") => Protocol::Legacy,
             Some("modern") => Protocol::Modern,
             _ => Protocol::Auto,
         },
-        start: match entry.fields.choice("start") {
+        start: match fields.choice("start") {
             Some("lazy") => Start::Lazy,
             Some(_) => Start::Eager,
             None => entry.rules.start,
         },
-        enabled: entry.fields.flag("enabled").unwrap_or(true),
-        trust: scope != Scope::Project && entry.fields.flag("trust").unwrap_or(false),
-        asks: match entry.fields.choice("asks") {
+        enabled: fields.flag("enabled").unwrap_or(true),
+        trust: context.scope != Scope::Project && fields.flag("trust").unwrap_or(false),
+        asks: match fields.choice("asks") {
             Some("yes") => Asks::Yes,
             Some("no") => Asks::No,
             _ if entry.rules.serializes_callers => Asks::Yes,
             _ => Asks::Auto,
         },
-        session: if entry.fields.choice("session") == Some("per-caller") {
-            Sharing::PerCaller
-        } else {
-            Sharing::Shared
+        session: match fields.choice("session") {
+            Some("per-caller") => Sharing::PerCaller,
+            _ => Sharing::Shared,
         },
         timeouts,
-        written_call_timeout: entry.fields.duration("call_timeout"),
-        include_tools: entry.fields.texts("include_tools").map(plain),
-        exclude_tools: entry
-            .fields
-            .texts("exclude_tools")
-            .map(plain)
-            .unwrap_or_default(),
-        idempotent_tools: entry
-            .fields
-            .texts("idempotent_tools")
-            .map(plain)
-            .unwrap_or_default(),
-        description: entry.fields.text("description").map(str::to_owned),
-        max_message_bytes: entry
-            .fields
-            .bytes("max_message")
-            .unwrap_or(MAX_MESSAGE_BYTES),
+        written_call_timeout: fields.duration("call_timeout"),
+        include_tools: texts("include_tools"),
+        exclude_tools: texts("exclude_tools").unwrap_or_default(),
+        idempotent_tools: texts("idempotent_tools").unwrap_or_default(),
+        description: fields.text("description").map(str::to_owned),
+        max_message_bytes: fields.bytes("max_message").unwrap_or(MAX_MESSAGE_BYTES),
     })
 }
 
@@ -208,61 +195,53 @@ impl ServerEntry<'_> {
         endpoint.filter(|_| fits)
     }
 
-    /// Reports a field of the other transport: ignoring it would hide a misunderstanding.
+    /// Reports fields of the other transport, and a `transport` that does not fit: ignoring them
+    /// would hide a misunderstanding. False if the entry cannot be used.
     fn check_transport_fields(
         &self,
         applies_to: FieldTransport,
         transport: Option<&str>,
         diagnostics: &mut Diagnostics<'_>,
     ) -> bool {
-        let (ours, is) = if applies_to == FieldTransport::Stdio {
-            ("command", "a program to start")
-        } else {
-            ("url", "a URL to reach")
+        let (ours, is, other, expected) = match applies_to {
+            FieldTransport::Stdio => ("command", "a program to start", "a `url`", "\"stdio\""),
+            _ => (
+                "url",
+                "a URL to reach",
+                "a `command`",
+                "\"http\" or \"sse\"",
+            ),
         };
         let line = self
             .fields
             .offset_of(ours)
             .map(|at| diagnostics.lines.line(at))
             .unwrap_or_default();
+        let this = format!("{is} (`{}`, line {line})", self.fields.name_in_file(ours));
         let mut fits = true;
         for field in SERVERS.fields.iter().filter(|field| {
             field.applies_to != FieldTransport::Both && field.applies_to != applies_to
         }) {
-            if let Some(at) = self.fields.offset_of(field.name) {
-                let whose = if applies_to == FieldTransport::Stdio {
-                    "a `url`"
-                } else {
-                    "a `command`"
-                };
-                let message = format!(
-                    "belongs to servers with {whose}; this one is {is} (`{}`, line {line}): remove `{}`",
-                    self.fields.name_in_file(ours),
-                    self.fields.name_in_file(field.name)
-                );
-                let path = self.path_of(field.name);
-                if self.rules.strict {
-                    diagnostics.error(at, path, message);
-                    fits = false;
-                } else {
-                    diagnostics.warn(at, path, format!("ignored: {message}"));
-                }
+            let Some(at) = self.fields.offset_of(field.name) else {
+                continue;
+            };
+            let name = self.fields.name_in_file(field.name);
+            let message =
+                format!("belongs to servers with {other}; this one is {this}: remove `{name}`");
+            let path = self.path_of(field.name);
+            if self.rules.strict {
+                diagnostics.error(at, path, message);
+                fits = false;
+            } else {
+                diagnostics.warn(at, path, format!("ignored: {message}"));
             }
         }
-        let contradicts = transport.is_some_and(|transport| {
-            (transport == "stdio") != (applies_to == FieldTransport::Stdio)
-        });
-        if let (true, Some(transport), Some(at)) =
-            (contradicts, transport, self.fields.offset_of("transport"))
+        let is_program = applies_to == FieldTransport::Stdio;
+        if let (Some(transport), Some(at)) = (transport, self.fields.offset_of("transport"))
+            && (transport == "stdio") != is_program
         {
             let message = format!(
-                "\"{transport}\" does not fit {is} (`{}`, line {line}); expected {}",
-                self.fields.name_in_file(ours),
-                if applies_to == FieldTransport::Stdio {
-                    "\"stdio\", or no transport at all"
-                } else {
-                    "\"http\" or \"sse\", or no transport at all"
-                }
+                "\"{transport}\" does not fit {this}; expected {expected}, or no transport at all"
             );
             diagnostics.error(at, self.path_of("transport"), message);
             fits = false;

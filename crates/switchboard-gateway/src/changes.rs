@@ -1,17 +1,19 @@
-//! Notifications to clients: changed lists and resources, and logs that belong to no call.
+//! Notifications to clients: changed lists and resources, logs that belong to no call, and changes
+//! that wait for a person.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use serde_json::json;
 use switchboard::event::{Event, Events, LogLevel, NextEvent};
+use switchboard::reload::PendingChange;
 use switchboard::server::{ServerHandle, State};
 use switchboard::sync::lock;
 use switchboard::wire::RequestId;
 use switchboard::{RawJson, ServerName};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
 use crate::client::{ClientState, Responder};
 use crate::client_request::ClientRequest;
@@ -19,6 +21,7 @@ use crate::gateway_loop;
 use crate::gateway_state::GatewayState;
 use crate::listeners::{ListChange, ListenFilter, Listener};
 use crate::params::{SERVER_INFO, SUBSCRIPTION_ID};
+use crate::pending_changes;
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
 
@@ -34,26 +37,46 @@ pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
             loop_checks.spawn(gateway_loop::check(gateway.clone(), server.clone()));
         }
     };
-    let mut sessions = ServerSessions::default();
+    let mut states = ServerStates::default();
+    let mut pending = Vec::new();
     // Some were connected before.
     if let Some(gateway) = gateway.upgrade() {
         check(&gateway, &gateway.host.servers());
-        sessions.observe_all(&gateway);
+        states.observe_all(&gateway);
+        // Clients that connect later find these in the instructions.
+        pending = gateway.host.pending_changes();
     }
-    while let Some(next) = events.next().await {
+    loop {
+        let grace_end = gateway
+            .upgrade()
+            .and_then(|gateway| gateway.lost_servers.next_end());
+        let next = next_event(&mut events, grace_end).await;
         let Some(gateway) = gateway.upgrade() else {
             return;
         };
+        let next = match next {
+            Ok(Some(next)) => next,
+            Ok(None) => return,
+            Err(GraceEnded) => {
+                report_lost(&gateway);
+                continue;
+            }
+        };
         if let NextEvent::Event(Event::State { server, state }) = &next {
-            sessions.observe(&gateway, server, state);
+            states.observe(&gateway, server, state);
             if matches!(state, State::Ready { .. }) {
                 let server = gateway.host.server(server.as_str());
                 check(&gateway, server.as_slice());
             }
         }
-        if matches!(next, NextEvent::Gap(_)) {
-            sessions.observe_all(&gateway);
+        if matches!(
+            next,
+            NextEvent::Event(Event::Reloaded(_)) | NextEvent::Gap(_)
+        ) {
+            states.observe_all(&gateway);
+            report_pending(&gateway, &mut pending);
         }
+        report_lost(&gateway);
         match next {
             // Of missed events only changed lists can be reported again.
             NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => report_lists(&gateway),
@@ -71,25 +94,53 @@ pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
     }
 }
 
-/// Since when each server is connected.
-#[derive(Default)]
-struct ServerSessions(HashMap<ServerName, Instant>);
+/// A lost server's grace period has ended.
+struct GraceEnded;
 
-impl ServerSessions {
+/// The next event, or the end of a grace period.
+async fn next_event(
+    events: &mut Events,
+    grace_end: Option<Instant>,
+) -> Result<Option<NextEvent>, GraceEnded> {
+    match grace_end {
+        Some(end) => timeout_at(end, events.next()).await.map_err(|_| GraceEnded),
+        None => Ok(events.next().await),
+    }
+}
+
+/// Since when each server is connected. What it observes also updates the gateway's lost servers.
+#[derive(Default)]
+struct ServerStates {
+    connected: HashMap<ServerName, Instant>,
+}
+
+impl ServerStates {
     fn observe(&mut self, gateway: &GatewayState, server: &ServerName, state: &State) {
+        let now = Instant::now();
+        gateway.lost_servers.observe(server, state, now);
         if matches!(state, State::Ready { .. }) {
-            let began = self.0.entry(server.clone());
-            began.or_insert_with(Instant::now);
-        } else if let Some(began) = self.0.remove(server) {
+            self.connected.entry(server.clone()).or_insert(now);
+        } else if let Some(began) = self.connected.remove(server) {
             let recorder = &gateway.settings.recorder;
             recorder.server_session_ended(began.elapsed());
         }
     }
 
     fn observe_all(&mut self, gateway: &GatewayState) {
-        for server in gateway.host.servers().iter() {
+        let servers = gateway.host.servers();
+        for server in servers.iter() {
             self.observe(gateway, &server.config.name, &server.snapshot().state);
         }
+        let is_configured =
+            |name: &ServerName| servers.iter().any(|server| server.config.name == *name);
+        gateway.lost_servers.retain(is_configured);
+    }
+}
+
+/// Notifies clients if servers were lost or came back.
+fn report_lost(gateway: &GatewayState) {
+    if gateway.lost_servers.update(Instant::now()) {
+        report_lists(gateway);
     }
 }
 
@@ -150,6 +201,27 @@ fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: 
         let message = reply::notification("notifications/message", params.as_bytes());
         client.outbound.send_log(message);
     }
+}
+
+/// Sends a log message about each change that began to wait since `known`, to clients that asked for
+/// logs. A modern client gets logs of its own requests only.
+fn report_pending(gateway: &GatewayState, known: &mut Vec<PendingChange>) {
+    let waiting = gateway.host.pending_changes();
+    for change in waiting.iter().filter(|change| !known.contains(change)) {
+        let text = pending_changes::describe(change, &gateway.settings);
+        let level = LogLevel::Warning;
+        let params = json!({"level": level.as_str(), "logger": crate::SERVER_NAME, "data": text});
+        let message = reply::notification("notifications/message", params.to_string().as_bytes());
+        for client in gateway.clients() {
+            if client.is_initialized()
+                && client.log_level().is_some_and(|wanted| level >= wanted)
+                && pending_changes::concerns(change, &client.selection)
+            {
+                client.outbound.send_log(message.clone());
+            }
+        }
+    }
+    *known = waiting;
 }
 
 fn listeners(gateway: &GatewayState) -> Vec<Arc<Listener>> {

@@ -58,7 +58,9 @@ impl ListKind {
 #[derive(Debug)]
 pub(crate) struct ClientCatalog {
     /// Of the host's catalog.
-    pub(crate) generation: u64,
+    generation: u64,
+    /// The servers that are left out, because they are lost.
+    unlisted: Arc<HashSet<ServerName>>,
     /// By kind: the result for a legacy and for a modern client.
     lists: [[Bytes; 2]; 4],
     /// The list of tools of a client that is offered the search, likewise.
@@ -76,12 +78,11 @@ impl ClientCatalog {
         host: &Host,
         catalog: &Arc<Catalog>,
         selection: &ServerSelection,
+        unlisted: Arc<HashSet<ServerName>>,
         settings: ListingSettings,
     ) -> Self {
-        let is_selected = |server: &ServerName| match selection {
-            ServerSelection::All => true,
-            ServerSelection::One(one) => one == server,
-        };
+        let is_listed =
+            |server: &ServerName| selection.includes(server) && !unlisted.contains(server);
         let is_one = matches!(selection, ServerSelection::One(_));
         let mut tools = Vec::new();
         // A modern client of a single server gets the definitions unchanged.
@@ -89,7 +90,7 @@ impl ClientCatalog {
         for tool in catalog
             .tools()
             .iter()
-            .filter(|tool| is_selected(&tool.id.server))
+            .filter(|tool| is_listed(&tool.id.server))
         {
             let repaired = match settings.schemas_as_is {
                 true => None,
@@ -113,7 +114,7 @@ impl ClientCatalog {
         let (mut resource_items, mut resources) = (Vec::new(), HashMap::new());
         let (mut template_items, mut templates) = (Vec::new(), HashSet::new());
         let offerings = catalog.offerings().iter();
-        for (server, offered) in offerings.filter(|(server, _)| is_selected(server)) {
+        for (server, offered) in offerings.filter(|(server, _)| selection.includes(server)) {
             for prompt in &offered.prompts {
                 let name = match is_one {
                     true => Some(prompt.name.clone()),
@@ -121,12 +122,18 @@ impl ClientCatalog {
                 };
                 // A prompt without a name, or with the name of another, cannot be requested.
                 if let Some(name) = name.filter(|name| !prompts.contains_key(name)) {
-                    prompt_items.push(match is_one {
-                        true => prompt.raw.as_bytes().clone(),
-                        false => renamed(&prompt.raw, &name),
-                    });
+                    if is_listed(server) {
+                        prompt_items.push(match is_one {
+                            true => prompt.raw.as_bytes().clone(),
+                            false => renamed(&prompt.raw, &name),
+                        });
+                    }
+                    // Of a lost server too: who asks for it reads that the server is down.
                     prompts.insert(name, (server.clone(), prompt.name.clone()));
                 }
+            }
+            if !is_listed(server) {
+                continue;
             }
             for resource in &offered.resources {
                 if !resources.contains_key(&resource.uri) {
@@ -155,6 +162,7 @@ impl ClientCatalog {
         let search_lists = [write(Era::Legacy), write(Era::Modern)];
         Self {
             generation: catalog.generation,
+            unlisted,
             lists,
             search_lists,
             search_index: OnceLock::new(),
@@ -162,6 +170,15 @@ impl ClientCatalog {
             resources,
             host_catalog: catalog.clone(),
         }
+    }
+
+    /// Whether it still shows the host's catalog without these servers.
+    pub(crate) fn is_current(
+        &self,
+        catalog: &Catalog,
+        unlisted: &Arc<HashSet<ServerName>>,
+    ) -> bool {
+        self.generation == catalog.generation && Arc::ptr_eq(&self.unlisted, unlisted)
     }
 
     /// The result of a list request: always one page, since many clients ask for the first alone.

@@ -21,6 +21,7 @@ use crate::client_request::ClientRequest;
 use crate::client_tasks::ClientTasks;
 use crate::listeners::Listeners;
 use crate::listing::{ToolListing, search};
+use crate::lost_servers::LostServers;
 use crate::settings::{GatewaySettings, ServerSelection};
 use crate::skills::KnownSkills;
 use crate::subscriptions::ResourceSubscriptions;
@@ -39,6 +40,7 @@ pub(crate) struct GatewayState {
     pub(crate) tasks: ClientTasks,
     pub(crate) skills: KnownSkills,
     pub(crate) listeners: Listeners,
+    pub(crate) lost_servers: LostServers,
     /// What each selection offers, as of the last request for it.
     catalogs: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
     /// The same at the last notification of clients.
@@ -55,6 +57,7 @@ impl GatewayState {
         Self {
             host,
             suspended: SuspendedCalls::new(settings.cluster.clone()),
+            lost_servers: LostServers::new(settings.lost_server_grace),
             settings: Arc::new(settings),
             subscriptions: ResourceSubscriptions::default(),
             tasks: ClientTasks::default(),
@@ -81,9 +84,9 @@ impl GatewayState {
 
     /// What a selection offers now.
     pub(crate) fn catalog(&self, selection: &ServerSelection) -> Arc<ClientCatalog> {
-        let now = self.host.catalog();
+        let (now, unlisted) = (self.host.catalog(), self.lost_servers.unlisted());
         if let Some(known) = lock(&self.catalogs).get(selection)
-            && known.generation == now.generation
+            && known.is_current(&now, &unlisted)
         {
             return known.clone();
         }
@@ -91,6 +94,7 @@ impl GatewayState {
             &self.host,
             &now,
             selection,
+            unlisted,
             self.settings.listing,
         ));
         lock(&self.catalogs).insert(selection.clone(), new.clone());

@@ -16,6 +16,7 @@ use crate::client_tasks;
 use crate::gateway_state::GatewayState;
 use crate::listing::search;
 use crate::params::{ClientCapabilities, RequestParams, SERVER_INFO, TASKS};
+use crate::pending_changes;
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
 use crate::skills::SKILLS;
@@ -130,16 +131,21 @@ fn modern_capabilities() -> Value {
     capabilities
 }
 
-/// The instructions of the connected servers.
+/// What waits for a person, and the instructions of the connected servers.
 fn instructions(gateway: &GatewayState, selection: &ServerSelection) -> Option<String> {
-    let mut texts = Vec::new();
+    let pending = gateway.host.pending_changes();
+    let pending = pending
+        .iter()
+        .filter(|change| pending_changes::concerns(change, selection));
+    let describe = |change| pending_changes::describe(change, &gateway.settings);
+    let mut texts: Vec<String> = pending.map(describe).collect();
     for server in gateway.host.servers().iter() {
         let name = &server.config.name;
         let session = server.snapshot().session.clone();
         let said = session.and_then(|session| session.hello().instructions.clone());
         match (selection, said) {
             (ServerSelection::One(one), Some(said)) if one == name => {
-                return Some(said.for_model().0.into_owned());
+                texts.push(said.for_model().0.into_owned());
             }
             (ServerSelection::All, Some(said)) => {
                 texts.push(format!("{name}: {}", said.for_model().0));

@@ -70,8 +70,17 @@ mod running;
 /// The list of tools: repaired schemas, and a search instead of a long list.
 mod listing;
 
+/// Resources that several servers list.
+mod resource_clashes;
+
 /// The settings of a gateway, and which servers a client is offered.
 mod settings;
+
+/// Changes of the configuration that wait for a person.
+mod pending_changes;
+
+/// Which servers are lost, and no longer listed.
+mod lost_servers;
 
 /// The lists of a client, serialised.
 mod client_catalog;
@@ -136,9 +145,6 @@ mod gateway;
 /// Which configuration is in force.
 mod loaded_config;
 
-/// Changes of the configuration that wait for a person.
-mod pending_changes;
-
 /// The queue of calls that wait for an operator.
 mod approval_queue;
 
@@ -171,8 +177,9 @@ pub use pending_changes::ShownChange;
 pub use principal::Principal;
 pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};
+pub use resource_clashes::{ResourceClash, resource_clashes};
 pub use running::{RunningRequests, ShownRequest};
-pub use settings::{GatewaySettings, ServerSelection};
+pub use settings::{GatewaySettings, ReviewWords, ServerSelection};
 pub use spans::Traces;
 #[cfg(feature = "otel")]
 pub use spans::{SPAN_ATTRIBUTES, SpanAttribute};

@@ -1,10 +1,8 @@
 //! The params of a client's request: the members that are routed on, and the rest as it came.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use switchboard::caller::ForwardedParams;
 use switchboard::event::LogLevel;
@@ -27,36 +25,25 @@ pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The members of a JSON object in their order, values as they came.
 pub(crate) fn members(object: &RawJson) -> Option<Vec<(String, RawJson)>> {
-    let ObjectMembers(members) = serde_json::from_str(object.as_str()).ok()?;
-    let share = |(key, value): (Cow<'_, str>, &RawValue)| {
-        let value = RawJson::share(object.as_bytes(), value.get());
-        (key.into_owned(), value)
-    };
-    Some(members.into_iter().map(share).collect())
-}
-
-struct ObjectMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for ObjectMembers<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::with_capacity(4);
-                while let Some(Key(key)) = map.next_key()? {
-                    members.push((key, map.next_value()?));
-                }
-                Ok(members)
-            }
+    struct MembersVisitor<'a>(&'a RawJson);
+    impl<'de> Visitor<'de> for MembersVisitor<'_> {
+        type Value = Vec<(String, RawJson)>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
         }
-        #[derive(Deserialize)]
-        struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-        deserializer.deserialize_map(MembersVisitor).map(Self)
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::with_capacity(4);
+            while let Some(key) = map.next_key()? {
+                let value: &RawValue = map.next_value()?;
+                members.push((key, RawJson::share(self.0.as_bytes(), value.get())));
+            }
+            Ok(members)
+        }
     }
+    let mut reader = serde_json::Deserializer::from_str(object.as_str());
+    let members = reader.deserialize_map(MembersVisitor(object)).ok()?;
+    reader.end().ok()?;
+    Some(members)
 }
 
 /// The params of a request.

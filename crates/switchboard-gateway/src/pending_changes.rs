@@ -1,9 +1,12 @@
-//! Configuration changes that wait for a person, for the page and for `switchboard approvals`.
+//! Configuration changes that wait for a person, for the page, for `switchboard approvals`, and for
+//! clients.
 
 use serde_json::{Value, json};
 use switchboard::Host;
 use switchboard::config::Disclosure;
 use switchboard::reload::PendingChange;
+
+use crate::settings::{GatewaySettings, ServerSelection};
 
 /// A change that waits.
 #[derive(Debug, Clone)]
@@ -63,4 +66,24 @@ pub(crate) fn pending_changes(host: &Host) -> Vec<ShownChange> {
         }
     };
     host.pending_changes().into_iter().map(shown).collect()
+}
+
+/// A change that waits, in one line for clients: their user may see nothing else of the gateway.
+pub(crate) fn describe(change: &PendingChange, settings: &GatewaySettings) -> String {
+    let what = match &change.server {
+        Some(server) => format!("server \"{server}\""),
+        None => "a change of the configuration".to_owned(),
+    };
+    let review = settings.review_words.and_then(|words| words(change));
+    let review = review.map_or_else(String::new, |review| format!("; {review}"));
+    let reason = &change.reason;
+    format!("{what} waits for a person's approval: {reason}{review}")
+}
+
+/// Whether clients of this selection are told of the change.
+pub(crate) fn concerns(change: &PendingChange, selection: &ServerSelection) -> bool {
+    match (selection, &change.server) {
+        (ServerSelection::All, _) => true,
+        (ServerSelection::One(one), server) => server.as_ref() == Some(one),
+    }
 }

@@ -8,6 +8,8 @@ use switchboard::revision::Era;
 use switchboard::session::RequestFault;
 use switchboard::wire::RequestId;
 
+use crate::params::members;
+
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
@@ -176,7 +178,12 @@ pub(crate) fn completed(result: &RawJson, extra: &str) -> Bytes {
     let Some(rest) = text.strip_prefix('{') else {
         return result.as_bytes().clone();
     };
-    if text.contains("\"resultType\"") {
+    // Most results contain the word nowhere; some servers' own objects have a member of this name.
+    let has_member = || {
+        let mut members = members(result).unwrap_or_default().into_iter();
+        members.any(|(key, _)| key == "resultType")
+    };
+    if text.contains("\"resultType\"") && has_member() {
         return result.as_bytes().clone();
     }
     let separator = if rest.trim_start().starts_with('}') {
@@ -245,5 +252,9 @@ mod tests {
         check("{ }", r#"{"resultType":"complete" }"#);
         let modern = r#"{"content":[], "resultType":"complete"}"#;
         check(modern, modern);
+        check(
+            r#"{"structuredContent":{"resultType":1}}"#,
+            r#"{"resultType":"complete","structuredContent":{"resultType":1}}"#,
+        );
     }
 }

@@ -142,6 +142,11 @@ pub(crate) struct RunningGuard {
 }
 
 impl RunningGuard {
+    /// When it began.
+    pub(crate) fn began(&self) -> Instant {
+        self.request.began
+    }
+
     /// Completes when the request is cancelled: with the reason, unless its client cancels it.
     pub(crate) async fn cancelled(&self) -> Option<&'static str> {
         if self.request.reason.get().is_none() {

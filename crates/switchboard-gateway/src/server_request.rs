@@ -1,15 +1,16 @@
 //! A client's request that a server answers: from its params to the host, through questions to the
 //! client, to the response.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
+use switchboard::RawJson;
 use switchboard::call::CallError;
 use switchboard::revision::Era;
 use switchboard::sync::lock;
-use switchboard::{BoxFuture, RawJson};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, sleep_until};
 
@@ -61,7 +62,6 @@ pub(crate) async fn run(
         }
     }
     let caller = caller(gateway, request, &asked, &responder);
-    let work = asked.start(&gateway.host, request, &caller);
     let running = gateway.settings.running.begin(
         request.client.number,
         &request.client.principal,
@@ -70,16 +70,18 @@ pub(crate) async fn run(
         asked.arguments.as_ref(),
         &cancel,
     );
-    let record = RecordGuard {
+    let mut record = RecordGuard {
         gateway,
         request,
         number: running.id,
         asked: &asked,
         caller: &caller,
-        began: Instant::now(),
+        began: running.began(),
         is_recorded: false,
     };
-    drive(record, running, work, responder, cancel).await;
+    // After `record`, so that it is dropped before: a call that is cancelled reports to `record`.
+    let work = pin!(Some(asked.start(&gateway.host, request, &caller)));
+    drive(&mut record, running, work, responder, cancel).await;
 }
 
 fn caller(
@@ -96,12 +98,22 @@ fn caller(
     RequestCaller::new(&gateway.settings, request, forwarded, responder)
 }
 
+/// The call of a request; `None` once it was dropped.
+type Work<'w, F> = Pin<&'w mut Option<F>>;
+
+/// The outcome of the call, if it was not dropped.
+async fn outcome<F: Future>(work: &mut Work<'_, F>) -> F::Output {
+    match work.as_mut().as_pin_mut() {
+        Some(work) => work.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Polls the work to its end, across several requests of the client if needed.
-/// A cancelled call reports to `record`, which is therefore dropped after `work`.
-async fn drive(
-    mut record: RecordGuard<'_>,
+async fn drive<F: Future<Output = Answer> + Send>(
+    record: &mut RecordGuard<'_>,
     running: RunningGuard,
-    mut work: BoxFuture<'static, Answer>,
+    mut work: Work<'_, F>,
     responder: Responder,
     cancel: Arc<Notify>,
 ) {
@@ -115,13 +127,13 @@ async fn drive(
     loop {
         tokio::select! {
             biased;
-            answer = &mut work => {
+            answer = outcome(&mut work) => {
                 current.span.set_outcome(record.ended(&answer));
-                return respond(&record, current, answer).await;
+                return respond(record, current, answer).await;
             }
             reason = running.cancelled() => {
                 let Some(reason) = reason else { return };
-                drop(work);
+                work.set(None);
                 record.record(RequestOutcome::Failed(reason), &SpanOutcome::cancelled());
                 current.span.set_outcome(SpanOutcome::cancelled());
                 return Box::pin(respond_cancelled(record.request, current, reason)).await;
@@ -158,7 +170,7 @@ async fn drive(
                     Some(resumption) => break resumption,
                     None => return,
                 },
-                answer = &mut work, if finished.is_none() => finished = Some(answer),
+                answer = outcome(&mut work), if finished.is_none() => finished = Some(answer),
                 () = &mut expired => return,
                 // The reason is the answer to the client's next request.
                 reason = running.cancelled(), if !is_ended => match reason {
@@ -177,15 +189,15 @@ async fn drive(
         }
         if let Some(answer) = finished {
             current.span.set_outcome(record.ended(&answer));
-            return respond(&record, current, answer).await;
+            return respond(record, current, answer).await;
         }
     }
 }
 
 /// Answers with a task, and polls the work to its end.
-async fn run_as_task(
-    mut record: RecordGuard<'_>,
-    mut work: BoxFuture<'static, Answer>,
+async fn run_as_task<F: Future<Output = Answer> + Send>(
+    record: &mut RecordGuard<'_>,
+    mut work: Work<'_, F>,
     responder: Responder,
     running: RunningGuard,
     ttl: Option<Duration>,
@@ -199,12 +211,12 @@ async fn run_as_task(
     let route = client_tasks::route(&caller);
     *lock(&caller.route) = route;
     responder.result(&task.created()).await;
-    let outcome = tokio::select! {
+    let ended = tokio::select! {
         reason = running.ended() => {
             record.record(RequestOutcome::Failed(reason), &SpanOutcome::cancelled());
             TaskOutcome::Failed(ErrorReply::new(reply::INTERNAL_ERROR, reason))
         }
-        answer = &mut work => {
+        answer = outcome(&mut work) => {
             // The request was answered with the task before.
             let _ = record.ended(&answer);
             match response_of(record.gateway, record.request, answer) {
@@ -215,8 +227,8 @@ async fn run_as_task(
         () = task.cancel.notified() => TaskOutcome::Cancelled,
         () = sleep_until(task.expires) => TaskOutcome::Cancelled,
     };
-    drop(work);
-    task.end(outcome);
+    work.set(None);
+    task.end(ended);
 }
 
 /// The digest that must match when a client repeats the request with its answers.

@@ -1,8 +1,11 @@
 //! The settings of a gateway, and which servers a client is offered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard::ServerName;
+use switchboard::config::GatewayConfig;
+use switchboard::reload::PendingChange;
 
 use crate::approvals::{Approvals, DenyUnasked};
 use crate::cluster::{Alone, Cluster};
@@ -22,13 +25,20 @@ pub struct GatewaySettings {
     pub traces: Traces,
     /// How tools are listed.
     pub listing: ListingSettings,
+    /// How long the tools of a server that is down stay listed.
+    pub lost_server_grace: Duration,
     /// The requests in flight at servers.
     pub running: Arc<RunningRequests>,
     /// Seals and claims what clients store for the gateway.
     pub cluster: Arc<dyn Cluster>,
     /// Counts messages that wait to be written to clients.
     pub outbound: Arc<OutboundMeter>,
+    /// What clients are told to do about changes that wait for a person.
+    pub review_words: Option<ReviewWords>,
 }
+
+/// Words how a person reviews a change that waits, with commands of the program between backticks.
+pub type ReviewWords = fn(&PendingChange) -> Option<String>;
 
 impl Default for GatewaySettings {
     fn default() -> Self {
@@ -37,9 +47,11 @@ impl Default for GatewaySettings {
             recorder: Arc::new(NoRecorder),
             traces: Traces::default(),
             listing: ListingSettings::default(),
+            lost_server_grace: GatewayConfig::default().lost_server_grace,
             running: Arc::default(),
             cluster: Arc::new(Alone::ephemeral().expect("the system's randomness is available")),
             outbound: Arc::default(),
+            review_words: None,
         }
     }
 }

@@ -6,7 +6,8 @@ mod support;
 use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, client, demo, gateway, stop};
 use switchboard_gateway::Gateway;
-use switchboard_testkit::Scratch;
+use switchboard_testkit::script::Era as ServerEra;
+use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
 const ALLOW: &str = "[permissions]\nallow = [\"*\"]\n";
 
@@ -307,5 +308,86 @@ async fn a_cancelled_call_is_cancelled_at_its_server_and_not_answered() {
             .await
             .expect("the server is told");
     }
+    stop(gateway).await;
+}
+
+/// MCP Apps: a tool names the page that shows its result, and the client reads that page.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tools_page_and_its_metadata_are_unchanged_in_all_four_combinations() {
+    const META: &str =
+        r#"{"ui":{"resourceUri":"ui://clock/face.html","x":1.50},"example.com/own":[]}"#;
+    const PAGE: &str = r#"{"uri":"ui://clock/face.html","name":"face","mimeType":"text/html;profile=mcp-app","_meta":{"ui":{"csp":{"connectDomains":[]}}}}"#;
+    const CONTENT: &str = r#"{"uri":"ui://clock/face.html","mimeType":"text/html;profile=mcp-app","text":"<p>now</p>","_meta":{"ui":{"prefersBorder":true}}}"#;
+    let server = |era| {
+        Chaos::new()
+            .era(era)
+            .tool(
+                "show",
+                Step::result(&format!(r#"{{"content":[],"_meta":{META}}}"#)),
+            )
+            .define("show", "_meta", META)
+            .on(
+                "resources/list",
+                Step::result(&format!(r#"{{"resources":[{PAGE}]}}"#)),
+            )
+            .on(
+                "resources/read",
+                Step::result(&format!(r#"{{"contents":[{CONTENT}]}}"#)),
+            )
+    };
+    let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    for era in [ServerEra::Legacy, ServerEra::Modern] {
+        let scratch = Scratch::new();
+        let entry = server(era).entry("clock").render();
+        let gateway = gateway(&scratch, &format!("{ALLOW}{entry}")).await;
+        for is_modern in [false, true] {
+            let mut client = client(&gateway, is_modern, "ada").await;
+            let tools = client.request(1, "tools/list", json!({})).await;
+            assert_eq!(tools["result"]["tools"][0]["_meta"], parsed(META));
+            let listed = client.request(2, "resources/list", json!({})).await;
+            assert_eq!(listed["result"]["resources"], json!([parsed(PAGE)]));
+            let uri = json!({"uri": "ui://clock/face.html"});
+            let read = client.request(3, "resources/read", uri).await;
+            assert_eq!(read["result"]["contents"], json!([parsed(CONTENT)]));
+            let call = json!({"name": "mcp__clock__show", "arguments": {}});
+            let called = client.request(4, "tools/call", call).await;
+            for (key, value) in parsed(META).as_object().unwrap() {
+                assert_eq!(called["result"]["_meta"][key], *value, "{called}");
+            }
+        }
+        stop(gateway).await;
+    }
+}
+
+/// What `_meta` says about a connection is replaced on the next one; the rest is passed on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_reserved_keys_of_a_request_are_those_of_each_connection() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    let server = Chaos::new()
+        .era(ServerEra::Modern)
+        .tool("t", Step::text("ok"));
+    let entry = server.record(record.clone()).entry("s").render();
+    let gateway = gateway(&scratch, &format!("{ALLOW}{entry}")).await;
+    let mut client = TestClient::modern(&gateway, "CANARY", json!({"roots": {"CANARY": true}}));
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let params = json!({
+        "name": "mcp__s__t",
+        "arguments": {},
+        "_meta": {"progressToken": "CANARY", "traceparent": traceparent, "example.com/own": [1]},
+    });
+    let called = client.request(1, "tools/call", params).await;
+    assert_eq!(called["result"]["content"][0]["text"], "ok", "{called}");
+    let text = std::fs::read_to_string(&record).unwrap();
+    assert!(!text.contains("CANARY"), "{text}");
+    let received = Record::read(&record).with_method("tools/call");
+    let params = received[0].params.as_ref().unwrap().get();
+    let meta = &serde_json::from_str::<Value>(params).unwrap()["_meta"];
+    assert_eq!(meta["traceparent"], traceparent, "{meta}");
+    assert_eq!(meta["example.com/own"], json!([1]), "{meta}");
+    assert_eq!(
+        meta["io.modelcontextprotocol/clientInfo"]["name"], "switchboard",
+        "{meta}"
+    );
     stop(gateway).await;
 }

@@ -70,7 +70,7 @@ fn stdio_fields(form: StdioForm, program: &str, arguments: &[String]) -> EntryFi
             ("type", text("stdio")),
             command,
             args,
-            ("tools", EntryField::Texts(vec!["*".to_owned()])),
+            ("tools", all_tools()),
         ],
         StdioForm::Zed => vec![
             ("source", text("custom")),
@@ -127,15 +127,10 @@ fn http_fields(
     token: Option<&str>,
 ) -> Result<EntryFields, Failure> {
     let variable = client.token_variable();
-    let header = |(before, after): (&str, &str)| {
-        let value = format!("Bearer {before}{variable}{after}");
-        EntryField::Table(vec![("Authorization".to_owned(), value)])
-    };
+    let reference = |(before, after): (&str, &str)| bearer(&format!("{before}{variable}{after}"));
     let refused = |fact: &str| {
-        Err(
-            Failure::new(Code::Usage, format!("{}: {fact}", client.name))
-                .hint("install it without --http: `attach` needs no token in a file"),
-        )
+        Failure::new(Code::Usage, format!("{}: {fact}", client.name))
+            .hint("install it without --http: `attach` needs no token in a file")
     };
     Ok(match client.http {
         HttpForm::ClaudeCode => vec![
@@ -145,19 +140,12 @@ fn http_fields(
         ],
         HttpForm::Codex => vec![("url", text(url)), ("http_headers_helper", text(helper))],
         HttpForm::Reference(field, kind, around) => {
-            let mut fields: EntryFields = Vec::new();
-            fields.extend(kind.map(|kind| ("type", text(kind))));
-            fields.push((field, text(url)));
-            fields.push(("headers", header(around)));
-            if client.stdio == StdioForm::WithDisabled {
-                fields.push(("disabled", EntryField::Flag(false)));
-            }
-            fields
+            url_fields(client, kind, (field, text(url)), reference(around))
         }
         HttpForm::Opencode => vec![
             ("type", text("remote")),
             ("url", text(url)),
-            ("headers", header(("{env:", "}"))),
+            ("headers", reference(("{env:", "}"))),
             ("oauth", EntryField::Flag(false)),
             ("enabled", EntryField::Flag(true)),
         ],
@@ -166,7 +154,7 @@ fn http_fields(
                 ("type", text("streamable_http")),
                 ("name", text(ENTRY_NAME)),
                 ("uri", text(url)),
-                ("headers", header(("${", "}"))),
+                ("headers", reference(("${", "}"))),
                 ("env_keys", EntryField::Texts(vec![variable])),
             ];
             fields.extend(goose_fields());
@@ -175,30 +163,48 @@ fn http_fields(
         HttpForm::Continue => vec![
             ("type", text("streamable-http")),
             ("url", text(url)),
-            ("headers", header(("${{ secrets.", " }}"))),
+            ("headers", reference(("${{ secrets.", " }}"))),
         ],
         HttpForm::Literal(field, kind) => {
-            let Some(token) = token else {
-                return refused(
+            let token = token.ok_or_else(|| {
+                refused(
                     "its file cannot refer to a token; `--token-in-file` writes the token itself",
-                );
-            };
-            let header = ("Authorization".to_owned(), format!("{BEARER}{token}"));
-            let mut fields: EntryFields = Vec::new();
-            fields.extend(kind.map(|kind| ("type", text(kind))));
-            fields.push((field, text(url)));
-            fields.push(("headers", EntryField::Table(vec![header])));
-            match client.stdio {
-                StdioForm::WithDisabled => fields.push(("disabled", EntryField::Flag(false))),
-                StdioForm::TypedWithTools => {
-                    fields.push(("tools", EntryField::Texts(vec!["*".to_owned()])));
-                }
-                _ => {}
-            }
-            fields
+                )
+            })?;
+            url_fields(client, kind, (field, text(url)), bearer(token))
         }
-        HttpForm::None => return refused("its file takes no URL"),
+        HttpForm::None => return Err(refused("its file takes no URL")),
     })
+}
+
+/// The header with a token, or with a reference to one.
+fn bearer(token: &str) -> EntryField {
+    EntryField::Table(vec![(
+        "Authorization".to_owned(),
+        format!("{BEARER}{token}"),
+    )])
+}
+
+/// The fields of an entry with a URL and headers, and those that the client has in every entry.
+fn url_fields(
+    client: &Client,
+    kind: Option<&str>,
+    url: (&'static str, EntryField),
+    headers: EntryField,
+) -> EntryFields {
+    let mut fields: EntryFields = Vec::new();
+    fields.extend(kind.map(|kind| ("type", text(kind))));
+    fields.extend([url, ("headers", headers)]);
+    match client.stdio {
+        StdioForm::WithDisabled => fields.push(("disabled", EntryField::Flag(false))),
+        StdioForm::TypedWithTools => fields.push(("tools", all_tools())),
+        _ => {}
+    }
+    fields
+}
+
+fn all_tools() -> EntryField {
+    EntryField::Texts(vec!["*".to_owned()])
 }
 
 /// Whether a person must set the client's token in a variable.

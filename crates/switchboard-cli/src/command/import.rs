@@ -1,6 +1,6 @@
 //! `import`: copies the servers of MCP clients' files into the user's own `switchboard.toml`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
@@ -60,50 +60,21 @@ pub(crate) fn run(options: &Options, args: &ImportArgs) -> Result<u8, Failure> {
     }
     let paths = Paths::find()?;
     let own = ConfigFile::new(paths.own_file(), Scope::User);
-    let shown = escaped(&own.path.display().to_string());
-    let before = read_text(&own.path)
-        .map_err(|fault| Failure::new(Code::Usage, format!("{shown} cannot be read: {fault}")))?;
+    let before = read_text(&own.path).map_err(|fault| {
+        let shown = escaped(&own.path.display().to_string());
+        Failure::new(Code::Usage, format!("{shown} cannot be read: {fault}"))
+    })?;
     check_text(&own, before.as_deref().unwrap_or_default())?;
     let mut collected = Collected {
         text: before.clone().unwrap_or_default(),
         ..Collected::default()
     };
-    let mut secrets = ImportedSecrets::new();
-    for client in chosen(args, &paths)? {
-        // The gateway's own entry would make the gateway its own server.
-        let has_gateway =
-            ClientFile::read(client, &paths).is_ok_and(|file| file.has_gateway_entry());
-        match servers::files(client, &paths, args.project) {
-            Ok(files) => {
-                let of_project = client.files_in_project(&paths);
-                for file in files {
-                    let is_in_project = of_project.contains(&file.file.path);
-                    let folder = is_in_project.then_some(paths.project.as_path());
-                    collected.add(client, &own, file, folder, has_gateway, &mut secrets);
-                }
-            }
-            Err(failure) => collected.failures.push(failure),
-        }
-    }
+    collected.add_clients(args, &paths, &own)?;
     check_text(&own, &collected.text)?;
-    let mut backup = None;
-    if !collected.taken.is_empty() {
-        let lines = changes(before.as_deref().unwrap_or_default(), &collected);
-        if !options.json {
-            output::print_on_stderr(&format!("{shown}\n{lines}"));
-        }
-        if !args.yes && !confirm(options, 1)? {
-            return Err(Failure::new(Code::Denied, "nothing was written"));
-        }
-        let written =
-            |fault| Failure::new(Code::Usage, format!("{shown} cannot be written: {fault}"));
-        backup = back_up(&own.path, before.as_deref()).map_err(written)?;
-        replace_file(&own.path, collected.text.as_bytes()).map_err(written)?;
+    let backup = collected.write(options, args, &own, before.as_deref())?;
+    for line in &collected.notices {
+        output::notice(line);
     }
-    collected
-        .notices
-        .iter()
-        .for_each(|line| output::notice(line));
     collected.print(options, &own, backup.as_deref())?;
     let mut failures = collected.failures;
     match failures.len() {
@@ -131,6 +102,62 @@ fn chosen(args: &ImportArgs, paths: &Paths) -> Result<Vec<&'static Client>, Fail
 }
 
 impl Collected {
+    /// Adds the servers of each chosen client.
+    fn add_clients(
+        &mut self,
+        args: &ImportArgs,
+        paths: &Paths,
+        own: &ConfigFile,
+    ) -> Result<(), Failure> {
+        let mut secrets = ImportedSecrets::new();
+        for client in chosen(args, paths)? {
+            // The gateway's own entry would make the gateway its own server.
+            let has_gateway =
+                ClientFile::read(client, paths).is_ok_and(|file| file.has_gateway_entry());
+            let files = match servers::files(client, paths, args.project) {
+                Ok(files) => files,
+                Err(failure) => {
+                    self.failures.push(failure);
+                    continue;
+                }
+            };
+            let of_project = client.files_in_project(paths);
+            for file in files {
+                let is_in_project = of_project.contains(&file.file.path);
+                let folder = is_in_project.then_some(paths.project.as_path());
+                self.add(client, own, file, folder, has_gateway, &mut secrets);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the user's file after a question. Returns the path of the backup, if there is one.
+    fn write(
+        &self,
+        options: &Options,
+        args: &ImportArgs,
+        own: &ConfigFile,
+        before: Option<&str>,
+    ) -> Result<Option<PathBuf>, Failure> {
+        if self.taken.is_empty() {
+            return Ok(None);
+        }
+        let shown = escaped(&own.path.display().to_string());
+        if !options.json {
+            let lines = changes(before.unwrap_or_default(), self);
+            output::print_on_stderr(&format!("{shown}\n{lines}"));
+        }
+        if !args.yes && !confirm(options, 1)? {
+            return Err(Failure::new(Code::Denied, "nothing was written"));
+        }
+        let failed =
+            |fault| Failure::new(Code::Usage, format!("{shown} cannot be written: {fault}"));
+        let backup = back_up(&own.path, before).map_err(failed)?;
+        replace_file(&own.path, self.text.as_bytes()).map_err(failed)?;
+        Ok(backup)
+    }
+
+    /// Adds the servers of one file.
     fn add(
         &mut self,
         client: &'static Client,

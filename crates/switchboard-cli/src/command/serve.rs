@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use switchboard::hint::Hint;
 use switchboard::name::Style;
+use switchboard::reload::PendingChange;
 use switchboard_gateway::audit::AuditLog;
+use switchboard_gateway::edge::http::PublicUrl;
 use switchboard_gateway::{
     DenyUnasked, Gateway, GatewaySettings, ListingSettings, Operations, ServerSelection,
     ToolListing, Traces, edge,
@@ -16,6 +19,7 @@ use switchboard_gateway::{
 use crate::arguments::Options;
 use crate::command::attach;
 use crate::failure::{Code, Failure};
+use crate::hints;
 use crate::setup::Setup;
 
 /// `serve --http`, and the gateway that `attach` starts.
@@ -52,6 +56,10 @@ pub(crate) struct ServeArgs {
     /// Origin of web pages that may use the gateway, such as https://example.com (repeatable)
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub(crate) allow_origin: Vec<String>,
+    /// Where clients reach the gateway from outside, such as https://mcp.example.com: server cards
+    /// are served with this address (also `[gateway] public_url`)
+    #[arg(long, value_name = "URL", requires = "http")]
+    pub(crate) public_url: Option<PublicUrl>,
     /// Serve /metrics without a token
     #[arg(long, requires = "http")]
     pub(crate) metrics_open: bool,
@@ -99,9 +107,9 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
     if args.http.is_some() || args.detached {
         return machine::run(options, args, setup, selection);
     }
-    let (arguments, redactor) = (setup.config.audit_arguments, setup.redactor());
+    let (config, redactor) = (setup.config.gateway.clone(), setup.redactor());
     let outcome = setup.run_service(async |host, paths, closing, hang_up| {
-        let audit = AuditLog::open(&paths.state, arguments, redactor);
+        let audit = AuditLog::open(&paths.state, config.audit_arguments, redactor);
         let operations = Operations::new(host.clone(), audit, Vec::new());
         // No operator can reach this process.
         let traces = Traces::from_environment();
@@ -109,6 +117,8 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
             approvals: Arc::new(DenyUnasked),
             traces: traces.clone(),
             listing: args.listing.settings(),
+            lost_server_grace: config.lost_server_grace,
+            review_words: Some(review_words),
             ..operations.settings()
         };
         let gateway = Gateway::new(host.clone(), settings);
@@ -137,6 +147,12 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
         Err(failure) if failure.code.is_signal() => Ok(0),
         outcome => outcome,
     }
+}
+
+/// How a change that waits is reviewed: this process reads its configuration once.
+fn review_words(change: &PendingChange) -> Option<String> {
+    let review = hints::describe(Hint::Accept, change.server.as_ref()?, None)?;
+    Some(format!("{review}, then connect again"))
 }
 
 /// Applies `--names`.

@@ -133,6 +133,7 @@ fn accept_named(
     report(options, &accepted, "")
 }
 
+/// Asks about each server, then about the permissions of the files whose servers are trusted.
 fn ask_each(
     options: &Options,
     setup: &Setup,
@@ -140,31 +141,7 @@ fn ask_each(
     project_permissions: &[(&ProjectPermissions, TrustState)],
 ) -> Result<u8, Failure> {
     let Some(terminal) = Tty::open().filter(|_| !options.json) else {
-        if waiting.is_empty() {
-            output::notice(
-                "what the project would let run without asking is not accepted, and there is no terminal to ask on; \
-                 accept it with `switchboard trust` in a terminal, or with `switchboard trust SERVER --yes --permissions`",
-            );
-            return report(options, &[], "no server needs trust\n");
-        }
-        let names: Vec<_> = waiting
-            .iter()
-            .map(|(_, _, disclosure)| disclosure.name.as_str())
-            .collect();
-        for (server, trust_state, disclosure) in waiting {
-            if !options.json {
-                output::print_on_stderr(&show::entry(server, trust_state, disclosure));
-            }
-        }
-        return Err(Failure::new(
-            Code::Denied,
-            format!("not trusted: {}; no terminal to ask on", names.join(", ")),
-        )
-        .server(names.first().copied().unwrap_or_default())
-        .hint(format!(
-            "run {} in a terminal",
-            hints::command(&[&["trust"], names.as_slice()].concat())
-        )));
+        return refuse_without_terminal(options, waiting);
     };
     let chosen = block_on(interrupt::run_until_signal(async {
         Ok(ask::each(&terminal, setup, waiting).await)
@@ -189,15 +166,12 @@ fn ask_each(
             ));
         }
     }
-    report(
-        options,
-        &accepted,
-        if accepted.is_empty() {
-            "nothing was trusted\n"
-        } else {
-            ""
-        },
-    )?;
+    let nothing = if accepted.is_empty() {
+        "nothing was trusted\n"
+    } else {
+        ""
+    };
+    report(options, &accepted, nothing)?;
     Ok(if chosen.len() < waiting.len() || accepted.is_empty() {
         Code::Denied as u8
     } else {
@@ -205,6 +179,35 @@ fn ask_each(
     })
 }
 
+/// Without a terminal nothing can be accepted: shows what waits, and says how to accept it.
+fn refuse_without_terminal(
+    options: &Options,
+    waiting: &[UntrustedServer<'_>],
+) -> Result<u8, Failure> {
+    if waiting.is_empty() {
+        output::notice(
+            "what the project would let run without asking is not accepted, and there is no terminal to ask on; \
+             accept it with `switchboard trust` in a terminal, or with `switchboard trust SERVER --yes --permissions`",
+        );
+        return report(options, &[], "no server needs trust\n");
+    }
+    let mut names = Vec::new();
+    for (server, trust_state, disclosure) in waiting {
+        names.push(disclosure.name.as_str());
+        if !options.json {
+            output::print_on_stderr(&show::entry(server, trust_state, disclosure));
+        }
+    }
+    let command = hints::command(&[&["trust"], names.as_slice()].concat());
+    Err(Failure::new(
+        Code::Denied,
+        format!("not trusted: {}; no terminal to ask on", names.join(", ")),
+    )
+    .server(names[0])
+    .hint(format!("run {command} in a terminal")))
+}
+
+/// Prints what was accepted, or `nothing`.
 fn report(options: &Options, accepted: &[String], nothing: &str) -> Result<u8, Failure> {
     if options.json {
         output::print_json(&serde_json::json!({ "trusted": accepted }).to_string())?;

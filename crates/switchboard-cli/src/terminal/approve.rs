@@ -196,69 +196,60 @@ impl<'a> ApprovalDialog<'a> {
         head
     }
 
+    /// Sections with an empty line between them.
     fn body(&self, columns: usize) -> Vec<ScreenLine> {
         let request = self.request;
-        let mut body = Vec::new();
+        let mut sections = Vec::new();
         if let Some(lines) = &request.changed {
-            body.push(own_line(
-                "It changed since you approved it (- then, + now):",
-                WARNING,
-            ));
-            for line in lines {
-                let style = if line.starts_with('-') { FAULT } else { PLAIN };
-                body.extend(quoted_lines(line, columns, style));
-            }
-            body.push(own_line(String::new(), PLAIN));
+            let title = "It changed since you approved it (- then, + now):";
+            sections.push(diff_section(own_line(title, WARNING), lines, columns));
         }
         if !request.preview.is_empty() {
-            body.push(own_line("What it would change (- now, + then):", FAINT));
-            for line in &request.preview {
-                let style = if line.starts_with('-') { FAULT } else { PLAIN };
-                body.extend(quoted_lines(line, columns, style));
-            }
-            body.push(own_line(String::new(), PLAIN));
+            let title = "What it would change (- now, + then):";
+            sections.push(diff_section(
+                own_line(title, FAINT),
+                &request.preview,
+                columns,
+            ));
         }
-        if let Some(description) = request
-            .definition
-            .description
-            .as_ref()
-            .filter(|text| !text.raw().is_empty())
-        {
-            match self.is_sampling() || request.id.server.is_host() {
-                // This description is the host's own text.
-                true => body.extend(own_lines(&safe(description.raw()), columns, PLAIN)),
-                false => {
-                    body.push(own_line("What the server says it does:", FAINT));
-                    body.extend(quoted_lines(description.raw(), columns, PLAIN));
-                }
-            }
-            body.push(own_line(String::new(), PLAIN));
-        }
+        sections.extend(self.description(columns));
         let name = safe(request.id.tool.as_wire());
         if shortened(&name) != name {
-            body.push(own_line("Its full name:", FAINT));
-            body.extend(quoted_lines(&name, columns, PLAIN));
-            body.push(own_line(String::new(), PLAIN));
+            sections.push(quoted_section("Its full name:", &name, columns));
         }
-        let raw = request.arguments.as_str();
+        sections.extend(self.arguments(columns));
+        sections.join(&own_line(String::new(), PLAIN))
+    }
+
+    fn description(&self, columns: usize) -> Option<Vec<ScreenLine>> {
+        let request = self.request;
+        let text = request.definition.description.as_ref()?.raw();
+        if text.is_empty() {
+            return None;
+        }
+        // This description is the host's own text.
+        if self.is_sampling() || request.id.server.is_host() {
+            return Some(own_lines(&safe(text), columns, PLAIN));
+        }
+        let title = "What the server says it does:";
+        Some(quoted_section(title, text, columns))
+    }
+
+    /// The arguments; `None` if the summary in the head has all of them.
+    fn arguments(&self, columns: usize) -> Option<Vec<ScreenLine>> {
+        let raw = self.request.arguments.as_str();
+        let is_cut = || detail(self.request.exposed.as_str(), raw).ends_with('…');
+        if !self.whole && !self.is_sampling() && !is_cut() {
+            return None;
+        }
         let what = if self.is_sampling() {
             "What it would ask your model"
         } else {
             "Its arguments"
         };
-        // Arguments that fit into the summary are not repeated.
-        if self.whole || self.is_sampling() || detail(request.exposed.as_str(), raw).ends_with('…')
-        {
-            body.push(own_line(format!("{what} ({} bytes):", raw.len()), FAINT));
-            body.extend(quoted_lines(
-                &json::pretty_json(raw, (!self.whole).then_some(MAX_STRING_BYTES)),
-                columns,
-                PLAIN,
-            ));
-        } else if body.last().is_some_and(|line| line.text.is_empty()) {
-            body.pop();
-        }
-        body
+        let title = format!("{what} ({} bytes):", raw.len());
+        let text = json::pretty_json(raw, (!self.whole).then_some(MAX_STRING_BYTES));
+        Some(quoted_section(&title, &text, columns))
     }
 
     fn foot(&self, columns: usize) -> Vec<ScreenLine> {
@@ -355,6 +346,23 @@ impl<'a> ApprovalDialog<'a> {
             (Stage::Choose, true) => &[ONCE_EACH_TIME, NO],
         }
     }
+}
+
+/// A title, and text that is not ours.
+fn quoted_section(title: &str, text: &str, columns: usize) -> Vec<ScreenLine> {
+    let mut lines = vec![own_line(title, FAINT)];
+    lines.extend(quoted_lines(text, columns, PLAIN));
+    lines
+}
+
+/// A title, and the lines of a diff.
+fn diff_section(title: ScreenLine, diff: &[String], columns: usize) -> Vec<ScreenLine> {
+    let mut lines = vec![title];
+    for line in diff {
+        let style = if line.starts_with('-') { FAULT } else { PLAIN };
+        lines.extend(quoted_lines(line, columns, style));
+    }
+    lines
 }
 
 impl Dialog for ApprovalDialog<'_> {

@@ -1,26 +1,28 @@
 //! `attach`: a client on standard streams, through the socket, to a gateway that is started if none
 //! runs; and `reload`.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use switchboard_gateway::edge::socket::attach_line;
 use switchboard_testkit::is_alive;
 
-use super::client::{Gateway, PATIENCE, initialize, request};
-use super::support::Home;
+use super::client::{Gateway, PATIENCE, initialize, modern, request};
+use super::support::{Home, PROGRAM};
 
 /// A client that `attach` serves.
 struct Attached {
     child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    lines: Receiver<String>,
 }
 
 impl Attached {
@@ -31,8 +33,14 @@ impl Attached {
     /// A gateway that it starts ends so many seconds after its last client.
     fn start_with(home: &Home, client: &str, idle: &str) -> Self {
         let mut command = home.command(&["attach", "--as", client, "--idle-timeout", idle]);
-        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let command = command.stdin(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let mut lines = stdout.lines().map_while(Result::ok);
+            lines.all(|line| sender.send(line).is_ok())
+        });
         Self { child, lines }
     }
 
@@ -42,8 +50,15 @@ impl Attached {
     }
 
     fn next(&mut self) -> Value {
-        let line = self.lines.next().expect("it is connected").unwrap();
+        let line = self.lines.recv_timeout(PATIENCE).unwrap();
         serde_json::from_str(&line).unwrap()
+    }
+
+    /// The response to this request; what comes before it is dropped.
+    fn response(&mut self, id: u64) -> Value {
+        std::iter::repeat_with(|| self.next())
+            .find(|message| message["id"] == id && message.get("method").is_none())
+            .unwrap()
     }
 
     /// Closes its end; returns the exit code.
@@ -96,7 +111,10 @@ fn attach_starts_one_gateway_for_clients_that_come_at_once() {
     assert_eq!(gateway_pid(&home), pid);
     // When the gateway ends, so does attach, and the socket is gone.
     kill(pid, Signal::SIGTERM).unwrap();
-    assert!(next.lines.next().is_none());
+    assert_eq!(
+        next.lines.recv_timeout(PATIENCE),
+        Err(RecvTimeoutError::Disconnected)
+    );
     assert_eq!(next.end(), Some(3));
     let folder = home.path("state/switchboard/run");
     let left = std::fs::read_dir(folder)
@@ -184,6 +202,84 @@ fn attach_and_http_reach_the_same_gateway_and_a_broken_file_changes_nothing() {
     assert_eq!(client.end(), Some(0));
 }
 
+/// The mode of the socket keeps others out, and so does the gateway if it does not.
+#[test]
+#[cfg(target_os = "linux")]
+fn t21_another_user_cannot_attach_and_the_attempt_is_audited() {
+    use nix::libc;
+    const NOBODY: libc::uid_t = 65534;
+    if !nix::unistd::geteuid().is_root() {
+        return switchboard_testkit::skipped("only root can become another user");
+    }
+    let gateway = Gateway::start();
+    let socket = socket(&gateway.home);
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let connect = |socket: std::path::PathBuf| {
+        let attempt = std::thread::spawn(move || {
+            // SAFETY: the system call takes numbers, and changes this thread alone, which ends here.
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+            assert_eq!(changed, 0);
+            let mut stream = UnixStream::connect(socket)?;
+            // The gateway may have closed its end.
+            let _ = stream.write_all(attach_line("codex").as_bytes());
+            let mut answer = String::new();
+            let _ = stream.read_to_string(&mut answer);
+            std::io::Result::Ok(answer)
+        });
+        attempt.join().unwrap()
+    };
+    let kept_out = connect(socket.clone()).unwrap_err();
+    assert_eq!(kept_out.kind(), std::io::ErrorKind::PermissionDenied);
+
+    let open = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(&socket, 0o666);
+    let home = gateway.home.folder.path();
+    let folders = socket.ancestors().skip(1);
+    let folders = folders.take_while(|folder| folder.starts_with(home));
+    folders.for_each(|folder| open(folder, 0o711));
+    assert_eq!(connect(socket).unwrap(), "");
+    gateway.assert_audited("other_user");
+}
+
+#[test]
+fn a_server_that_a_reload_adds_or_removes_is_announced_to_clients() {
+    let gateway = Gateway::start();
+    let home = &gateway.home;
+    let mut client = Attached::start(home, "codex");
+    client.send(&initialize("2025-11-25"));
+    client.response(0);
+    client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    let mut last_id = 0;
+    let mut has_twin = |client: &mut Attached| {
+        last_id += 1;
+        client.send(&request(last_id, "tools/list", json!({})));
+        let listed = client.response(last_id);
+        let tools = listed["result"]["tools"].as_array().unwrap().clone();
+        let is_of_twin = |tool: &Value| tool["name"].as_str().unwrap().starts_with("mcp__twin__");
+        tools.iter().any(is_of_twin)
+    };
+    assert!(!has_twin(&mut client));
+    let twin = format!("[servers.twin]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n");
+    for (text, expected) in [
+        (format!("{}{twin}", gateway.config), true),
+        (gateway.config.clone(), false),
+    ] {
+        home.user_file(&text);
+        let reloaded = home.run(&["reload"]);
+        assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+        loop {
+            while client.next()["method"] != "notifications/tools/list_changed" {}
+            if has_twin(&mut client) == expected {
+                break;
+            }
+        }
+    }
+    assert_eq!(client.end(), Some(0));
+}
+
 #[test]
 fn a_port_in_use_and_a_gateway_elsewhere_have_a_next_step() {
     let home = Home::with_demo("");
@@ -216,6 +312,50 @@ fn a_failure_to_start_is_reported() {
     );
     let none = home.run(&["reload"]);
     assert_eq!(none.code, Some(3), "{none:?}");
+}
+
+/// Nobody sees what a gateway prints that `attach` has started, so its clients are told what waits.
+#[test]
+fn a_server_that_waits_for_approval_is_named_to_the_clients_of_attach() {
+    let entry = |name: &str| format!("[servers.{name}]\ncommand = \"/nowhere\"\n");
+    let home = Home::with_demo("[permissions]\nallow = [\"*\"]\n");
+    home.project_file(&entry("first"));
+    let mut client = Attached::start_with(&home, "codex", "0.2");
+    client.send(&initialize("2025-11-25"));
+    let waits = "server \"first\" waits for a person's approval: nobody has accepted this project's entry; review it with `switchboard approvals`";
+    let legacy = client.response(0)["result"]["instructions"].clone();
+    assert!(legacy.as_str().unwrap().contains(waits), "{legacy}");
+    client.send(&request(1, "server/discover", modern(json!({}))));
+    let discovered = client.response(1)["result"]["instructions"].clone();
+    assert!(discovered.as_str().unwrap().contains(waits), "{discovered}");
+
+    client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    client.send(&request(2, "logging/setLevel", json!({"level": "info"})));
+    assert_eq!(client.response(2)["result"], json!({}));
+    home.project_file(&format!("{}{}", entry("first"), entry("second")));
+    let logged = loop {
+        let message = client.next();
+        if message["method"] == "notifications/message" {
+            break message["params"].clone();
+        }
+    };
+    assert_eq!(
+        (&logged["level"], &logged["logger"]),
+        (&json!("warning"), &json!("switchboard"))
+    );
+    let text = logged["data"].as_str().unwrap();
+    assert!(
+        text.starts_with("server \"second\" waits for a person's approval: it is new ("),
+        "{text}"
+    );
+    assert!(text.ends_with("; review it with `switchboard approvals`"));
+    // What the client was told to run works.
+    let listed = home.run(&["approvals"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    for server in ["first", "second"] {
+        assert!(listed.stdout.contains(&format!("server \"{server}\"")));
+    }
+    assert_eq!(client.end(), Some(0));
 }
 
 /// A client's entry for the gateway may be read as a server of the gateway, under any name.

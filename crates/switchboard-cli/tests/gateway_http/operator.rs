@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::client::{Gateway, PATIENCE, request};
+use super::support::PROGRAM;
 
 /// A browser that is logged in.
 pub(crate) struct Operator {
@@ -441,4 +442,45 @@ fn an_audit_log_that_cannot_be_written_is_a_notice_and_its_lines_are_kept() {
         line["name"] == "echo" && line["outcome"] == "answered"
     });
     until(|| Some(operator.page(&gateway, "/")).filter(|page| !page.contains("cannot be written")));
+}
+
+/// A server whose program is missing fails within milliseconds, before the gateway listens.
+#[test]
+fn a_server_that_failed_before_the_gateway_listened_is_in_its_log() {
+    let mut gateway =
+        Gateway::start_with("[servers.dead]\ncommand = \"/nonexistent/program\"\n", &[]);
+    let operator = Operator::log_in(&gateway);
+    until(|| Some(operator.page(&gateway, "/")).filter(|page| page.contains("1 of 2 servers")));
+    let pid = nix::unistd::Pid::from_raw(gateway.pid());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    gateway.wait();
+    let log = gateway.last_words();
+    let lines = log.lines().filter(|line| line.contains("server \"dead\""));
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        [
+            "server \"dead\" is down: there is no file \"/nonexistent/program\"; correct `command`; try `switchboard doctor dead`"
+        ]
+    );
+}
+
+#[test]
+fn a_resource_that_two_servers_list_is_shown_with_the_one_that_answers() {
+    let twin = format!(
+        "[permissions]\nallow = [\"*\"]\n[servers.twin]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n"
+    );
+    let gateway = Gateway::start_with(&twin, &[]);
+    let operator = Operator::log_in(&gateway);
+    let page = until(|| {
+        Some(operator.page(&gateway, "/")).filter(|page| page.contains("several servers"))
+    });
+    let shown = "Resource <code>demo://counter</code> is listed by several servers: <a href=\"/servers/demo\">demo</a> answers, because it comes first in the configuration; <a href=\"/servers/twin\">twin</a> does only under <code>/mcp/NAME</code>.";
+    assert!(page.contains(shown), "{page}");
+    let examined = gateway.home.run(&["doctor"]);
+    for fact in [
+        "Same URI: demo://counter is listed by \"twin\", too; through the gateway this one answers, because it comes first",
+        "Same URI: demo://counter is listed by \"demo\", too; through the gateway \"demo\" answers, because it comes first",
+    ] {
+        assert!(examined.stdout.contains(fact), "{examined:?}");
+    }
 }

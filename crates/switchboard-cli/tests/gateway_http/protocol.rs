@@ -334,3 +334,76 @@ fn a_modern_client_listens_on_the_stream_of_its_request() {
     let subscription = &changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
     assert_eq!(subscription, &json!(5), "{changed}");
 }
+
+/// Server cards (SEP-2127): of the gateway for anybody, of one server for its clients.
+#[test]
+fn server_cards_are_served_only_with_a_public_address_and_name_no_server_to_strangers() {
+    let get = |gateway: &Gateway, path: &str, token: &str| {
+        let host = ("Host", "mcp.example.com");
+        gateway.send("GET", path, &[host, ("Authorization", token)], "")
+    };
+    let without = Gateway::start();
+    let local = without.send("GET", "/mcp/server-card", &[], "");
+    assert_eq!(local.status, 404, "{local:?}");
+    assert_eq!(get(&without, "/mcp/server-card", "").status, 403);
+
+    let gateway = Gateway::start_with(
+        "[permissions]\nallow = [\"*\"]\n",
+        &["--public-url", "https://mcp.example.com/"],
+    );
+    let token = format!("Bearer {}", gateway.token);
+    let expected = |name: &str, description: &str, url: &str| {
+        json!({
+            "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
+            "name": name,
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": description,
+            "remotes": [{
+                "type": "streamable-http",
+                "url": url,
+                "supportedProtocolVersions": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
+                "headers": [{
+                    "name": "Authorization",
+                    "description": "`Bearer` and the token that the gateway's operator has made for the client",
+                    "isRequired": true,
+                    "isSecret": true,
+                }],
+            }],
+        })
+    };
+    let all = get(&gateway, "/mcp/server-card", "");
+    assert_eq!(
+        (all.status, all.header("content-type")),
+        (200, Some("application/mcp-server-card+json"))
+    );
+    let description = "All MCP servers of a gateway as one";
+    assert_eq!(
+        all.json(),
+        expected(
+            "com.example.mcp/switchboard",
+            description,
+            "https://mcp.example.com/mcp"
+        )
+    );
+    for (path, token) in [
+        ("/mcp/demo/server-card", ""),
+        ("/mcp/nobody/server-card", ""),
+        ("/mcp/nobody/server-card", token.as_str()),
+    ] {
+        assert_eq!(get(&gateway, path, token).status, 404, "{path}");
+    }
+    let one = get(&gateway, "/mcp/demo/server-card", &token);
+    let description = "One MCP server behind a gateway, under its own names";
+    assert_eq!(
+        one.json(),
+        expected(
+            "com.example.mcp/demo",
+            description,
+            "https://mcp.example.com/mcp/demo"
+        )
+    );
+    assert_eq!(
+        gateway.send("POST", "/mcp/server-card", &[], "{}").status,
+        405
+    );
+}

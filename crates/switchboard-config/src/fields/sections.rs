@@ -179,18 +179,34 @@ pub(crate) const MODEL: Section = Section {
 pub(crate) const GATEWAY: Section = Section {
     name: "gateway",
     description: "How `switchboard serve` works. Ignored in a project's file.",
-    fields: &[field(
-        "audit_arguments",
-        ValueKind::Choice(&[
-            (
-                "shape",
-                "the names of the arguments and the types of their values",
-            ),
-            ("full", "the arguments as they are, without known secrets"),
-            ("none", "nothing"),
-        ]),
-        FieldTransport::Both,
-        Some("\"shape\""),
-        "What the audit log records of a call's arguments.",
-    )],
+    fields: &[
+        field(
+            "audit_arguments",
+            ValueKind::Choice(&[
+                (
+                    "shape",
+                    "the names of the arguments and the types of their values",
+                ),
+                ("full", "the arguments as they are, without known secrets"),
+                ("none", "nothing"),
+            ]),
+            FieldTransport::Both,
+            Some("\"shape\""),
+            "What the audit log records of a call's arguments.",
+        ),
+        field(
+            "lost_server_grace",
+            ValueKind::Duration,
+            FieldTransport::Both,
+            Some("\"5m\""),
+            "How long the tools of a server that is down stay listed to clients.",
+        ),
+        field(
+            "public_url",
+            ValueKind::Text,
+            FieldTransport::Both,
+            None,
+            "Where clients reach `serve --http` from outside, such as https://mcp.example.com. With it, server cards are served.",
+        ),
+    ],
 };

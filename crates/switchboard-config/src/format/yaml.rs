@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use granit_parser::{Event, Parser, ScalarStyle, Tag};
+use granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
 use crate::diagnostic::Diagnostics;
 use crate::tree::{Node, TableEntry, Tree};
@@ -82,42 +82,19 @@ fn parse_at(text: &str, start: usize, diagnostics: &mut Diagnostics<'_>) -> Node
     };
     let mut documents = 0;
     for event in Parser::new_from_str_with_options(&escaped.text, options) {
-        let fault = match event {
-            Ok((Event::DocumentStart(..), span)) => {
-                documents += 1;
-                let second = "a second document begins here; expected one";
-                if documents > 1 {
-                    Err((
-                        span.start.byte_offset().unwrap_or_default(),
-                        second.to_owned(),
-                    ))
-                } else {
-                    Ok(())
-                }
-            }
+        let taken = match event {
             Ok((event, span)) => {
-                let at = span.start.byte_offset().unwrap_or_default();
-                builder
-                    .take(event, at)
-                    .map_err(|message| (at, message.to_owned()))
+                let at = offset(&span.start);
+                documents += usize::from(matches!(event, Event::DocumentStart(..)));
+                let taken = match documents {
+                    0 | 1 => builder.take(event, at),
+                    _ => Err("a second document begins here; expected one"),
+                };
+                taken.map_err(|message| (at, message.to_owned()))
             }
-            Err(fault) => {
-                // Only the kind of error is shown: the parser's own message may quote the text,
-                // which may hold a secret.
-                let at = fault.marker().byte_offset().unwrap_or_default();
-                let said = fault.info();
-                let is_deep = said.contains("recursion limit");
-                Err((
-                    at,
-                    if is_deep {
-                        TOO_DEEP.to_owned()
-                    } else {
-                        format!("not valid YAML: {}", escaped.restore(&said))
-                    },
-                ))
-            }
+            Err(fault) => Err((offset(fault.marker()), syntax_message(&fault, &escaped))),
         };
-        if let Err((at, message)) = fault {
+        if let Err((at, message)) = taken {
             diagnostics.syntax_error(Some(start + at), message);
             break;
         }
@@ -132,6 +109,21 @@ fn parse_at(text: &str, start: usize, diagnostics: &mut Diagnostics<'_>) -> Node
             value: Tree::Table(Vec::new()),
         },
         Some(root) => root,
+    }
+}
+
+fn offset(marker: &Marker) -> usize {
+    marker.byte_offset().unwrap_or_default()
+}
+
+/// The message about invalid YAML: only the kind of error, since the parser's full message may quote
+/// the text, which may hold a secret.
+fn syntax_message(fault: &ScanError, escaped: &EscapedDollars<'_>) -> String {
+    let kind = fault.info();
+    if kind.contains("recursion limit") {
+        TOO_DEEP.to_owned()
+    } else {
+        format!("not valid YAML: {}", escaped.restore(&kind))
     }
 }
 

@@ -7,8 +7,10 @@ use indexmap::map::Entry;
 
 use crate::fields::SERVERS;
 use crate::name::ServerName;
-use crate::policy::{Policy, WithLocation};
-use crate::{Config, EntryValue, Location, Mode, ProjectPermissions, Scope, ServerConfig};
+use crate::policy::{GatewayPolicy, Policy, WithLocation};
+use crate::{
+    Config, EntryValue, GatewayConfig, Location, Mode, ProjectPermissions, Scope, ServerConfig,
+};
 
 /// Adds the servers of a file of lower precedence than those before it, without the gateway's own
 /// entry.
@@ -53,7 +55,7 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
     let mut allow_servers = None;
     let mut deny_servers = Vec::new();
     let mut locked = None;
-    let mut audit_arguments = None;
+    let mut gateway = GatewayPolicy::default();
     for (scope, policy) in policies {
         if scope == Scope::Project {
             projects_mode = strictest(projects_mode, policy.mode);
@@ -65,13 +67,21 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
         allow_servers = allow_servers.or(policy.allow_servers);
         deny_servers.extend(policy.deny_servers);
         locked = locked.or(policy.locked);
-        audit_arguments = audit_arguments.or(policy.audit_arguments);
+        gateway.audit_arguments = gateway.audit_arguments.or(policy.gateway.audit_arguments);
+        gateway.public_url = gateway.public_url.or(policy.gateway.public_url);
+        gateway.lost_server_grace =
+            (gateway.lost_server_grace).or(policy.gateway.lost_server_grace);
         config.permissions.configured |= policy.configured;
         config.permissions.allow.extend(policy.allow);
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);
     }
-    config.audit_arguments = audit_arguments.unwrap_or_default();
+    let defaults = GatewayConfig::default();
+    config.gateway = GatewayConfig {
+        audit_arguments: gateway.audit_arguments.unwrap_or_default(),
+        lost_server_grace: (gateway.lost_server_grace).unwrap_or(defaults.lost_server_grace),
+        public_url: gateway.public_url,
+    };
     let mut projects = std::mem::take(&mut config.project_permissions);
     projects
         .iter_mut()

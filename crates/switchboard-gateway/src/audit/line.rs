@@ -132,22 +132,25 @@ fn push_json(out: &mut String, json: &RawJson) {
 /// A string of JSON, in quotes.
 pub(super) fn push_string(out: &mut String, text: &str) {
     out.push('"');
-    match text.bytes().any(|byte| IS_ESCAPED[usize::from(byte)]) {
-        false => out.push_str(text),
-        true => text.chars().for_each(|char| match char {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\x08' => out.push_str("\\b"),
-            '\x0c' => out.push_str("\\f"),
-            '\0'..' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(char));
+    let mut rest = text;
+    let escaped = |text: &str| text.bytes().position(|byte| IS_ESCAPED[usize::from(byte)]);
+    while let Some(at) = escaped(rest) {
+        out.push_str(&rest[..at]);
+        match rest.as_bytes()[at] {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            b'\x08' => out.push_str("\\b"),
+            b'\x0c' => out.push_str("\\f"),
+            control => {
+                let _ = write!(out, "\\u{control:04x}");
             }
-            char => out.push(char),
-        }),
+        }
+        rest = &rest[at + 1..];
     }
+    out.push_str(rest);
     out.push('"');
 }
 
@@ -164,12 +167,8 @@ static IS_ESCAPED: [bool; 256] = {
     table
 };
 
-/// Appends a number without the formatter: audit lines are written on the path of each request.
 fn push_number(out: &mut String, number: u64) {
-    if number >= 10 {
-        push_number(out, number / 10);
-    }
-    out.push(char::from(b'0' + (number % 10) as u8));
+    out.push_str(itoa::Buffer::new().format(number));
 }
 
 /// Milliseconds with three digits after the point.

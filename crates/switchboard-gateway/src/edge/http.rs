@@ -1,10 +1,11 @@
 //! The HTTP edge: Streamable HTTP in both eras under `/mcp` and `/mcp/NAME`, HTTP+SSE under `/sse`,
 //! and the routes that are mounted beside them.
 //!
-//! `connection` serves one connection, with its limits. Each request passes `admission` first.
+//! `connection` serves one connection, with its limits; `plain` is its path for nearly all requests.
+//! Each request passes `admission` first.
 //! `post` handles the messages of `/mcp`, `mirror` compares the headers of modern ones, `sessions`
 //! holds the sessions of legacy clients, `events` their streams; `sse` is the older transport.
-//! `routes` is where other pages are mounted.
+//! `server_card` describes the endpoints, `routes` is where other pages are mounted.
 #![allow(
     clippy::result_large_err,
     reason = "a refusal is a whole response, and refusals are rare"
@@ -37,12 +38,16 @@ mod connection;
 mod events;
 /// Compares the headers of modern requests with their bodies.
 mod mirror;
+/// Plain requests, without hyper.
+mod plain;
 /// One POST to `/mcp`.
 mod post;
 /// Responses.
 mod response;
 /// Routes beside those of the protocol.
 mod routes;
+/// Server cards.
+mod server_card;
 /// Sessions of legacy clients.
 mod sessions;
 /// HTTP+SSE.
@@ -55,6 +60,7 @@ mod timer;
 pub use body::HttpBody;
 pub use connection::RESERVED_NAMES;
 pub use routes::{HttpRoutes, NoRoutes, RouteRequest};
+pub use server_card::PublicUrl;
 
 use admission::Admission;
 use sessions::HttpSessions;
@@ -83,6 +89,8 @@ pub struct HttpEdgeSettings {
     pub hosts: Vec<String>,
     /// Origins whose web pages may send requests, besides our own.
     pub origins: Vec<String>,
+    /// Where clients reach the gateway from outside; server cards are served only with it.
+    pub public_url: Option<PublicUrl>,
     /// The limits.
     pub limits: HttpLimits,
 }
@@ -141,6 +149,7 @@ struct HttpState {
     selection: ServerSelection,
     admission: Admission,
     routes: Arc<dyn HttpRoutes>,
+    public_url: Option<PublicUrl>,
     limits: HttpLimits,
     sessions: HttpSessions,
     /// True once the edge closes.
@@ -159,10 +168,12 @@ impl HttpEdge {
             tokens,
             selection,
             routes,
-            hosts,
+            mut hosts,
             origins,
+            public_url,
             limits,
         } = settings;
+        hosts.extend(public_url.iter().map(|url| url.host().to_owned()));
         let (closing, is_closing) = watch::channel(false);
         let state = Arc::new(HttpState {
             gateway: gateway.clone(),
@@ -170,6 +181,7 @@ impl HttpEdge {
             admission: Admission::new(tokens, address.ip(), &hosts, &origins),
             sessions: HttpSessions::new(limits.max_sessions),
             routes,
+            public_url,
             limits,
             closing: is_closing,
         });

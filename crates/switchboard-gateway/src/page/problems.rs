@@ -9,10 +9,13 @@ use switchboard::untrusted::Untrusted;
 
 use super::overview::reason;
 use super::text::{ForeignText, foreign, with_code};
-use crate::Operations;
+use crate::{Operations, ResourceClash, resource_clashes};
 
 /// A server that was restarted this often and is up only for a short time is called unstable.
 const UNSTABLE_RESTARTS: u32 = 3;
+
+/// How many resources that several servers list are shown.
+const MAX_CLASHES: usize = 5;
 
 /// How long it must be up to be called stable again.
 const STABLE_AFTER: Duration = Duration::from_secs(600);
@@ -67,6 +70,7 @@ pub(super) fn problems(operations: &Operations) -> Markup {
                 .iter()
                 .filter_map(|server| server_problem(operations, server)),
         )
+        .chain(clash_problems(operations))
         .collect();
     html! {
         div id="problems" data-part {
@@ -137,6 +141,36 @@ fn server_problem(operations: &Operations, server: &ServerHandle) -> Option<Mark
         (to_do_sentence(to_do.as_deref()))
         @if let Some(line) = &stderr { div.soft { "Last line of stderr: " code { (ForeignText(line)) } } }
     })
+}
+
+/// Resources that several servers list; the first few.
+fn clash_problems(operations: &Operations) -> Vec<Markup> {
+    let clashes = resource_clashes(&operations.host.catalog());
+    let more = clashes.len().saturating_sub(MAX_CLASHES);
+    let mut problems: Vec<_> = clashes
+        .iter()
+        .take(MAX_CLASHES)
+        .map(clash_problem)
+        .collect();
+    if more > 0 {
+        problems.push(html! { "Servers list " (more) " more resources that another one lists." });
+    }
+    problems
+}
+
+fn clash_problem(clash: &ResourceClash) -> Markup {
+    let (first, others) = clash.servers.split_at(1);
+    html! {
+        "Resource " code { (ForeignText(&clash.uri)) } " is listed by several servers: "
+        @for server in first { (link(server.as_str())) }
+        " answers, because it comes first in the configuration; "
+        @for (index, server) in others.iter().enumerate() {
+            @if index > 0 { ", " }
+            (link(server.as_str()))
+        }
+        @if others.len() > 1 { " do" } @else { " does" }
+        " only under " code { "/mcp/NAME" } "."
+    }
 }
 
 /// The last line of stderr, unless the reason of the state holds it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use switchboard::revision::Era;
-use switchboard::{BoxFuture, Call, Caller, Host, RawJson, ServerName};
+use switchboard::{Call, Caller, Host, RawJson, ServerName};
 
 use super::Answer;
 use crate::caller::RequestCaller;
@@ -193,25 +193,26 @@ impl ServerRequest {
         host: &Host,
         request: &ClientRequest,
         caller: &Arc<RequestCaller>,
-    ) -> BoxFuture<'static, Answer> {
+    ) -> impl Future<Output = Answer> + Send + use<> {
         let host = host.clone();
         let caller: Arc<dyn Caller> = caller.clone();
         let (server, name) = (self.server.clone(), self.name.clone());
-        let Some(server) = server else {
-            let arguments = self.arguments.clone();
-            let arguments = arguments.unwrap_or_else(|| RawJson::from(json!({})));
-            let call = Call::new(name, arguments).caller(caller);
-            return Box::pin(async move { host.call_with(call).await.map(|result| result.raw) });
-        };
-        match request.method.as_str() {
-            "resources/read" => Box::pin(async move { host.read(&server, &name, &caller).await }),
-            "prompts/get" => Box::pin(async move {
-                let method = "prompts/get";
-                host.forward(&server, method, Some(&name), &caller).await
-            }),
-            method => {
-                let method = method.to_owned();
-                Box::pin(async move { host.forward(&server, &method, None, &caller).await })
+        let arguments = self.arguments.clone();
+        let other = server.map(|server| (server, request.method.clone()));
+        async move {
+            let Some((server, method)) = other else {
+                let arguments = arguments.unwrap_or_else(|| RawJson::from(json!({})));
+                let call = Call::new(name, arguments).caller(caller);
+                return host.call_with(call).await.map(|result| result.raw);
+            };
+            // Boxed, as everything but calls of tools.
+            match method.as_str() {
+                "resources/read" => Box::pin(host.read(&server, &name, &caller)).await,
+                "prompts/get" => {
+                    let name = Some(name.as_str());
+                    Box::pin(host.forward(&server, &method, name, &caller)).await
+                }
+                _ => Box::pin(host.forward(&server, &method, None, &caller)).await,
             }
         }
     }

@@ -100,6 +100,7 @@ async fn serve(
         routes: Arc::new(page),
         hosts: Vec::new(),
         origins: Vec::new(),
+        public_url: None,
         limits: HttpLimits::default(),
     };
     HttpEdge::serve(gateway.clone(), listener, settings)

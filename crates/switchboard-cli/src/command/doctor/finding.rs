@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::Host;
+use switchboard::ServerName;
 use switchboard::config::{Endpoint, Scope, ServerConfig, Sharing, StdioEndpoint};
 use switchboard::server::{ConnectStep, ServerHandle, Snapshot, State};
-use switchboard_gateway::ToolRepair;
+use switchboard_gateway::{ResourceClash, ToolRepair, resource_clashes};
 
 use super::{reachability, version_pinning};
 use crate::hints;
@@ -20,6 +21,9 @@ const STDERR_LINES: (usize, usize) = (3, 10);
 
 /// How many past states of a failed server are shown.
 const HISTORY_LINES: usize = 5;
+
+/// How many resources that other servers list, too, are shown.
+const MAX_CLASHES: usize = 10;
 
 /// Label and value; the value is masked and escaped.
 pub(super) type Fact = (&'static str, String);
@@ -247,10 +251,35 @@ fn offers(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<Fact> 
             ),
         ));
     }
+    let clashes = resource_clashes(&catalog).into_iter();
+    let clashes: Vec<_> = clashes
+        .filter(|clash| clash.servers.contains(name))
+        .collect();
+    let shown = clashes.iter().take(MAX_CLASHES);
+    facts.extend(shown.map(|clash| ("Same URI", clash_fact(name, clash))));
+    if clashes.len() > MAX_CLASHES {
+        let more = counted(clashes.len() - MAX_CLASHES, "more resource");
+        facts.push(("Same URI", more));
+    }
     for (method, what) in &offered.faults {
         facts.push(("Failed list", format!("{method}: {}", escaped(what))));
     }
     facts
+}
+
+/// Who else lists a resource, and who answers.
+fn clash_fact(name: &ServerName, clash: &ResourceClash) -> String {
+    let others = clash.servers.iter().filter(|server| *server != name);
+    let others: Vec<_> = others.map(|server| format!("\"{server}\"")).collect();
+    let answers = match clash.servers.first() {
+        Some(first) if first != name => format!("\"{first}\" answers"),
+        _ => "this one answers".to_owned(),
+    };
+    format!(
+        "{} is listed by {}, too; through the gateway {answers}, because it comes first",
+        clash.uri.for_terminal_line(),
+        others.join(", ")
+    )
 }
 
 fn headline(state: &State, steps: &[(ConnectStep, Duration)]) -> String {

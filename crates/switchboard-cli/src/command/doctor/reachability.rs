@@ -81,21 +81,22 @@ async fn probe(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'sta
     }
     // An IPv6 address is in brackets in a URL.
     let host = host.trim_start_matches('[').trim_end_matches(']');
+    match look_up(host, port).await {
+        Ok((addresses, fact)) => vec![("Name", fact), ("Port", connect(&addresses, port).await)],
+        Err(fact) => vec![("Name", fact)],
+    }
+}
+
+/// The addresses of a name, and the fact to show.
+async fn look_up(host: &str, port: u16) -> Result<(Vec<SocketAddr>, String), String> {
+    let shown_host = escaped(host);
     let started_at = Instant::now();
     let addresses: Vec<SocketAddr> = match timeout(PROBE_TIMEOUT, lookup_host((host, port))).await {
         Ok(Ok(addresses)) => addresses.collect(),
-        Ok(Err(error)) => {
-            return vec![("Name", format!("cannot resolve {}: {error}", escaped(host)))];
-        }
+        Ok(Err(error)) => return Err(format!("cannot resolve {shown_host}: {error}")),
         Err(_) => {
-            return vec![(
-                "Name",
-                format!(
-                    "{} was not resolved within {} s",
-                    escaped(host),
-                    PROBE_TIMEOUT.as_secs()
-                ),
-            )];
+            let seconds = PROBE_TIMEOUT.as_secs();
+            return Err(format!("{shown_host} was not resolved within {seconds} s"));
         }
     };
     let shown: Vec<_> = addresses
@@ -103,28 +104,25 @@ async fn probe(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'sta
         .take(SHOWN_ADDRESSES)
         .map(|address| address.ip().to_string())
         .collect();
-    let mut facts = vec![(
-        "Name",
-        format!(
-            "{} resolves to {} ({})",
-            escaped(host),
-            shown.join(", "),
-            table::duration(started_at.elapsed())
-        ),
-    )];
+    let fact = format!(
+        "{shown_host} resolves to {} ({})",
+        shown.join(", "),
+        table::duration(started_at.elapsed())
+    );
+    Ok((addresses, fact))
+}
+
+/// Whether the port is open.
+async fn connect(addresses: &[SocketAddr], port: u16) -> String {
     let started_at = Instant::now();
-    facts.push((
-        "Port",
-        match timeout(PROBE_TIMEOUT, TcpStream::connect(addresses.as_slice())).await {
-            Ok(Ok(_)) => format!("{port} is open ({})", table::duration(started_at.elapsed())),
-            Ok(Err(error)) => format!("{port} does not answer: {error}"),
-            Err(_) => format!(
-                "{port} does not answer within {} s",
-                PROBE_TIMEOUT.as_secs()
-            ),
-        },
-    ));
-    facts
+    match timeout(PROBE_TIMEOUT, TcpStream::connect(addresses)).await {
+        Ok(Ok(_)) => format!("{port} is open ({})", table::duration(started_at.elapsed())),
+        Ok(Err(error)) => format!("{port} does not answer: {error}"),
+        Err(_) => format!(
+            "{port} does not answer within {} s",
+            PROBE_TIMEOUT.as_secs()
+        ),
+    }
 }
 
 /// The variable that sets a proxy, if one does.

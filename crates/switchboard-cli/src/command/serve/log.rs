@@ -22,13 +22,20 @@ pub(super) async fn report(host: &Host, operations: &Operations) {
     let path = escaped(&path.unwrap_or_default());
     let mut is_fault_known = false;
     let mut down = HashSet::new();
+    let mut log_state = |server: &ServerName, state: &State| {
+        if let Some(line) = state_line(server, state, &mut down) {
+            output::log(line);
+        }
+    };
+    // A server may have failed before the subscription.
+    for server in host.servers().iter() {
+        log_state(&server.config.name, &server.snapshot().state);
+    }
     loop {
         tokio::select! {
             next = events.next() => match next {
                 Some(NextEvent::Event(Event::State { server, state })) => {
-                    if let Some(line) = state_line(&server, &state, &mut down) {
-                        output::log(line);
-                    }
+                    log_state(&server, &state);
                 }
                 Some(_) => {}
                 None => return,

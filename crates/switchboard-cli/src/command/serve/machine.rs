@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::config::{self, Config, ConfigErrors};
+use switchboard::config::{self, Config, ConfigErrors, GatewayConfig};
 use switchboard::reload::ReloadReport;
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
-use switchboard_gateway::edge::http::{HttpEdge, HttpEdgeSettings, HttpLimits, RESERVED_NAMES};
+use switchboard_gateway::edge::http::{
+    HttpEdge, HttpEdgeSettings, HttpLimits, PublicUrl, RESERVED_NAMES,
+};
 use switchboard_gateway::edge::socket::{BoundSocket, SocketCommands, SocketEdge};
 use switchboard_gateway::tokens::ClientTokens;
 use switchboard_gateway::{
@@ -48,11 +50,12 @@ pub(super) fn run(
     };
     reload.adjust(&mut setup.config);
     let socket_path = setup.paths.gateway_socket(options);
-    let (arguments, redactor) = (setup.config.audit_arguments, setup.redactor());
+    let public_url = public_url(args, &setup.config.gateway)?;
+    let (config, redactor) = (setup.config.gateway.clone(), setup.redactor());
     let files = setup.paths.config_files(options).into_iter();
     let files = files.map(|file| file.path).collect();
     let outcome = setup.run_service(async |host, paths, closing, hang_up| {
-        let audit = AuditLog::open(&paths.state, arguments, redactor);
+        let audit = AuditLog::open(&paths.state, config.audit_arguments, redactor);
         let operations = Operations::new(host.clone(), audit, files);
         operations.set_hint_words(|hint, server| hints::describe(hint, server, None));
         let cluster = Alone::open(&paths.state).map_err(|error| {
@@ -63,7 +66,11 @@ pub(super) fn run(
         let settings = GatewaySettings {
             traces: traces.clone(),
             listing: args.listing.settings(),
+            lost_server_grace: config.lost_server_grace,
             cluster: Arc::new(cluster),
+            review_words: Some(|_| {
+                Some(format!("review it with {}", hints::command(&["approvals"])))
+            }),
             ..operations.settings()
         };
         let gateway = Gateway::new(host.clone(), settings);
@@ -99,7 +106,7 @@ pub(super) fn run(
             SocketEdge::serve(gateway.clone(), selection.clone(), socket, commands.clone())
         });
         let http = listener
-            .map(|listener| serve_http(&gateway, listener, selection, args, paths, page))
+            .map(|listener| serve_http(&gateway, listener, selection, args, public_url, paths, page))
             .transpose()?;
         let is_idle = async {
             match &socket {
@@ -175,11 +182,25 @@ fn listen(address: &str, args: &ServeArgs) -> Result<TcpListener, Failure> {
         })
 }
 
+/// `--public-url`, else that of the configuration.
+fn public_url(args: &ServeArgs, config: &GatewayConfig) -> Result<Option<PublicUrl>, Failure> {
+    let written = config.public_url.as_deref().map(str::parse);
+    match (&args.public_url, written) {
+        (Some(given), _) => Ok(Some(given.clone())),
+        (None, Some(Err(error))) => Err(Failure::new(
+            Code::Usage,
+            format!("public_url in [gateway]: {error}"),
+        )),
+        (None, written) => Ok(written.and_then(Result::ok)),
+    }
+}
+
 fn serve_http(
     gateway: &Gateway,
     listener: TcpListener,
     selection: ServerSelection,
     args: &ServeArgs,
+    public_url: Option<PublicUrl>,
     paths: &Paths,
     page: Arc<OperatorPage>,
 ) -> Result<HttpEdge, Failure> {
@@ -192,6 +213,7 @@ fn serve_http(
             routes: page.clone(),
             hosts: args.allow_host.clone(),
             origins: args.allow_origin.clone(),
+            public_url,
             limits: HttpLimits::default(),
         };
         HttpEdge::serve(gateway.clone(), listener, settings)

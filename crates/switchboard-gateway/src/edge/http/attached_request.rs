@@ -4,25 +4,44 @@
 //! one of the connection when the response is there.
 
 use std::future::poll_fn;
+use std::sync::Mutex;
 use std::task::Poll;
 
 use bytes::Bytes;
-use switchboard::BoxFuture;
+use switchboard::sync::lock;
+use tokio_util::sync::ReusableBoxFuture;
 
 use crate::deferred::DeferredRequest;
 use crate::outbound::OutboundQueue;
+
+/// The room for the future of a connection's request, while there is no request. The future is so large
+/// that the allocator would take longer for it than for all else that a request needs.
+pub(super) type RequestRoom = Mutex<Option<ReusableBoxFuture<'static, ()>>>;
 
 /// A request that its connection polls; `None` once the request has ended.
 ///
 /// If this is dropped before, the request continues on a task of its own: its messages have become an
 /// event stream, or the connection was lost. A modern request notices that and ends; a legacy one goes
 /// on, because a lost connection does not cancel it.
-pub(super) struct AttachedRequest(Option<BoxFuture<'static, ()>>);
+pub(super) struct AttachedRequest<'c> {
+    request: Option<ReusableBoxFuture<'static, ()>>,
+    room: &'c RequestRoom,
+}
 
-impl AttachedRequest {
+impl<'c> AttachedRequest<'c> {
     /// A request that was answered at once is `None`.
-    pub(super) fn new(request: Option<DeferredRequest>) -> Self {
-        Self(request.map(|request| Box::pin(request.run()) as BoxFuture<'static, ()>))
+    pub(super) fn new(room: &'c RequestRoom, request: Option<DeferredRequest>) -> Self {
+        let request = request.map(|request| {
+            let unused = lock(room).take();
+            match unused {
+                Some(mut future) => {
+                    future.set(request.run());
+                    future
+                }
+                None => ReusableBoxFuture::new(request.run()),
+            }
+        });
+        Self { request, room }
     }
 
     /// The next message to the client. The request runs while it is waited for.
@@ -30,10 +49,10 @@ impl AttachedRequest {
         poll_fn(|context| {
             // The queue is polled right after the request, so its messages need no wake-up.
             queue.stop_waking();
-            if let Some(request) = &mut self.0
-                && let Poll::Ready(()) = request.as_mut().poll(context)
+            if let Some(request) = &mut self.request
+                && let Poll::Ready(()) = request.poll(context)
             {
-                self.0 = None;
+                *lock(self.room) = self.request.take();
             }
             queue.poll_next(context)
         })
@@ -41,9 +60,9 @@ impl AttachedRequest {
     }
 }
 
-impl Drop for AttachedRequest {
+impl Drop for AttachedRequest<'_> {
     fn drop(&mut self) {
-        if let Some(request) = self.0.take()
+        if let Some(request) = self.request.take()
             // A request that panicked cannot go on.
             && !std::thread::panicking()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()

@@ -11,7 +11,10 @@ use tokio::sync::mpsc;
 use super::events::EventReader;
 
 /// The body of a response of the HTTP edge.
-pub struct HttpBody(BodySource);
+pub struct HttpBody {
+    source: BodySource,
+    content_type: Option<&'static str>,
+}
 
 enum BodySource {
     /// Empty once it was sent.
@@ -28,16 +31,47 @@ type ReaderAndPiece = (Box<EventReader>, Option<Bytes>);
 impl HttpBody {
     /// A whole document.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(BodySource::Whole(bytes.into()))
+        BodySource::Whole(bytes.into()).into()
+    }
+
+    /// A JSON document. The header of its type is written with it: a map of one header would be the
+    /// largest part of most responses.
+    pub(super) fn json(document: Bytes) -> Self {
+        Self {
+            source: BodySource::Whole(document),
+            content_type: Some("application/json"),
+        }
+    }
+
+    /// The type that is not among the headers of the response.
+    pub(super) fn content_type(&self) -> Option<&'static str> {
+        self.content_type
     }
 
     /// Pieces as they come through the channel, until its senders are gone.
     pub fn pieces(receiver: mpsc::Receiver<Bytes>) -> Self {
-        Self(BodySource::Pieces(receiver))
+        BodySource::Pieces(receiver).into()
+    }
+
+    /// The document, or the body itself if it comes in pieces.
+    pub(super) fn into_whole(self) -> Result<Bytes, Self> {
+        match self.source {
+            BodySource::Whole(bytes) => Ok(bytes),
+            _ => Err(self),
+        }
     }
 
     pub(super) fn events(reader: EventReader) -> Self {
-        Self(BodySource::Events(Some(Box::new(reader))))
+        BodySource::Events(Some(Box::new(reader))).into()
+    }
+}
+
+impl From<BodySource> for HttpBody {
+    fn from(source: BodySource) -> Self {
+        Self {
+            source,
+            content_type: None,
+        }
     }
 }
 
@@ -49,7 +83,7 @@ impl Body for HttpBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = match &mut self.0 {
+        let piece = match &mut self.source {
             BodySource::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);
                 (!bytes.is_empty()).then_some(bytes)
@@ -59,7 +93,7 @@ impl Body for HttpBody {
                 let Some(mut reader) = reader.take() else {
                     return Poll::Ready(None);
                 };
-                self.0 = BodySource::NextEvents(Box::pin(async move {
+                self.source = BodySource::NextEvents(Box::pin(async move {
                     let piece = reader.next().await;
                     (reader, piece)
                 }));
@@ -67,7 +101,7 @@ impl Body for HttpBody {
             }
             BodySource::NextEvents(next) => {
                 let (reader, piece) = ready!(next.as_mut().poll(context));
-                self.0 = BodySource::Events(piece.is_some().then_some(reader));
+                self.source = BodySource::Events(piece.is_some().then_some(reader));
                 piece
             }
         };
@@ -75,7 +109,7 @@ impl Body for HttpBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.source {
             BodySource::Whole(bytes) => bytes.is_empty(),
             BodySource::Events(reader) => reader.is_none(),
             BodySource::Pieces(_) | BodySource::NextEvents(_) => false,
@@ -83,7 +117,7 @@ impl Body for HttpBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.source {
             BodySource::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             _ => SizeHint::default(),
         }

@@ -1,13 +1,17 @@
 //! One connection: limits on heads and bodies, then each request to its route.
+//!
+//! A connection begins with `plain`, which serves what nearly all requests are. The first request
+//! that is anything else is hyper's, and so is the rest of the connection.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -17,10 +21,13 @@ use switchboard::sync::lock;
 use tokio::net::TcpStream;
 
 use super::admission::CheckedToken;
+use super::attached_request::RequestRoom;
 use super::sessions::OpenedSessionId;
-use super::stall::WriteDeadline;
+use super::stall::{Rewound, WriteDeadline};
 use super::timer::ConnectionTimer;
-use super::{HttpBody, HttpState, RouteRequest, closed, post, response, sessions, sse};
+use super::{
+    HttpBody, HttpState, RouteRequest, closed, plain, post, response, server_card, sessions, sse,
+};
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::settings::ServerSelection;
@@ -30,56 +37,90 @@ use crate::spans::Arrival;
 pub(super) struct ServedConnection {
     pub(super) peer: SocketAddr,
     pub(super) timer: ConnectionTimer,
-    pub(super) checked_token: Mutex<Option<CheckedToken>>,
+    checked_token: Mutex<Option<CheckedToken>>,
     pub(super) opened_session: Mutex<Option<OpenedSessionId>>,
+    pub(super) request_room: RequestRoom,
+    /// The edge closes: the request that is served now is the last.
+    pub(super) is_closing: AtomicBool,
     /// How many bytes were read.
     read_count: Arc<AtomicU64>,
     /// The bytes read when the last request was handled: an idle connection has read no more.
     handled_count: AtomicU64,
 }
 
+/// The bytes of a connection.
+pub(super) type ClientStream = WriteDeadline<TcpStream>;
+
 /// Serves one connection to its end.
 pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: SocketAddr) {
     // A response is one small packet, which must not wait for another.
     let _ = stream.set_nodelay(true);
     let limits = &state.limits;
-    let shared = ServedConnection {
+    let connection = ServedConnection {
         peer,
         timer: ConnectionTimer::new(limits.head_timeout),
         checked_token: Mutex::default(),
         opened_session: Mutex::default(),
+        request_room: RequestRoom::default(),
+        is_closing: AtomicBool::new(false),
         read_count: Arc::default(),
         handled_count: AtomicU64::new(0),
     };
-    let read_count = shared.read_count.clone();
-    let stream = WriteDeadline::new(stream, limits.write_timeout, read_count);
+    let read_count = connection.read_count.clone();
+    let mut stream = WriteDeadline::new(stream, limits.write_timeout, read_count);
+    let mut closing = state.closing.clone();
+    let next = {
+        let mut serving = std::pin::pin!(plain::serve(state, &connection, &mut stream));
+        tokio::select! {
+            biased;
+            next = serving.as_mut() => next,
+            () = closed(&mut closing) => {
+                connection.is_closing.store(true, Ordering::Relaxed);
+                serving.await
+            }
+        }
+    };
+    // Boxed, because the state of hyper's connection would be part of every connection.
+    if let Some(read) = next {
+        Box::pin(serve_any(state, &connection, Rewound::new(read, stream))).await;
+    }
+}
+
+/// Serves requests of any kind.
+async fn serve_any(
+    state: &Arc<HttpState>,
+    connection: &ServedConnection,
+    stream: Rewound<ClientStream>,
+) {
+    let limits = &state.limits;
     let service = service_fn(async |request: Request<Incoming>| {
-        let response = respond(state, &shared, request).await;
-        shared.mark_handled();
-        Ok::<_, Infallible>(response)
+        let response = respond(state, connection, request).await;
+        connection.mark_handled();
+        Ok::<_, Infallible>(response::with_content_type(response))
     });
-    let connection = http1::Builder::new()
-        .timer(shared.timer.clone())
+    let serving = http1::Builder::new()
+        .timer(connection.timer.clone())
         .header_read_timeout(limits.head_timeout)
         .max_headers(limits.max_headers)
         .max_buf_size(limits.max_head_bytes)
         .half_close(false)
         .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
+    let mut serving = std::pin::pin!(serving);
     let mut closing = state.closing.clone();
     let ended = tokio::select! {
         biased;
-        ended = connection.as_mut() => ended,
+        ended = serving.as_mut() => ended,
         () = closed(&mut closing) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+            serving.as_mut().graceful_shutdown();
+            serving.await
         }
     };
     let Err(error) = ended else { return };
+    let peer = connection.peer;
     let reason = if error.is_parse_too_large() {
         RefusalReason::OversizedHeaders
     } else if error.is_timeout() {
-        if shared.is_idle() {
+        if connection.is_idle() {
             return;
         }
         RefusalReason::TooSlow
@@ -91,6 +132,16 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
 }
 
 impl ServedConnection {
+    /// The client whose token a request carries.
+    pub(super) fn authenticate(
+        &self,
+        state: &HttpState,
+        headers: &HeaderMap,
+    ) -> Result<Principal, RefusalReason> {
+        let mut checked = lock(&self.checked_token);
+        state.admission.authenticate(headers, &mut checked)
+    }
+
     fn mark_handled(&self) {
         let read_count = self.read_count.load(Ordering::Relaxed);
         self.handled_count.store(read_count, Ordering::Relaxed);
@@ -108,21 +159,19 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Response<HttpBody> {
     let peer = connection.peer;
-    let path = request.uri().path();
-    if let Err(reason) = state.admission.check_source(request.headers()) {
+    let (parts, body) = request.into_parts();
+    let (headers, path) = (&parts.headers, parts.uri.path());
+    if let Err(reason) = state.admission.check_source(headers) {
         state.refused(reason, peer, None, path);
         return response::refused(reason);
     }
+    if let Some(server) = server_card::server_of_path(path) {
+        return server_card::respond(state, connection, &parts, server);
+    }
     let Some((transport, rest)) = ServedTransport::of_path(path) else {
-        return mounted(state, connection, request).await;
+        return mounted(state, connection, parts, body).await;
     };
-    let authenticated = {
-        let mut checked = lock(&connection.checked_token);
-        state
-            .admission
-            .authenticate(request.headers(), &mut checked)
-    };
-    let principal = match authenticated {
+    let principal = match connection.authenticate(state, headers) {
         Ok(principal) => principal,
         Err(reason) => {
             state.refused(reason, peer, None, path);
@@ -137,16 +186,27 @@ async fn respond(
         connection,
         principal,
         selection,
-        request,
+        headers,
+        path,
     };
-    match (transport, exchange.request.method()) {
-        (ServedTransport::Streamable, &Method::POST) => post::handle(exchange).await,
+    match (transport, &parts.method) {
+        (ServedTransport::Streamable, &Method::POST) => {
+            if let Err(refusal) = post::check_content(headers) {
+                return refusal;
+            }
+            match exchange.read_body(body).await {
+                Ok(body) => post::handle(&exchange, body).await,
+                Err(refusal) => refusal,
+            }
+        }
         (ServedTransport::Streamable, &Method::GET) => sessions::listen(&exchange),
         (ServedTransport::Streamable, &Method::DELETE) => sessions::end(&exchange),
         (ServedTransport::Streamable, _) => response::method_not_allowed("GET, POST, DELETE"),
         (ServedTransport::Sse, &Method::GET) => sse::open(&exchange),
         (ServedTransport::Sse, _) => response::method_not_allowed("GET"),
-        (ServedTransport::SseMessage, &Method::POST) => sse::post(exchange).await,
+        (ServedTransport::SseMessage, &Method::POST) => {
+            sse::post(&exchange, parts.uri.query().unwrap_or(""), body).await
+        }
         (ServedTransport::SseMessage, _) => response::method_not_allowed("POST"),
     }
 }
@@ -156,7 +216,7 @@ pub const RESERVED_NAMES: [&str; 1] = ["server-card"];
 
 /// The transports of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ServedTransport {
+pub(super) enum ServedTransport {
     Streamable,
     Sse,
     SseMessage,
@@ -164,7 +224,7 @@ enum ServedTransport {
 
 impl ServedTransport {
     /// The transport of a path, and what follows it: nothing, or the name of a server.
-    fn of_path(path: &str) -> Option<(Self, &str)> {
+    pub(super) fn of_path(path: &str) -> Option<(Self, &str)> {
         if path == sse::MESSAGE_PATH {
             return Some((Self::SseMessage, ""));
         }
@@ -185,59 +245,54 @@ pub(super) struct HttpExchange<'a> {
     pub(super) connection: &'a ServedConnection,
     pub(super) principal: Principal,
     pub(super) selection: ServerSelection,
-    pub(super) request: Request<Incoming>,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) path: &'a str,
 }
 
 impl HttpExchange<'_> {
-    pub(super) fn headers(&self) -> &HeaderMap {
-        self.request.headers()
-    }
-
     /// How its message arrived.
     pub(super) fn arrival(&self) -> Arrival<'_> {
-        Arrival::http(self.request.headers(), self.connection.peer)
+        Arrival::http(self.headers, self.connection.peer)
     }
 
     /// Reports that the request is refused.
     pub(super) fn refused(&self, reason: RefusalReason) {
         let principal = Some(&self.principal);
-        let path = self.request.uri().path();
         let peer = self.connection.peer;
-        self.state.refused(reason, peer, principal, path);
+        self.state.refused(reason, peer, principal, self.path);
     }
 
     /// The body of the request; the error is the response.
-    pub(super) async fn read_body(&mut self) -> Result<Bytes, Response<HttpBody>> {
+    pub(super) async fn read_body(&self, mut body: Incoming) -> Result<Bytes, Response<HttpBody>> {
         let limits = &self.state.limits;
-        let reading = read_body(self.request.body_mut(), limits.max_body_bytes);
+        let reading = read_body(&mut body, limits.max_body_bytes);
         let timer = &self.connection.timer;
         let read = timer.timeout(limits.body_timeout, reading).await;
-        read.unwrap_or(Err(BodyFault::TooSlow)).map_err(|fault| {
-            let (reason, status, message) = match fault {
-                BodyFault::TooLarge => (
-                    RefusalReason::OversizedBody,
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    format!("the body has more than {} bytes", limits.max_body_bytes),
-                ),
-                BodyFault::TooSlow => (
-                    RefusalReason::TooSlow,
-                    StatusCode::REQUEST_TIMEOUT,
-                    format!("the body took longer than {:?}", limits.body_timeout),
-                ),
+        read.ok_or_else(|| self.refuse_slow_body())?
+            .map_err(|fault| match fault {
+                BodyFault::TooLarge => {
+                    self.refused(RefusalReason::OversizedBody);
+                    let message = format!("the body has more than {} bytes", limits.max_body_bytes);
+                    response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, &message)
+                }
                 BodyFault::Broken => {
                     let message = "the body cannot be read";
-                    return response::invalid_request(StatusCode::BAD_REQUEST, message);
+                    response::invalid_request(StatusCode::BAD_REQUEST, message)
                 }
-            };
-            self.refused(reason);
-            response::invalid_request(status, &message)
-        })
+            })
+    }
+
+    /// The response to a request whose body did not come in time.
+    pub(super) fn refuse_slow_body(&self) -> Response<HttpBody> {
+        self.refused(RefusalReason::TooSlow);
+        let timeout = self.state.limits.body_timeout;
+        let message = format!("the body took longer than {timeout:?}");
+        response::invalid_request(StatusCode::REQUEST_TIMEOUT, &message)
     }
 }
 
 enum BodyFault {
     TooLarge,
-    TooSlow,
     Broken,
 }
 
@@ -268,24 +323,18 @@ async fn read_body(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyFault
 async fn mounted(
     state: &HttpState,
     connection: &ServedConnection,
-    mut request: Request<Incoming>,
+    parts: Parts,
+    mut body: Incoming,
 ) -> Response<HttpBody> {
     /// No page needs a form larger than this.
     const MAX_FORM_BYTES: usize = 64 << 10;
-    let reading = read_body(request.body_mut(), MAX_FORM_BYTES);
+    let reading = read_body(&mut body, MAX_FORM_BYTES);
     let timeout = state.limits.body_timeout;
     let Some(Ok(body)) = connection.timer.timeout(timeout, reading).await else {
         let message = "the body is too large or too slow";
         return response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message);
     };
-    let authenticated = {
-        let mut checked = lock(&connection.checked_token);
-        state
-            .admission
-            .authenticate(request.headers(), &mut checked)
-    };
-    let principal = authenticated.ok();
-    let (parts, _) = request.into_parts();
+    let principal = connection.authenticate(state, &parts.headers).ok();
     let request = RouteRequest {
         method: parts.method,
         uri: parts.uri,
@@ -300,7 +349,7 @@ async fn mounted(
 
 impl HttpState {
     /// The servers that a path names; `None` if there is no such server.
-    fn selection(&self, name: &str) -> Option<ServerSelection> {
+    pub(super) fn selection(&self, name: &str) -> Option<ServerSelection> {
         if name.is_empty() {
             return Some(self.selection.clone());
         }
@@ -312,7 +361,7 @@ impl HttpState {
         Some(ServerSelection::One(name))
     }
 
-    fn refused(
+    pub(super) fn refused(
         &self,
         reason: RefusalReason,
         peer: SocketAddr,

@@ -18,6 +18,7 @@ use super::mirror::VERSION_HEADER;
 use super::sessions::{self, HttpSession, SESSION_HEADER};
 use super::{HttpBody, response};
 use crate::client_session::Received;
+use crate::deferred::DeferredRequest;
 use crate::dispatch::ReceivedRequest;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::params::{ReadParams, RequestParams};
@@ -31,17 +32,11 @@ const STREAM_AFTER: Duration = Duration::from_secs(2);
 /// The first revision without sessions. Revisions are dates, so later ones compare as greater.
 const FIRST_MODERN: &str = "2026-07-28";
 
-pub(super) async fn handle(mut exchange: HttpExchange<'_>) -> Response<HttpBody> {
-    if let Err(refusal) = check_content(exchange.headers()) {
-        return refusal;
-    }
-    let body = match exchange.read_body().await {
-        Ok(body) => body,
-        Err(refusal) => return refusal,
-    };
+/// Answers a message of a request whose content was checked.
+pub(super) async fn handle(exchange: &HttpExchange<'_>, body: Bytes) -> Response<HttpBody> {
     let is_batch = body.trim_ascii_start().first() == Some(&b'[');
     if is_batch {
-        return match sessions::of_request(&exchange) {
+        return match sessions::of_request(exchange) {
             Ok(session) => batch(&session, &body),
             Err(refusal) => refusal,
         };
@@ -55,9 +50,9 @@ pub(super) async fn handle(mut exchange: HttpExchange<'_>) -> Response<HttpBody>
                 params,
                 arrival: exchange.arrival(),
             };
-            answer(&exchange, request).await
+            answer(exchange, request).await
         }
-        Some(message) => accept(&exchange, message),
+        Some(message) => accept(exchange, message),
         None => invalid(&body),
     }
 }
@@ -77,7 +72,7 @@ async fn answer(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
     if request.method == "initialize" && !names_version {
         return initialize(exchange, request).await;
     }
-    if names_version || is_modern_version(exchange.headers()) {
+    if names_version || is_modern_version(exchange.headers) {
         return modern(exchange, request).await;
     }
     match sessions::of_request(exchange) {
@@ -95,7 +90,7 @@ fn names_version(params: &ReadParams) -> bool {
 
 /// A notification, or a response of a client.
 fn accept(exchange: &HttpExchange<'_>, message: Incoming) -> Response<HttpBody> {
-    let is_modern = is_modern_version(exchange.headers());
+    let is_modern = is_modern_version(exchange.headers);
     match &message {
         // The notifications of older revisions mean nothing without a session.
         Incoming::Notification { params, .. }
@@ -104,7 +99,7 @@ fn accept(exchange: &HttpExchange<'_>, message: Incoming) -> Response<HttpBody> 
             return response::accepted();
         }
         Incoming::Notification { .. } => {}
-        _ if is_modern && !exchange.headers().contains_key(SESSION_HEADER) => {
+        _ if is_modern && !exchange.headers.contains_key(SESSION_HEADER) => {
             let message = "this revision has no responses of clients";
             return response::invalid_request(StatusCode::BAD_REQUEST, message);
         }
@@ -120,7 +115,8 @@ fn accept(exchange: &HttpExchange<'_>, message: Incoming) -> Response<HttpBody> 
     }
 }
 
-fn check_content(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
+/// Refuses a request whose body or response would have another type than those of the protocol.
+pub(super) fn check_content(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
     const JSON: &str = "application/json";
     let content_type = headers.get(CONTENT_TYPE);
     let essence = content_type.map(|kind| until(kind.as_bytes(), b';').trim_ascii());
@@ -199,7 +195,7 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
     // A modern client gets messages only through its requests.
     let client = gateway.connect(principal, selection, Outbound::nowhere());
-    let mut attached = AttachedRequest::new(client.begin(request, &outbound));
+    let mut attached = attach(exchange, client.begin(request, &outbound));
     drop(outbound);
     let timer = &exchange.connection.timer;
     let next = attached.next_message(&mut queue);
@@ -229,7 +225,7 @@ fn check_headers(
     method: &str,
     params: &RequestParams,
 ) -> Result<(), ErrorReply> {
-    let headers = exchange.headers();
+    let headers = exchange.headers;
     params.check_headers(headers, method)?;
     if method != "tools/call" {
         return Ok(());
@@ -270,6 +266,13 @@ fn status_of(response: &[u8]) -> StatusCode {
     }
 }
 
+fn attach<'c>(
+    exchange: &HttpExchange<'c>,
+    request: Option<DeferredRequest>,
+) -> AttachedRequest<'c> {
+    AttachedRequest::new(&exchange.connection.request_room, request)
+}
+
 /// `initialize` opens a session.
 async fn initialize(
     exchange: &HttpExchange<'_>,
@@ -278,7 +281,7 @@ async fn initialize(
     let state = exchange.state;
     let session = state.new_session(&exchange.principal, &exchange.selection, true);
     let (outbound, mut queue) = state.gateway.outbound();
-    let mut attached = AttachedRequest::new(session.client.begin(request, &outbound));
+    let mut attached = attach(exchange, session.client.begin(request, &outbound));
     drop(outbound);
     let Some(message) = attached.next_message(&mut queue).await else {
         return response::accepted();
@@ -300,7 +303,7 @@ async fn in_session(
     request: ReceivedRequest<'_>,
 ) -> Response<HttpBody> {
     let (outbound, mut queue) = session.client.outbound();
-    let mut attached = AttachedRequest::new(session.client.begin(request, &outbound));
+    let mut attached = attach(exchange, session.client.begin(request, &outbound));
     drop(outbound);
     // If the connection is lost meanwhile, so is the response: the client has no event's id yet to
     // resume after.

@@ -16,10 +16,17 @@ const EDGE_ERROR: i64 = -32000;
 const UNKNOWN_SESSION: i64 = -32001;
 
 pub(super) fn json(status: StatusCode, message: Bytes) -> Response<HttpBody> {
-    let mut response = Response::new(HttpBody::whole(message));
+    let mut response = Response::new(HttpBody::json(message));
     *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Puts the type of the body among the headers, unless they have another.
+pub(super) fn with_content_type(mut response: Response<HttpBody>) -> Response<HttpBody> {
+    if let Some(kind) = response.body().content_type() {
+        let header = response.headers_mut().entry(CONTENT_TYPE);
+        header.or_insert(HeaderValue::from_static(kind));
+    }
     response
 }
 

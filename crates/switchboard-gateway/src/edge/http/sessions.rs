@@ -241,8 +241,8 @@ fn retry() -> Vec<u8> {
 pub(super) fn of_request(
     exchange: &HttpExchange<'_>,
 ) -> Result<Arc<HttpSession>, Response<HttpBody>> {
-    check_version(exchange.headers())?;
-    let Some(id) = exchange.headers().get(SESSION_HEADER) else {
+    check_version(exchange.headers)?;
+    let Some(id) = exchange.headers.get(SESSION_HEADER) else {
         return Err(response::edge_error(
             StatusCode::BAD_REQUEST,
             "the header Mcp-Session-Id is missing; send initialize first",
@@ -308,10 +308,10 @@ fn check_version(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
 
 /// A GET: the stream of messages that belong to no request, or the one that an event id names.
 pub(super) fn listen(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
-    if post::is_modern_version(exchange.headers()) {
+    if post::is_modern_version(exchange.headers) {
         return response::method_not_allowed("POST");
     }
-    if !post::accepts(exchange.headers(), "text/event-stream") {
+    if !post::accepts(exchange.headers, "text/event-stream") {
         return response::edge_error(
             StatusCode::NOT_ACCEPTABLE,
             "the request must accept text/event-stream",
@@ -321,7 +321,7 @@ pub(super) fn listen(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
         Ok(session) => session,
         Err(refusal) => return refusal,
     };
-    let resumed = exchange.headers().get("last-event-id").map(|id| {
+    let resumed = exchange.headers.get("last-event-id").map(|id| {
         let (number, after) = id.to_str().ok().and_then(parse_event_id)?;
         Some((session.stream(number)?, after))
     });
@@ -342,7 +342,7 @@ pub(super) fn listen(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
 
 /// A DELETE.
 pub(super) fn end(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
-    if post::is_modern_version(exchange.headers()) {
+    if post::is_modern_version(exchange.headers) {
         return response::method_not_allowed("POST");
     }
     match of_request(exchange) {

@@ -1,6 +1,7 @@
 //! HTTP+SSE, the transport of 2024-11-05: one event stream from the gateway, a POST for each message
 //! to it.
 
+use hyper::body::Incoming;
 use hyper::{Response, StatusCode};
 
 use super::connection::HttpExchange;
@@ -27,8 +28,11 @@ pub(super) fn open(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
 }
 
 /// A POST carries one message. Its response goes to the stream.
-pub(super) async fn post(mut exchange: HttpExchange<'_>) -> Response<HttpBody> {
-    let query = exchange.request.uri().query().unwrap_or("");
+pub(super) async fn post(
+    exchange: &HttpExchange<'_>,
+    query: &str,
+    body: Incoming,
+) -> Response<HttpBody> {
     let id = query
         .split('&')
         .find_map(|pair| pair.strip_prefix(SESSION_PARAMETER));
@@ -37,7 +41,7 @@ pub(super) async fn post(mut exchange: HttpExchange<'_>) -> Response<HttpBody> {
         exchange.refused(RefusalReason::UnknownSession);
         return response::unknown_session();
     };
-    let body = match exchange.read_body().await {
+    let body = match exchange.read_body(body).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };

@@ -1,5 +1,5 @@
-//! The bytes of a connection: counted as they are read, and with a deadline for a peer that does
-//! not read.
+//! The bytes of a connection: counted as they are read, read again where another reader goes on, and
+//! with a deadline for a peer that does not read.
 
 use std::io;
 use std::pin::Pin;
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -102,5 +103,66 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteDeadline<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let closed = Pin::new(&mut self.stream).poll_shutdown(context);
         self.check(context, closed)
+    }
+}
+
+/// A stream with bytes that were read from it and are read once more.
+pub(super) struct Rewound<S> {
+    again: BytesMut,
+    stream: S,
+}
+
+impl<S> Rewound<S> {
+    pub(super) fn new(again: BytesMut, stream: S) -> Self {
+        Self { again, stream }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.again.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let count = self.again.len().min(buffer.remaining());
+        buffer.put_slice(&self.again[..count]);
+        self.again.advance(count);
+        if self.again.is_empty() {
+            self.again = BytesMut::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
