@@ -39,6 +39,7 @@ def main(folder, servers, program, chosen):
     for version in ("v1", "v2"):
         command = [node, os.path.join(HERE, "sdk.mjs"), version, os.path.join(folder, "npm/typescript-sdk")]
         checks[f"typescript-sdk {version}"] = ("identity", lambda home, command=command: tools.sdk(home, command))
+        checks[f"list-changes {version}"] = ("changing", lambda home, command=command: tools.list_changes(home, command))
     python = os.path.join(os.path.dirname(servers["time"]["command"]), "python")
     checks["python-sdk"] = ("identity", lambda home: tools.sdk(home, [python, os.path.join(HERE, "sdk.py")]))
     checks["inspector"] = ("identity", lambda home: tools.inspector(home, installed("inspector", "mcp-inspector")))
@@ -53,6 +54,8 @@ def main(folder, servers, program, chosen):
         "named": gateway.Home(program, servers["everything"], node),
         "identity": gateway.Home(program, servers["everything"], node, entry='session = "per-caller"\n', options=identity),
     }
+    if any(name.startswith("list-changes") for name in checks):
+        homes["changing"] = gateway.Home(program, servers["everything"], node)
     if "first-steps" in checks:
         homes["project"] = gateway.Home(program, servers["everything"], node, is_project=True)
     # An agent has one file: its two checks run one after the other. Others run beside it.

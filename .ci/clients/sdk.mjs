@@ -1,6 +1,9 @@
 // A client made with the TypeScript SDK: lists, calls what it is told to, and prints what it saw as one line of JSON.
 //
 //     node sdk.mjs v1|v2 PACKAGES '{"command": …, "args": …} | {"url": …, "token": …}' '[["TOOL", {ARGUMENTS}], …]'
+//
+// With `watch` in place of the calls it prints the names of all tools, and again after each change that it is notified of, until its
+// stdin ends.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -19,7 +22,12 @@ const sdk = v1
 
 const saw = { elicited: [], sampled: 0, progress: 0, results: {} };
 const capabilities = { elicitation: {}, sampling: {}, roots: {} };
-const client = new sdk.Client({ name: `typescript-${version}`, version: "1" }, { capabilities, versionNegotiation: { mode: "auto" } });
+const watches = calls === "watch";
+const printNames = (tools) => console.log(JSON.stringify(tools.map((tool) => tool.name)));
+const onChanged = (error, tools) => error ? console.error(error) : printNames(tools);
+const listChanged = watches ? { tools: { debounceMs: 0, onChanged } } : {};
+const options = { capabilities, listChanged, versionNegotiation: { mode: "auto" } };
+const client = new sdk.Client({ name: `typescript-${version}`, version: "1" }, options);
 const handle = (method, schema, handler) => client.setRequestHandler(v1 ? sdk[schema] : method, handler);
 handle("elicitation/create", "ElicitRequestSchema", (request) => {
     saw.elicited.push(request.params.message);
@@ -41,6 +49,12 @@ const call = (name, input, options) => {
     return v1 ? client.callTool(params, undefined, options) : client.callTool(params, options);
 };
 const list = await client.listTools();
+if (watches) {
+    printNames(list.tools);
+    for await (const _ of process.stdin);
+    await client.close();
+    process.exit(0);
+}
 saw.tools = Object.fromEntries(list.tools.map((tool) => [tool.name, tool]));
 for (const [name, input] of JSON.parse(calls)) {
     saw.results[name] = await call(name, input, { onprogress: () => { saw.progress += 1; } });

@@ -3,6 +3,10 @@
 import json
 import os
 import re
+import subprocess
+import threading
+
+import gateway
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -47,6 +51,38 @@ def sdk(home, command):
             assert saw[way][number] == saw["direct"][number], f"{way}: {number}: {saw[way][number]}"
         assert saw[way]["cancelled"], f"{way}: the call was not cancelled"
         assert saw[way]["progress"] >= saw["direct"]["progress"] > 0, f"{way}: progress {saw[way]['progress']}"
+
+
+def list_changes(home, command):
+    """A server that `switchboard reload` adds and removes is announced to a client, which lists the tools again."""
+    config = ".config/switchboard/switchboard.toml"
+    before = home.read(config)
+    command_line = f"command = {json.dumps(home.server['command'])}\nargs = {json.dumps(home.server['args'])}\n"
+    with_second = f"{before}\n[servers.second]\n{command_line}"
+    for way, target in targets(home).items():
+        if way == "direct":
+            continue
+        client = subprocess.Popen([*command, json.dumps(target), "watch"], cwd=home.project, env=home.environment,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        watchdog = threading.Timer(gateway.PATIENCE_SECONDS, client.kill)
+        watchdog.start()
+
+        def has_second():
+            line = client.stdout.readline()
+            assert line, f"{way}: the client ended, or a change was not announced"
+            return any(name.startswith("mcp__second__") for name in json.loads(line))
+
+        try:
+            assert not has_second(), way
+            for text, expected in ((with_second, True), (before, False)):
+                home.write(config, text)
+                home.switchboard("reload")
+                while has_second() != expected:
+                    pass
+        finally:
+            watchdog.cancel()
+            client.kill()
+            client.wait()
 
 
 def compare(direct, through, way):
