@@ -25,7 +25,7 @@ use crate::client::{ClientState, Responder, read_roots};
 use crate::client_request::ClientRequest;
 use crate::inputs::InputRequests;
 use crate::outbound::Outbound;
-use crate::params::{ClientCapabilities, members};
+use crate::params::ClientCapabilities;
 use crate::related_task::related;
 use crate::reply;
 use crate::settings::GatewaySettings;
@@ -181,7 +181,7 @@ impl RequestCaller {
         else {
             return;
         };
-        let members = members(params).unwrap_or_default();
+        let members = params.members().unwrap_or_default();
         let others = members.iter().filter(|(key, _)| key != "progressToken");
         let others = others.map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
         let token = std::iter::once(("progressToken", &token.as_bytes()[..]));

@@ -13,7 +13,7 @@ use switchboard::revision::Era;
 use switchboard::{Host, RawJson, ServerName, ToolName};
 
 use crate::listing::{self, ListingSettings, search};
-use crate::params::{RequestParams, SERVER_INFO, members};
+use crate::params::{RequestParams, SERVER_INFO};
 use crate::reply;
 use crate::settings::ServerSelection;
 
@@ -229,7 +229,7 @@ fn exposed_prompt(host: &Host, server: &ServerName, name: &str) -> Option<String
 /// A definition under another name; the rest as it came.
 fn renamed(definition: &RawJson, name: &str) -> Bytes {
     let name = Value::from(name).to_string();
-    let members = members(definition).unwrap_or_default();
+    let members = definition.members().unwrap_or_default();
     let text = members.iter().map(|(key, value)| match key.as_str() {
         "name" => ("name", name.as_bytes()),
         key => (key, &value.as_bytes()[..]),

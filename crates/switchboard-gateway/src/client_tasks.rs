@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::caller::{RequestCaller, RequestRoute};
 use crate::client::Responder;
 use crate::client_request::ClientRequest;
-use crate::params::{TASKS, members};
+use crate::params::TASKS;
 use crate::principal::Principal;
 use crate::related_task::related;
 use crate::reply::{self, ErrorReply};
@@ -184,7 +184,7 @@ impl ClientTask {
     fn detailed(&self) -> Vec<u8> {
         let shown = RawJson::from_value(&self.shown());
         let mut fields = vec![("resultType".to_owned(), RawJson::from(json!("complete")))];
-        fields.extend(members(&shown).unwrap_or_default());
+        fields.extend(shown.members().unwrap_or_default());
         let end = self.end.borrow().clone().map(|end| end.outcome);
         let (key, value) = match end {
             Some(TaskOutcome::Completed(result)) => ("result", result.to_vec()),

@@ -8,7 +8,6 @@ use switchboard::RawJson;
 use switchboard::sync::lock;
 use tokio::sync::{Notify, oneshot};
 
-use crate::params::members;
 use crate::reply;
 
 /// The open questions of one call.
@@ -70,7 +69,7 @@ impl InputRequests {
 
     /// Passes on the client's `inputResponses`. What it does not answer stays open.
     pub(crate) fn answer(&self, responses: &RawJson) {
-        for (key, response) in members(responses).unwrap_or_default() {
+        for (key, response) in responses.members().unwrap_or_default() {
             let mut open = lock(&self.open);
             let place = open.questions.iter().position(|known| known.key == key);
             if let Some(place) = place {

@@ -6,7 +6,6 @@ use switchboard::catalog::{Catalog, Tool};
 use switchboard::name::ToolId;
 use switchboard::vendor::{ListingRepair, repair_definition};
 
-use crate::params::members;
 use crate::reply;
 
 pub(crate) mod search;
@@ -64,7 +63,7 @@ pub fn repairs(catalog: &Catalog) -> Vec<ToolRepair> {
 pub(crate) fn repaired_definition(tool: &Tool) -> Option<RawJson> {
     let repaired = repaired(tool)?;
     let mut written: Vec<(String, String)> = Vec::new();
-    for (key, value) in members(&tool.definition.raw).unwrap_or_default() {
+    for (key, value) in tool.definition.raw.members().unwrap_or_default() {
         let value = match key.as_str() {
             "inputSchema" => repaired.input_schema.clone(),
             "outputSchema" => match &repaired.output_schema {

@@ -1,9 +1,5 @@
 //! The params of a client's request: the members that are routed on, and the rest as it came.
 
-use std::fmt;
-
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use switchboard::caller::ForwardedParams;
 use switchboard::event::LogLevel;
 use switchboard::revision::{Era, Revision};
@@ -22,29 +18,6 @@ pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId
 
 /// The key of the server's name and version.
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-
-/// The members of a JSON object in their order, values as they came.
-pub(crate) fn members(object: &RawJson) -> Option<Vec<(String, RawJson)>> {
-    struct MembersVisitor<'a>(&'a RawJson);
-    impl<'de> Visitor<'de> for MembersVisitor<'_> {
-        type Value = Vec<(String, RawJson)>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut members = Vec::with_capacity(4);
-            while let Some(key) = map.next_key()? {
-                let value: &RawValue = map.next_value()?;
-                members.push((key, RawJson::share(self.0.as_bytes(), value.get())));
-            }
-            Ok(members)
-        }
-    }
-    let mut reader = serde_json::Deserializer::from_str(object.as_str());
-    let members = reader.deserialize_map(MembersVisitor(object)).ok()?;
-    reader.end().ok()?;
-    Some(members)
-}
 
 /// The params of a request.
 #[derive(Debug, Default)]
@@ -76,7 +49,7 @@ impl RequestParams {
         let Some(params) = params else {
             return Ok(Self::default());
         };
-        let mut members = members(params).ok_or("params must be an object")?;
+        let mut members = params.members().ok_or("params must be an object")?;
         let mut meta = RequestMeta::default();
         if let Some(index) = members.iter().position(|(key, _)| key == "_meta") {
             meta = RequestMeta::read(&members.remove(index).1)?;
@@ -92,7 +65,7 @@ impl RequestParams {
 
     /// A member that is a string.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
-        self.get(key)?.decode().ok()
+        Some(self.get(key)?.text()?.into_owned())
     }
 
     /// The params for the server: all members except the replaced ones.
@@ -108,7 +81,7 @@ impl RequestParams {
 impl RequestMeta {
     fn read(meta: &RawJson) -> Result<Self, &'static str> {
         let mut read = Self::default();
-        for (key, value) in members(meta).ok_or("_meta must be an object")? {
+        for (key, value) in meta.members().ok_or("_meta must be an object")? {
             match key.as_str() {
                 VERSION => {
                     let version = value.decode().map_err(|_| "the version must be a string");

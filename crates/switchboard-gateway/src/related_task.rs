@@ -3,7 +3,6 @@
 use serde_json::json;
 use switchboard::RawJson;
 
-use crate::params::members;
 use crate::reply;
 
 /// The key in `_meta` that names the task.
@@ -15,10 +14,10 @@ pub(crate) fn related(object: &[u8], task: &str) -> Vec<u8> {
     let Ok(object) = text.parse::<RawJson>() else {
         return object.to_vec();
     };
-    let mut fields = members(&object).unwrap_or_default();
+    let mut fields = object.members().unwrap_or_default();
     let known = fields.iter().position(|(key, _)| key == "_meta");
     let meta = known.map(|index| fields.remove(index).1);
-    let meta = meta.and_then(|meta| members(&meta)).unwrap_or_default();
+    let meta = meta.and_then(|meta| meta.members()).unwrap_or_default();
     let related = RawJson::from(json!({ "taskId": task }));
     let meta = meta
         .iter()

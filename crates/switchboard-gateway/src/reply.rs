@@ -8,8 +8,6 @@ use switchboard::revision::Era;
 use switchboard::session::RequestFault;
 use switchboard::wire::RequestId;
 
-use crate::params::members;
-
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
@@ -180,7 +178,7 @@ pub(crate) fn completed(result: &RawJson, extra: &str) -> Bytes {
     };
     // Most results contain the word nowhere; some servers' own objects have a member of this name.
     let has_member = || {
-        let mut members = members(result).unwrap_or_default().into_iter();
+        let mut members = result.members().unwrap_or_default().into_iter();
         members.any(|(key, _)| key == "resultType")
     };
     if text.contains("\"resultType\"") && has_member() {

@@ -3,6 +3,7 @@
 //! Only the members needed for routing are parsed (`id`, `method`); params, results and errors stay
 //! unparsed ([`RawJson`]).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::Utf8Error;
 
@@ -17,10 +18,11 @@ pub mod lines;
 mod message;
 mod oversize;
 pub(crate) mod scan;
+mod strings;
 
 /// For JSON writers of other crates.
 #[doc(hidden)]
-pub use scan::plain_end;
+pub use strings::{escaped, string_text};
 
 /// The text that these bytes are, if they are UTF-8.
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
@@ -101,6 +103,25 @@ impl RawJson {
     /// The bytes.
     pub fn as_bytes(&self) -> &Bytes {
         &self.0
+    }
+
+    /// The text of a JSON string, without a copy where it has no escape. `None` for any other value.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        string_text(self.as_str())
+    }
+
+    /// The members of a JSON object in their order, values as they stand. `None` for any other value.
+    pub fn members(&self) -> Option<Vec<(String, RawJson)>> {
+        let mut members = Vec::with_capacity(4);
+        scan::members(self.as_str(), |key, value| {
+            members.push((
+                message::unescaped(key)?.into_owned(),
+                Self::share(&self.0, value),
+            ));
+            Ok(())
+        })
+        .ok()?;
+        Some(members)
     }
 
     /// Decodes it into `T`, which may borrow from it. Nesting deeper than 128 is an error, never a

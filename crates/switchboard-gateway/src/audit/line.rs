@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use switchboard::RawJson;
 use switchboard::config::AuditArguments;
+use switchboard::wire::escaped;
 
 use super::shape::push_shape;
 
@@ -132,40 +133,9 @@ fn push_json(out: &mut String, json: &RawJson) {
 /// A string of JSON, in quotes.
 pub(super) fn push_string(out: &mut String, text: &str) {
     out.push('"');
-    let mut rest = text;
-    let escaped = |text: &str| text.bytes().position(|byte| IS_ESCAPED[usize::from(byte)]);
-    while let Some(at) = escaped(rest) {
-        out.push_str(&rest[..at]);
-        match rest.as_bytes()[at] {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            b'\x08' => out.push_str("\\b"),
-            b'\x0c' => out.push_str("\\f"),
-            control => {
-                let _ = write!(out, "\\u{control:04x}");
-            }
-        }
-        rest = &rest[at + 1..];
-    }
-    out.push_str(rest);
+    escaped(text).for_each(|part| out.push_str(part));
     out.push('"');
 }
-
-/// The bytes that a JSON string must escape.
-static IS_ESCAPED: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        table[byte] = true;
-        byte += 1;
-    }
-    table[b'"' as usize] = true;
-    table[b'\\' as usize] = true;
-    table
-};
 
 fn push_number(out: &mut String, number: u64) {
     out.push_str(itoa::Buffer::new().format(number));

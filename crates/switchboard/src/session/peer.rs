@@ -16,7 +16,7 @@ use super::{RequestFault, RequestResult, TOOLS_CALL, retry};
 use crate::caller::ForwardedParams;
 use crate::revision::Revision;
 use crate::transport::{Closed, Delivery, MessageKind, Transport};
-use crate::wire::{Outgoing, RequestMetadata};
+use crate::wire::{Outgoing, RequestMetadata, escaped};
 
 /// The buffer that requests are encoded in keeps at most so much.
 const MAX_ENCODED_BYTES: usize = 64 * 1024;
@@ -130,7 +130,7 @@ fn separate(out: &mut Vec<u8>, is_first: &mut bool) {
 
 /// Writes a member whose key may need escapes.
 fn write_member(out: &mut Vec<u8>, key: &str, value: &[u8]) {
-    out.extend_from_slice(&json_string(key));
+    push_json_string(out, key);
     out.push(b':');
     out.extend_from_slice(value);
 }
@@ -440,7 +440,15 @@ pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
 
 /// Encodes a JSON string.
 pub(super) fn json_string(text: &str) -> Vec<u8> {
-    serde_json::to_vec(text).expect("text serialises")
+    let mut json = Vec::with_capacity(text.len() + 2);
+    push_json_string(&mut json, text);
+    json
+}
+
+fn push_json_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    escaped(text).for_each(|part| out.extend_from_slice(part.as_bytes()));
+    out.push(b'"');
 }
 
 #[cfg(test)]

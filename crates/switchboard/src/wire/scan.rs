@@ -268,7 +268,7 @@ fn escape(bytes: &[u8], at: usize) -> Option<usize> {
 /// Where the plain characters of a string end: at a quote, a backslash, a control character, or the
 /// end of the text.
 #[inline]
-pub fn plain_end(bytes: &[u8], at: usize) -> usize {
+pub(crate) fn plain_end(bytes: &[u8], at: usize) -> usize {
     // Most keys end within sixteen bytes.
     match bytes.get(at..).and_then(<[u8]>::first_chunk) {
         Some(chunk) => match special_positions(chunk) {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use switchboard::wire::string_text;
 
 use super::block::AnthropicBlockBuilder;
 use crate::conversation::{
@@ -11,7 +12,7 @@ use crate::conversation::{
 };
 use crate::fault::ModelFault;
 use crate::fault::read::read_stream_error;
-use crate::json::{JsonText, null_as_default, string_text, text_or_empty};
+use crate::json::{JsonText, null_as_default, text_or_empty};
 use crate::usage::TokenUsage;
 use crate::wire::TurnDelta;
 use crate::wire::{TurnReader, has_calls, push_text};
