@@ -58,6 +58,11 @@ mod view;
 /// The folder that the user's own servers run in.
 mod working_folder;
 
+// An eighth fewer instructions for a call through the gateway than with the allocator of the GNU C
+// library, which is slow if more than seven objects of one size are freed in a row.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     switchboard::launcher_main();
     if let Some(options) = command::demo::server_options() {
