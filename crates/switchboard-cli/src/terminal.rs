@@ -72,8 +72,9 @@ struct TerminalCaller {
 }
 
 impl Caller for TerminalCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new("terminal")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("terminal");
+        &ID
     }
 
     fn offers(&self) -> Offers {

@@ -207,8 +207,8 @@ impl Drop for CountedQuestion<'_> {
 }
 
 impl Caller for RequestCaller {
-    fn id(&self) -> CallerId {
-        self.client.caller_id.clone()
+    fn id(&self) -> &CallerId {
+        &self.client.caller_id
     }
 
     fn offers(&self) -> Offers {

@@ -229,8 +229,8 @@ pub(crate) struct ListCaller {
 }
 
 impl Caller for ListCaller {
-    fn id(&self) -> CallerId {
-        self.id.clone()
+    fn id(&self) -> &CallerId {
+        &self.id
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {

@@ -26,7 +26,7 @@ type Answer<T> = Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>;
 /// By default it approves each call once, fills the form fields `answer` and `name` with its own
 /// name and `yes` with true, and offers no capabilities to servers.
 pub struct TestCaller {
-    name: String,
+    id: CallerId,
     offers: Offers,
     roots: Option<Vec<Root>>,
     approval: Answer<Approval>,
@@ -62,7 +62,7 @@ impl TestCaller {
     pub fn new(name: &str) -> Self {
         let fields = json!({"answer": name, "name": name, "yes": true});
         let caller = Self {
-            name: name.to_owned(),
+            id: CallerId::new(name),
             offers: Offers::default(),
             roots: None,
             approval: Box::new(|| Box::pin(async { Approval::Once })),
@@ -203,8 +203,8 @@ impl Drop for OpenQuestion<'_> {
 }
 
 impl Caller for TestCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new(&self.name)
+    fn id(&self) -> &CallerId {
+        &self.id
     }
 
     fn offers(&self) -> Offers {

@@ -332,8 +332,9 @@ fn value(schema: &Value) -> Value {
 struct Agent;
 
 impl Caller for Agent {
-    fn id(&self) -> CallerId {
-        CallerId::new("conformance")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("conformance");
+        &ID
     }
 
     fn offers(&self) -> Offers {

@@ -135,11 +135,11 @@ impl HostState {
         let Some(mut server) = server else {
             return Ok(Box::pin(self.call_host_tool(&tool, context)).await?);
         };
-        let mut is_first = true;
+        // Until something is awaited, the tool is in the current catalog and the lease has the
+        // current roster.
+        let (mut is_first, mut is_current) = (true, context.call.listed.is_none());
         let raw = loop {
             self.validate(&tool, context.call)?;
-            // Nothing is awaited between resolving and the first decision: the lease has the present
-            // roster.
             let decided = match is_first {
                 true => self.permit(&tool, &server.roster().gate, context),
                 false => self.permit(&tool, &self.roster().gate, context),
@@ -147,14 +147,22 @@ impl HostState {
             let permit = match decided? {
                 Permission::Granted(permit) => permit,
                 Permission::MustAsk(request) => {
+                    is_current = false;
                     Box::pin(self.ask(&tool, request, Some(&mut server), context)).await?
                 }
             };
             let session = match server.session_now() {
                 Some(session) => session,
-                None => Box::pin(self.wait_for_session(&tool, &server, context)).await?,
+                None => {
+                    is_current = false;
+                    Box::pin(self.wait_for_session(&tool, &server, context)).await?
+                }
             };
-            let options = self.call_options(&tool, &server, &session, context)?;
+            let definition = match is_current {
+                true => None,
+                false => Some(self.approved_definition(&tool, &server)?),
+            };
+            let options = call_options(&tool, definition, &session, context)?;
             let sent = context.trace.sent(&tool);
             let answer = session.session().call(permit, options).await;
             context.trace.answered(&tool, sent, answer.is_ok());
@@ -170,7 +178,7 @@ impl HostState {
                 NextStep::Return(raw) => break raw,
                 NextStep::CallAgain(defined_now) => tool = defined_now,
             }
-            is_first = false;
+            (is_first, is_current) = (false, false);
         };
         let misfit = match tool.definition.output_schema {
             Some(_) => Box::pin(self.check(&tool, &raw, context.caller)).await,
@@ -239,7 +247,7 @@ impl HostState {
         let (call, caller) = (context.call, context.caller);
         let request = DecisionRequest {
             tool,
-            caller: &caller.id(),
+            caller: caller.id(),
             pre_approved: call.pre_approved,
         };
         let decision = gate.decide(request, &sync::read(&self.grants));
@@ -269,45 +277,23 @@ impl HostState {
         }
     }
 
-    /// The options of a call on this session. The error means that the tool is no longer the one
-    /// that was decided on.
-    fn call_options(
-        &self,
-        tool: &Arc<Tool>,
-        server: &ServerLease,
-        session: &CallerSession,
-        context: &CallContext<'_>,
-    ) -> Result<CallOptions, Box<CallError>> {
-        let approved = self.approved_definition(tool, server);
-        let (Some(definition), Ok(own_definition)) =
-            (approved, session.own_definition(&tool.definition))
-        else {
-            return Err(moved(tool).into());
-        };
-        Ok(CallOptions {
-            timeouts: context.deadline.timeouts(tool),
-            since: context.deadline.since,
-            definition,
-            own_definition,
-        })
-    }
-
-    /// The approved definition, if it is still the tool's. The session compares it again right
+    /// The approved definition, which must still be the tool's. The session compares it again right
     /// before sending.
     fn approved_definition(
         &self,
         tool: &Arc<Tool>,
         server: &ServerLease,
-    ) -> Option<Arc<ToolDefinition>> {
+    ) -> Result<Arc<ToolDefinition>, Box<CallError>> {
         let current = self.current_for(tool);
         if let Some(now) = current.catalog.same_tool(tool) {
-            return Some(now.definition.clone());
+            return Ok(now.definition.clone());
         }
         // A server that a reload has replaced ends with the calls that it has.
         let was_replaced = !server.is_in(&current.roster);
         (was_replaced && server.launch == tool.launch)
             .then(|| server.definition(&tool.definition))
             .flatten()
+            .ok_or_else(|| moved(tool).into())
     }
 
     /// Gives a notice, once, if a caller has capabilities that servers are not told of: legacy
@@ -369,6 +355,22 @@ impl CallDeadline {
         }
         timeouts
     }
+}
+
+/// The options of a call on this session. The error means that the session does not list the tool.
+fn call_options(
+    tool: &Tool,
+    definition: Option<Arc<ToolDefinition>>,
+    session: &CallerSession,
+    context: &CallContext<'_>,
+) -> Result<CallOptions, Box<CallError>> {
+    let own_definition = session.own_definition(&tool.definition);
+    Ok(CallOptions {
+        timeouts: context.deadline.timeouts(tool),
+        since: context.deadline.since,
+        definition,
+        own_definition: own_definition.map_err(|()| moved(tool))?,
+    })
 }
 
 fn moved(tool: &Tool) -> CallError {

@@ -57,7 +57,7 @@ impl Offers {
 /// Whoever makes calls: a terminal, an agent's loop, an edge of the gateway.
 pub trait Caller: Send + Sync {
     /// The caller's identity.
-    fn id(&self) -> CallerId;
+    fn id(&self) -> &CallerId;
 
     /// The caller's capabilities; servers are told no more than these.
     fn offers(&self) -> Offers {
@@ -155,7 +155,7 @@ pub trait Caller: Send + Sync {
 }
 
 impl<C: Caller + ?Sized> Caller for Arc<C> {
-    fn id(&self) -> CallerId {
+    fn id(&self) -> &CallerId {
         (**self).id()
     }
 
@@ -284,8 +284,8 @@ impl Headless {
 }
 
 impl Caller for Headless {
-    fn id(&self) -> CallerId {
-        self.0.clone()
+    fn id(&self) -> &CallerId {
+        &self.0
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {

@@ -137,7 +137,7 @@ impl Host {
     ) -> Result<(ServerLease, CallerSession), CallError> {
         let handle = self.0.lease(server)?;
         let wait = handle.config.longest_connect();
-        let session = handle.session_for(&caller.id(), wait).await?;
+        let session = handle.session_for(caller.id(), wait).await?;
         Ok((handle, session))
     }
 

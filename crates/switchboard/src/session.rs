@@ -159,7 +159,7 @@ impl Session {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.peer.receiver.ended.borrow().is_some()
+        self.peer.receiver.is_ended.load(Ordering::Acquire)
     }
 
     /// Makes the call that the permit is for, and consumes the permit. There is no other way to
@@ -171,11 +171,12 @@ impl Session {
         options: CallOptions,
     ) -> impl Future<Output = Result<RawJson, Box<RequestFault>>> + Send {
         // Built before the future, which would otherwise hold the options as well.
-        let call = InFlightCall::of_tool(permit.tool(), permit.caller(), options);
+        let call = InFlightCall::of_tool(permit, options);
         async move {
+            let permit = call.permit().ok_or_else(RequestFault::no_permit)?;
             let _in_flight = self.peer.receiver.in_flight.begin();
             let sent = match &self.era {
-                EraSession::Legacy(session) => session.send_call(&self.peer, &permit, &call)?,
+                EraSession::Legacy(session) => session.send_call(&self.peer, permit, &call)?,
                 EraSession::Modern(_) => None,
             };
             let fault = match sent {
@@ -186,7 +187,7 @@ impl Session {
                 None => None,
             };
             // Boxed: rare on a legacy session, and it would make every call's future larger.
-            Ok(Box::pin(self.finish_call(&permit, &call, fault)).await?)
+            Ok(Box::pin(self.finish_call(permit, &call, fault)).await?)
         }
     }
 
@@ -214,7 +215,7 @@ impl Session {
         let call = InFlightCall::of_other(server, caller, timeouts);
         let ticket = cache.ticket();
         if self.era.caches_results()
-            && let Some(cached) = cache.read(uri, &call.caller_id)
+            && let Some(cached) = cache.read(uri, call.caller_id())
         {
             return Ok(cached);
         }
@@ -223,7 +224,7 @@ impl Session {
         let result = self.send(&call, "resources/read", uri, &fields).await?;
         // A result that depends on the caller's input is not cached.
         if self.era.caches_results() && !call.gave_input.load(Ordering::Relaxed) {
-            cache.store_read(ticket, uri, &call.caller_id, &result);
+            cache.store_read(ticket, uri, call.caller_id(), &result);
         }
         Ok(result)
     }
@@ -254,7 +255,7 @@ impl Session {
         timeouts: Timeouts,
     ) -> Result<RawJson, RequestFault> {
         if method == TOOLS_CALL {
-            return Err(RequestFault::NotSent("a tool is called by `call`".into()));
+            return Err(RequestFault::no_permit());
         }
         let server = &self.peer.receiver.options.server;
         let call = InFlightCall::of_other(server, caller, timeouts);

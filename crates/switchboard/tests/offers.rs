@@ -91,8 +91,9 @@ struct RecordingCaller {
 }
 
 impl Caller for RecordingCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new("somebody")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("somebody");
+        &ID
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {

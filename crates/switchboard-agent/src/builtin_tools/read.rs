@@ -70,7 +70,7 @@ impl HostTool for ReadTool {
         Box::pin(async move {
             let args: ReadArgs = parse_args(arguments)?;
             let (workspace, record) = (self.workspace.clone(), self.record.clone());
-            let caller = caller.id();
+            let caller = caller.id().clone();
             let result = run_blocking(TIME_LIMIT, move |_| {
                 let place = workspace.locate(Some(&args.path))?;
                 let file = read_regular(&place)?;

@@ -181,7 +181,7 @@ impl HostTool for WriteTool {
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Vec<String>> {
-        Box::pin(self.0.preview(write_args(arguments), caller.id()))
+        Box::pin(self.0.preview(write_args(arguments), caller.id().clone()))
     }
 
     fn call<'a>(
@@ -189,7 +189,11 @@ impl HostTool for WriteTool {
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
     ) -> HostToolFuture<'a> {
-        Box::pin(async move { self.0.apply(write_args(arguments)?, caller.id()).await })
+        Box::pin(async move {
+            self.0
+                .apply(write_args(arguments)?, caller.id().clone())
+                .await
+        })
     }
 }
 
@@ -219,7 +223,7 @@ impl HostTool for EditTool {
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Vec<String>> {
-        Box::pin(self.0.preview(edit_args(arguments), caller.id()))
+        Box::pin(self.0.preview(edit_args(arguments), caller.id().clone()))
     }
 
     fn call<'a>(
@@ -227,7 +231,11 @@ impl HostTool for EditTool {
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
     ) -> HostToolFuture<'a> {
-        Box::pin(async move { self.0.apply(edit_args(arguments)?, caller.id()).await })
+        Box::pin(async move {
+            self.0
+                .apply(edit_args(arguments)?, caller.id().clone())
+                .await
+        })
     }
 }
 

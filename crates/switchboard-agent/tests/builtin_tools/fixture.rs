@@ -26,8 +26,9 @@ pub(crate) struct Person {
 }
 
 impl Caller for Person {
-    fn id(&self) -> CallerId {
-        CallerId::new("person")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("person");
+        &ID
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {

@@ -95,7 +95,7 @@ impl HostTool for ReadResourceTool {
             let uri = args.uri.unwrap_or_default();
             host.settled(SETTLE_TIMEOUT).await;
             let server = server_of(&host.catalog(), &uri, args.server.as_deref())?;
-            host.0.may_read(&server, &caller.id())?;
+            host.0.may_read(&server, caller.id())?;
             let answer = host
                 .read(&server, &uri, caller)
                 .await

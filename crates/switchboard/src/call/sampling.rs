@@ -34,7 +34,7 @@ impl HostState {
     ) -> Result<(), String> {
         let tool = self.sampling_tool(&request.server)?;
         // An approval beforehand covers the call, not the sampling that it causes.
-        match self.decide(&tool, &caller.id(), false) {
+        match self.decide(&tool, caller.id(), false) {
             Decision::Allow { .. } => Ok(()),
             Decision::Deny { rule } => Err(rule),
             Decision::Ask {

@@ -49,7 +49,7 @@ impl CallTrace {
         {
             return Self(None);
         }
-        let id = caller.id();
+        let id = caller.id().clone();
         span.record("caller", id.as_str());
         Self(Some(Box::new(PendingReport {
             span,

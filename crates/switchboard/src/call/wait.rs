@@ -22,7 +22,7 @@ impl HostState {
         let began = context.trace.now();
         let wait = context.deadline.within(tool.server.longest_connect());
         let caller = context.caller.id();
-        let session = server.session_for_tool(&tool.definition, &caller, wait);
+        let session = server.session_for_tool(&tool.definition, caller, wait);
         let session = session.await?;
         context.trace.spent(CallPhase::Waiting, began);
         Ok(session)

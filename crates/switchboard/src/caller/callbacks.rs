@@ -62,8 +62,8 @@ impl Callbacks {
 }
 
 impl Caller for Callbacks {
-    fn id(&self) -> CallerId {
-        self.id.clone()
+    fn id(&self) -> &CallerId {
+        &self.id
     }
 
     fn offers(&self) -> Offers {

@@ -27,12 +27,12 @@ impl InFlightCall {
     ) -> ElicitAnswer {
         let _pause = self.pause_deadlines();
         let question = Elicitation {
-            server: self.server.clone(),
+            server: self.server().clone(),
             tool,
             kind,
             params,
         };
-        let answer = timeout(ANSWER_TIMEOUT, self.caller.elicit(&question))
+        let answer = timeout(ANSWER_TIMEOUT, self.caller().elicit(&question))
             .await
             .unwrap_or(ElicitAnswer::Cancel);
         match (answer, &question.kind) {

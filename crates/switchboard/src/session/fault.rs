@@ -163,6 +163,10 @@ impl RequestFault {
         Self::NotSent(format!("the server does not offer {what}"))
     }
 
+    pub(super) fn no_permit() -> Self {
+        Self::NotSent("a tool is called with a permit".into())
+    }
+
     pub(super) fn session_dropped() -> Self {
         Self::Closed("the session was dropped".into())
     }

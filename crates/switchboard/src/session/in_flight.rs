@@ -12,9 +12,10 @@ use tokio::time::Instant;
 
 use super::{CallOptions, RequestFault};
 use crate::caller::{Caller, CallerId, LogLine, Progress};
-use crate::catalog::{Tool, ToolDefinition};
+use crate::catalog::ToolDefinition;
 use crate::config::Timeouts;
 use crate::event::LogLevel;
+use crate::gate::Permit;
 use crate::name::{ServerName, ToolId};
 use crate::secret::Redacted;
 use crate::sync::lock;
@@ -25,14 +26,7 @@ const CHECK_WHILE_PAUSED: Duration = Duration::from_millis(250);
 
 /// A tool call, a read or a prompt, from its first request to the server to its final result.
 pub(super) struct InFlightCall {
-    pub(super) server: ServerName,
-    /// `None` for a resource or a prompt.
-    pub(super) tool: Option<Arc<Tool>>,
-    /// The definitions that must still be offered when the request is sent: the approved one, and
-    /// the one that the caller's own session lists, if there is one.
-    definitions: [Option<Arc<ToolDefinition>>; 2],
-    pub(super) caller: Arc<dyn Caller>,
-    pub(super) caller_id: CallerId,
+    purpose: RequestPurpose,
     pub(super) deadlines: Deadlines,
     /// Whether the server was given input before the result.
     pub(super) gave_input: AtomicBool,
@@ -40,37 +34,44 @@ pub(super) struct InFlightCall {
     pub(super) samplings: AtomicUsize,
 }
 
+/// What the caller requested.
+enum RequestPurpose {
+    ToolCall {
+        permit: Permit,
+        /// The definitions that must still be offered when the request is sent, if they are not the
+        /// permit's own: [`CallOptions::definition`] and [`CallOptions::own_definition`].
+        definitions: [Option<Arc<ToolDefinition>>; 2],
+    },
+    /// A resource or a prompt.
+    Other {
+        server: ServerName,
+        caller: Arc<dyn Caller>,
+    },
+}
+
 impl std::fmt::Debug for InFlightCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InFlightCall")
             .field("tool", &self.tool_id())
-            .field("caller", &self.caller_id)
+            .field("caller", self.caller_id())
             .finish_non_exhaustive()
     }
 }
 
 impl InFlightCall {
     /// For a tool call.
-    pub(super) fn of_tool(
-        tool: &Arc<Tool>,
-        caller: &Arc<dyn Caller>,
-        options: CallOptions,
-    ) -> Arc<Self> {
+    pub(super) fn of_tool(permit: Permit, options: CallOptions) -> Arc<Self> {
         let CallOptions {
             timeouts,
             since,
             definition,
             own_definition,
         } = options;
-        let definitions = [Some(definition), own_definition];
-        Self::start(
-            &tool.id.server,
-            Some(tool),
-            definitions,
-            caller,
-            timeouts,
-            since,
-        )
+        let purpose = RequestPurpose::ToolCall {
+            permit,
+            definitions: [definition, own_definition],
+        };
+        Self::start(purpose, timeouts, since)
     }
 
     /// For a resource or a prompt.
@@ -79,38 +80,66 @@ impl InFlightCall {
         caller: &Arc<dyn Caller>,
         timeouts: Timeouts,
     ) -> Arc<Self> {
-        Self::start(server, None, [None, None], caller, timeouts, None)
+        let purpose = RequestPurpose::Other {
+            server: server.clone(),
+            caller: caller.clone(),
+        };
+        Self::start(purpose, timeouts, None)
     }
 
-    fn start(
-        server: &ServerName,
-        tool: Option<&Arc<Tool>>,
-        definitions: [Option<Arc<ToolDefinition>>; 2],
-        caller: &Arc<dyn Caller>,
-        timeouts: Timeouts,
-        since: Option<Instant>,
-    ) -> Arc<Self> {
+    fn start(purpose: RequestPurpose, timeouts: Timeouts, since: Option<Instant>) -> Arc<Self> {
         let now = Instant::now();
         Arc::new(Self {
-            server: server.clone(),
-            tool: tool.cloned(),
-            definitions,
-            caller: caller.clone(),
-            caller_id: caller.id(),
+            purpose,
             deadlines: Deadlines::start(timeouts, since.unwrap_or(now), now),
             gave_input: AtomicBool::new(false),
             samplings: AtomicUsize::new(0),
         })
     }
 
+    pub(super) fn server(&self) -> &ServerName {
+        match &self.purpose {
+            RequestPurpose::ToolCall { permit, .. } => &permit.tool().id.server,
+            RequestPurpose::Other { server, .. } => server,
+        }
+    }
+
+    pub(super) fn caller(&self) -> &Arc<dyn Caller> {
+        match &self.purpose {
+            RequestPurpose::ToolCall { permit, .. } => permit.caller(),
+            RequestPurpose::Other { caller, .. } => caller,
+        }
+    }
+
+    pub(super) fn caller_id(&self) -> &CallerId {
+        self.caller().id()
+    }
+
+    /// The permit of a tool call.
+    pub(super) fn permit(&self) -> Option<&Permit> {
+        match &self.purpose {
+            RequestPurpose::ToolCall { permit, .. } => Some(permit),
+            RequestPurpose::Other { .. } => None,
+        }
+    }
+
     pub(super) fn tool_id(&self) -> Option<ToolId> {
-        self.tool.as_ref().map(|tool| tool.id.clone())
+        Some(self.permit()?.tool().id.clone())
     }
 
     /// Whether the tool is still offered as it was approved.
     pub(super) fn is_still_approved(&self) -> bool {
-        let mut definitions = self.definitions.iter().flatten();
-        definitions.all(|definition| definition.is_offered())
+        match &self.purpose {
+            RequestPurpose::ToolCall {
+                permit,
+                definitions: [definition, own_definition],
+            } => {
+                let definition = definition.as_ref().unwrap_or(&permit.tool().definition);
+                definition.is_offered()
+                    && own_definition.as_ref().is_none_or(|own| own.is_offered())
+            }
+            RequestPurpose::Other { .. } => false,
+        }
     }
 
     /// Passes progress on and restarts the idle deadline.
@@ -123,7 +152,7 @@ impl InFlightCall {
     ) {
         self.deadlines.restart_idle(Instant::now());
         if let Some(id) = self.tool_id() {
-            self.caller.progress(&Progress {
+            self.caller().progress(&Progress {
                 id,
                 progress,
                 total,
@@ -144,8 +173,8 @@ impl InFlightCall {
         is_certain: bool,
     ) {
         let tool = if is_certain { self.tool_id() } else { None };
-        self.caller.log(&LogLine {
-            server: self.server.clone(),
+        self.caller().log(&LogLine {
+            server: self.server().clone(),
             tool,
             level,
             logger,
@@ -167,6 +196,8 @@ impl InFlightCall {
 pub(super) struct Deadlines {
     timeouts: Timeouts,
     started: Instant,
+    /// The first moment at which a deadline can pass.
+    pub(super) first: Instant,
     times: Mutex<DeadlineTimes>,
 }
 
@@ -203,17 +234,13 @@ impl Deadlines {
         Self {
             timeouts,
             started,
+            first: (now + timeouts.call).min(started + timeouts.call_max),
             times: Mutex::new(times),
         }
     }
 
     fn times(&self) -> MutexGuard<'_, DeadlineTimes> {
         lock(&self.times)
-    }
-
-    /// The first moment at which a deadline can pass.
-    pub(super) fn first(&self) -> Instant {
-        (self.times().last_activity + self.timeouts.call).min(self.started + self.timeouts.call_max)
     }
 
     /// The shorter of the two limits.

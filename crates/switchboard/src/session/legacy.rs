@@ -85,8 +85,8 @@ impl EraInbound for LegacyInbound {
         let (_, first) = calls.first()?;
         let is_one_callers = calls
             .iter()
-            .all(|(_, other)| other.caller_id == first.caller_id);
-        let is_wanted = is_one_callers && first.caller.accepts_unattributed_logs();
+            .all(|(_, other)| other.caller_id() == first.caller_id());
+        let is_wanted = is_one_callers && first.caller().accepts_unattributed_logs();
         is_wanted.then(|| (first.clone(), calls.len() == 1))
     }
 }
@@ -247,7 +247,7 @@ impl LegacyHalf {
     }
 
     async fn wait_for_turn(&self, call: &InFlightCall) -> Result<CallerTurn, RequestFault> {
-        let turn = timeout_at(call.deadlines.first(), self.queue.enter(&call.caller_id)).await;
+        let turn = timeout_at(call.deadlines.first, self.queue.enter(call.caller_id())).await;
         turn.map_err(|_| RequestFault::QueueTimeout {
             after: call.deadlines.shortest(),
         })

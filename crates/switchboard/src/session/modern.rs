@@ -73,11 +73,11 @@ impl EraInbound for ModernInbound {
     fn call_that_logs(&self, receiver: &Receiver) -> Option<(Arc<InFlightCall>, bool)> {
         let all_want_logs = receiver.options.subscriptions.level().is_some();
         let mut calls = receiver.candidate_calls().in_flight;
-        calls.retain(|(_, call)| all_want_logs || call.caller.log_level().is_some());
+        calls.retain(|(_, call)| all_want_logs || call.caller().log_level().is_some());
         let (_, first) = calls.first()?;
         let is_one_callers = calls
             .iter()
-            .all(|(_, other)| other.caller_id == first.caller_id);
+            .all(|(_, other)| other.caller_id() == first.caller_id());
         is_one_callers.then(|| (first.clone(), calls.len() == 1))
     }
 }
@@ -152,7 +152,7 @@ impl ModernHalf {
     ) -> RequestResult {
         let responder = InputResponder::new(peer, call);
         let level = call
-            .caller
+            .caller()
             .log_level()
             .or_else(|| peer.receiver.options.subscriptions.level());
         let meta = meta::meta(self.revision, responder.offers, responder.roots.is_some());
@@ -188,7 +188,7 @@ impl ModernHalf {
             match ResultKind::read(&result)? {
                 ResultKind::Complete => return Ok(result),
                 // Rare branches are boxed: they would make every call's future larger.
-                ResultKind::Task if call.tool.is_some() => {
+                ResultKind::Task if call.permit().is_some() => {
                     let template = OutboundRequest {
                         meta: &meta,
                         ..self::request(self.revision, "", &[])
@@ -202,7 +202,7 @@ impl ModernHalf {
                     )));
                 }
                 ResultKind::InputRequired { requests, .. }
-                    if call.caller.handles_input_required() =>
+                    if call.caller().handles_input_required() =>
                 {
                     call.gave_input.store(true, Ordering::Relaxed);
                     Box::pin(responder.permit_sampling(&requests)).await?;

@@ -121,9 +121,9 @@ pub struct CallOptions {
     pub timeouts: Timeouts,
     /// When the call began, if before now; `timeouts.call_max` counts from then.
     pub since: Option<Instant>,
-    /// The approved definition, as the shared session lists it. It must still be offered right
-    /// before each `tools/call`.
-    pub definition: Arc<ToolDefinition>,
+    /// The approved definition as the shared session lists it now, if it may be another than the
+    /// permit's. It must still be offered right before each `tools/call`.
+    pub definition: Option<Arc<ToolDefinition>>,
     /// The definition as the caller's own session lists it, if there is one.
     pub own_definition: Option<Arc<ToolDefinition>>,
 }

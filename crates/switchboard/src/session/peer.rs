@@ -242,7 +242,7 @@ impl Peer {
     ) -> Result<PendingResponse<'_>, Box<RequestFault>> {
         check_approved(call, request)?;
         let response = self.begin(request, Some(call))?;
-        self.receiver.pending.check_by(call.deadlines.first());
+        self.receiver.pending.check_by(call.deadlines.first);
         Ok(response)
     }
 
@@ -258,14 +258,14 @@ impl Peer {
         }
         check_approved(call, &request)?;
         let id = self.send(&request, Some(call))?;
-        self.receiver.pending.check_by(call.deadlines.first());
+        self.receiver.pending.check_by(call.deadlines.first);
         Ok(id)
     }
 
     /// Waits for room within the deadline: a server that does not read its input must not keep a
     /// call longer.
     async fn wait_for_room(&self, call: &InFlightCall) -> Result<(), RequestFault> {
-        let mut check_at = call.deadlines.first();
+        let mut check_at = call.deadlines.first;
         loop {
             let Some(room) = self.transport.wait_for_room(MessageKind::Request) else {
                 return Ok(());
@@ -349,7 +349,7 @@ impl Peer {
     ) -> Result<u64, Box<RequestFault>> {
         let id = self.receiver.pending.add(call.cloned())?;
         let forwarded = call
-            .and_then(|call| call.caller.forwarded())
+            .and_then(|call| call.caller().forwarded())
             .filter(|_| request.forwards_params);
         // A second thread at the same moment has a buffer of its own.
         let (mut reused, mut own) = (self.receiver.encoded.try_lock(), Vec::new());

@@ -213,7 +213,7 @@ impl PendingTable {
         }
         self.abandoned.push_back(AbandonedRequest {
             id,
-            caller: call.caller_id.clone(),
+            caller: call.caller_id().clone(),
             until: Instant::now() + ABANDONED_FOR,
         });
     }

@@ -91,6 +91,8 @@ pub(super) struct Receiver {
     pub(super) subscription_status: SubscriptionStatus,
     /// Why the session ended, once it has.
     pub(super) ended: watch::Sender<Option<String>>,
+    /// Whether `ended` is set: every call asks, and the channel would be locked for it.
+    pub(super) is_ended: AtomicBool,
     /// How the server violated the protocol, if the session was ended for that.
     pub(super) violation: OnceLock<String>,
     /// Whether the server has asked a question on a stream that belongs to no call.
@@ -132,6 +134,7 @@ impl Receiver {
             list_changed: Notify::new(),
             subscription_status: SubscriptionStatus::default(),
             ended: watch::Sender::new(None),
+            is_ended: AtomicBool::new(false),
             violation: OnceLock::new(),
             asked_on_shared_stream: AtomicBool::new(false),
             asked_during_call: AtomicBool::new(false),
@@ -199,6 +202,7 @@ impl Receiver {
 
     pub(super) fn end(&self, reason: &str) {
         // Set before calls fail, so that whoever sees a call fail sees that the session has ended.
+        self.is_ended.store(true, Ordering::Release);
         let is_first = self.ended.send_if_modified(|ended| {
             let is_first = ended.is_none();
             ended.get_or_insert_with(|| reason.to_owned());

@@ -53,7 +53,7 @@ impl InFlightCall {
     /// Asks the caller for its roots; the time does not count against the deadlines.
     pub(super) async fn ask_roots(&self) -> Option<Vec<Root>> {
         let _pause = self.pause_deadlines();
-        let asked = timeout(ANSWER_TIMEOUT, self.caller.ask_roots()).await;
+        let asked = timeout(ANSWER_TIMEOUT, self.caller().ask_roots()).await;
         asked.ok().flatten()
     }
 }

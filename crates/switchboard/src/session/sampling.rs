@@ -42,7 +42,7 @@ impl InFlightCall {
     ) -> Result<RawJson, SamplingRefusal> {
         let request = self.permit_sampling(params, tool, overseer).await?;
         let _pause = self.pause_deadlines();
-        match timeout(ANSWER_TIMEOUT, self.caller.sample(&request)).await {
+        match timeout(ANSWER_TIMEOUT, self.caller().sample(&request)).await {
             Ok(SampleAnswer::Answer(answer)) => Ok(answer),
             Ok(SampleAnswer::Refuse(line)) => Err(SamplingRefusal::plain(line)),
             Err(_) => Err(SamplingRefusal::plain(format!(
@@ -59,7 +59,7 @@ impl InFlightCall {
         tool: Option<ToolId>,
         overseer: Option<&Arc<dyn Overseer>>,
     ) -> Result<Sampling, SamplingRefusal> {
-        if !self.caller.offers().sampling {
+        if !self.caller().offers().sampling {
             return Err(SamplingRefusal::plain(
                 "the caller does not support sampling",
             ));
@@ -71,7 +71,7 @@ impl InFlightCall {
         }
         let _pause = self.pause_deadlines();
         let request = Sampling {
-            server: self.server.clone(),
+            server: self.server().clone(),
             tool,
             params,
         };
@@ -80,7 +80,7 @@ impl InFlightCall {
                 "it needs approval, and no person can be asked".to_owned(),
             ));
         };
-        let permitted = overseer.permit(&request, &self.caller).await;
+        let permitted = overseer.permit(&request, self.caller()).await;
         permitted.map_err(SamplingRefusal::rejected)?;
         Ok(request)
     }

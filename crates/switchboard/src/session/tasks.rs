@@ -70,7 +70,7 @@ impl<'a> TaskFollower<'a> {
         task: &TaskState,
     ) -> Self {
         followed.created(&task.id);
-        followed.call.caller.became_task();
+        followed.call.caller().became_task();
         Self {
             peer,
             template,

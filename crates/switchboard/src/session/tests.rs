@@ -198,11 +198,11 @@ async fn opened_with(era: Era, options: OpenOptions) -> (Arc<Session>, ScriptedS
 }
 
 /// A caller that accepts every form with the field `by` set to its own name.
-struct NamedCaller(&'static str);
+struct NamedCaller(CallerId);
 
 impl Caller for NamedCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new(self.0)
+    fn id(&self) -> &CallerId {
+        &self.0
     }
 
     fn offers(&self) -> Offers {
@@ -217,21 +217,21 @@ impl Caller for NamedCaller {
     }
 
     fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
-        let fields = json!({"by": self.0}).as_object().unwrap().clone();
+        let fields = json!({"by": self.0.as_str()}).as_object().unwrap().clone();
         Box::pin(async { ElicitAnswer::Accept(fields) })
     }
 }
 
 fn caller(name: &'static str) -> Arc<dyn Caller> {
-    Arc::new(NamedCaller(name))
+    Arc::new(NamedCaller(CallerId::new(name)))
 }
 
-/// Options for a call of this tool as it is defined now.
-fn call_options(tool: &Tool, timeouts: Timeouts) -> CallOptions {
+/// Options for a call of the permit's tool as it is defined there.
+fn call_options(timeouts: Timeouts) -> CallOptions {
     CallOptions {
         timeouts,
         since: None,
-        definition: tool.definition.clone(),
+        definition: None,
         own_definition: None,
     }
 }

@@ -95,6 +95,9 @@ impl Drop for StdioTransport {
 #[derive(Debug, Default)]
 struct StdinQueue {
     pending: Mutex<PendingBytes>,
+    /// Whether so many bytes are queued that requests wait. Changed with `pending` locked; every
+    /// request asks, without the lock.
+    is_full: AtomicBool,
     /// The server answered several requests at once. Their callers are about to run, and may queue
     /// further requests: the writer lets them.
     answered_several: AtomicBool,
@@ -124,6 +127,7 @@ impl Transport for StdioTransport {
         pending.bytes.reserve(message.body.len() + 1);
         pending.bytes.extend_from_slice(message.body);
         pending.bytes.push(b'\n');
+        self.queue.update_is_full(&pending);
         drop(pending);
         if was_empty {
             self.queue.filled.notify_one();
@@ -143,8 +147,12 @@ impl Transport for StdioTransport {
 
 impl StdinQueue {
     fn has_room(&self) -> bool {
-        let pending = lock(&self.pending);
-        pending.closed || pending.bytes.len() < MAX_QUEUED_BYTES
+        !self.is_full.load(Ordering::Acquire)
+    }
+
+    fn update_is_full(&self, pending: &PendingBytes) {
+        let is_full = !pending.closed && pending.bytes.len() >= MAX_QUEUED_BYTES;
+        self.is_full.store(is_full, Ordering::Release);
     }
 
     async fn wait_for_room(&self) {
@@ -160,7 +168,10 @@ impl StdinQueue {
     }
 
     fn close(&self) {
-        lock(&self.pending).closed = true;
+        let mut pending = lock(&self.pending);
+        pending.closed = true;
+        self.update_is_full(&pending);
+        drop(pending);
         self.filled.notify_one();
         self.closing.notify_one();
     }
@@ -186,6 +197,7 @@ async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
         let closed = {
             let mut pending = lock(&queue.pending);
             std::mem::swap(&mut pending.bytes, &mut taken);
+            queue.update_is_full(&pending);
             pending.closed
         };
         if taken.is_empty() {
@@ -206,6 +218,7 @@ async fn write_queue(stdin: &mut pipe::Sender, queue: &StdinQueue) {
             let mut pending = lock(&queue.pending);
             pending.closed = true;
             pending.bytes = Vec::new();
+            queue.update_is_full(&pending);
             drop(pending);
             queue.taken.notify_waiters();
             return;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::scan::{self, ScanError};
+use super::scan::{self, ScanError, plain_end};
 use super::{NotJson, RawJson, string_text};
 
 /// The id of a request. Ours are integers; a server's may be any JSON value, and is returned
@@ -198,9 +198,9 @@ fn open(text: &str, keep: &dyn Fn(&str) -> RawJson) -> Result<Incoming, NotJson>
 
 /// The text of a key. It may contain escapes, though in practice none does.
 pub(super) fn unescaped(key: &str) -> Result<Cow<'_, str>, ScanError> {
-    match key.bytes().any(|byte| byte == b'\\') {
-        false => Ok(Cow::Borrowed(key)),
-        true => serde_json::from_str(&format!("\"{key}\"")).map_err(|_| ScanError),
+    match plain_end(key.as_bytes(), 0) == key.len() {
+        true => Ok(Cow::Borrowed(key)),
+        false => serde_json::from_str(&format!("\"{key}\"")).map_err(|_| ScanError),
     }
 }
 

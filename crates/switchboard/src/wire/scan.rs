@@ -288,9 +288,10 @@ fn plain_end_of_long(bytes: &[u8], mut at: usize) -> usize {
     }
     let rest = bytes.len().saturating_sub(at);
     let Some(chunk) = bytes.last_chunk() else {
-        let is_plain = |byte: &&u8| **byte >= 0x20 && **byte != b'"' && **byte != b'\\';
-        let rest = bytes.get(at..).unwrap_or_default();
-        return at + rest.iter().take_while(is_plain).count();
+        // The text is shorter than a chunk: plain bytes follow it.
+        let mut chunk = [b' '; 16];
+        chunk[..rest].copy_from_slice(&bytes[bytes.len() - rest..]);
+        return at + rest.min(special_positions(&chunk).trailing_zeros() as usize);
     };
     // Of the last bytes of the text, those that were read already are shifted out.
     let special = special_positions(chunk) >> (chunk.len() - rest);

@@ -107,8 +107,9 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
         typed: Notify,
     }
     impl Caller for Prompt {
-        fn id(&self) -> CallerId {
-            CallerId::new("prompt")
+        fn id(&self) -> &CallerId {
+            static ID: CallerId = CallerId::from_static("prompt");
+            &ID
         }
         fn offers(&self) -> Offers {
             Offers {
@@ -222,8 +223,9 @@ async fn s3_18_a_question_without_a_call_is_declined_and_reported() {
 async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_server() {
     struct Elicitor(ElicitAnswer);
     impl Caller for Elicitor {
-        fn id(&self) -> CallerId {
-            CallerId::new("elicitor")
+        fn id(&self) -> &CallerId {
+            static ID: CallerId = CallerId::from_static("elicitor");
+            &ID
         }
         fn offers(&self) -> Offers {
             Offers {

@@ -82,8 +82,9 @@ async fn f18_a_crash_loop_backs_off_and_is_given_up_after_five() {
 struct Panicking;
 
 impl Caller for Panicking {
-    fn id(&self) -> CallerId {
-        CallerId::new("panicking")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("panicking");
+        &ID
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {

@@ -133,8 +133,9 @@ pub(crate) async fn read(session: &Session, limit: Duration) -> Result<RawJson, 
 struct SilentCaller;
 
 impl Caller for SilentCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new("test")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("test");
+        &ID
     }
 
     fn offers(&self) -> Offers {

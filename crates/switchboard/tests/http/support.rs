@@ -160,8 +160,9 @@ pub(crate) async fn outcome(reading: Reading) -> Result<Value, RequestFault> {
 pub(crate) struct Agreeable(pub(crate) Arc<Mutex<Vec<String>>>);
 
 impl Caller for Agreeable {
-    fn id(&self) -> CallerId {
-        CallerId::new("test")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("test");
+        &ID
     }
 
     fn offers(&self) -> Offers {

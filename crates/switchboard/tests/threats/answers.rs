@@ -36,8 +36,9 @@ impl RecordingApprover {
 }
 
 impl Caller for RecordingApprover {
-    fn id(&self) -> CallerId {
-        CallerId::new("witness")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("witness");
+        &ID
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {

@@ -53,8 +53,9 @@ impl ChatCaller {
 }
 
 impl Caller for ChatCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new("chat")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("chat");
+        &ID
     }
 
     fn offers(&self) -> Offers {

@@ -13,8 +13,9 @@ use crate::{hints, output};
 pub(super) struct RunCaller;
 
 impl Caller for RunCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new("run")
+    fn id(&self) -> &CallerId {
+        static ID: CallerId = CallerId::from_static("run");
+        &ID
     }
 
     /// Offered as by other commands without a terminal: each question is declined, with a notice.

@@ -54,8 +54,8 @@ impl CallerQuestion {
                             .to_owned(),
                     },
                     Err(refusal) => {
-                        let (server, reason) = (&call.server, refusal.to_caller);
-                        call.caller.notice(&format!(
+                        let (server, reason) = (call.server(), refusal.to_caller);
+                        call.caller().notice(&format!(
                             "a sampling request of server \"{server}\" was refused: {reason}"
                         ));
                         ReplyBody::error(REJECTED, &refusal.to_server)
@@ -74,12 +74,12 @@ impl CallerQuestion {
                 };
                 let is_form = matches!(kind, ElicitationKind::Form { .. });
                 if let Some(page) = &page {
-                    drop(url_elicitations.begin(page, &call.caller));
+                    drop(url_elicitations.begin(page, call.caller()));
                 }
                 let answer = call.elicit(kind, params.clone(), tool).await;
                 if let (Some(page), ElicitAnswer::Decline | ElicitAnswer::Cancel) = (&page, &answer)
                 {
-                    url_elicitations.forget(page, &call.caller);
+                    url_elicitations.forget(page, call.caller());
                 }
                 ReplyBody::result(&tasks::with_related_task(
                     Some(&params),
@@ -92,9 +92,9 @@ impl CallerQuestion {
     /// Whether the caller supports such questions. Sampling is refused later, with a reason.
     pub(super) fn is_offered_by(&self, call: &InFlightCall) -> bool {
         match &self.kind {
-            CallerQuestionKind::Elicitation(kind) => call.caller.offers().answers(kind),
+            CallerQuestionKind::Elicitation(kind) => call.caller().offers().answers(kind),
             CallerQuestionKind::Sampling => true,
-            CallerQuestionKind::Roots => call.caller.roots().is_some(),
+            CallerQuestionKind::Roots => call.caller().roots().is_some(),
         }
     }
 

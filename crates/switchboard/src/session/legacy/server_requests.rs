@@ -276,13 +276,13 @@ fn attribute(candidates: &CandidateCalls) -> Result<(Arc<InFlightCall>, bool), &
         .ok_or("no call is in flight that it could belong to")?;
     if rest
         .iter()
-        .any(|(_, other)| other.caller_id != first.caller_id)
+        .any(|(_, other)| other.caller_id() != first.caller_id())
     {
         return Err(
             "calls of several callers are in flight, and this transport does not show which call it belongs to",
         );
     }
-    if abandoned_by.iter().any(|other| *other != first.caller_id) {
+    if abandoned_by.iter().any(|other| other != first.caller_id()) {
         return Err(
             "a call of another caller was cancelled recently, and this transport does not show which call it belongs to",
         );

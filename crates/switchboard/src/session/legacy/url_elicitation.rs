@@ -107,12 +107,12 @@ pub(super) async fn visit_pages(
     let visits = &peer.receiver.url_elicitations;
     let mut awaited = Vec::new();
     for (page, params, id) in pages {
-        awaited.push(visits.begin(&id, &call.caller));
+        awaited.push(visits.begin(&id, call.caller()));
         if !matches!(
             call.elicit(page, params, call.tool_id()).await,
             ElicitAnswer::Accept(_)
         ) {
-            visits.forget(&id, &call.caller);
+            visits.forget(&id, call.caller());
             return Ok(false);
         }
     }

@@ -129,13 +129,13 @@ impl<'a> InputResponder<'a> {
     /// Queries the caller's capabilities once: what was declared is what is answered.
     pub(super) fn new(peer: &'a Peer, call: &'a Arc<InFlightCall>) -> Self {
         let roots = call
-            .caller
+            .caller()
             .roots()
             .or_else(|| peer.receiver.options.roots.list());
         Self {
             peer,
             call,
-            offers: call.caller.offers(),
+            offers: call.caller().offers(),
             roots,
         }
     }

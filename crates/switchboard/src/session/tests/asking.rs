@@ -5,7 +5,7 @@ use crate::caller::{Root, SampleAnswer, Sampling};
 
 /// A caller that answers everything, and records its notices, logs and questions.
 struct RecordingCaller {
-    name: &'static str,
+    id: CallerId,
     offers: Offers,
     roots: Option<Vec<Root>>,
     notes: Mutex<Vec<String>>,
@@ -23,7 +23,7 @@ const ALL: Offers = Offers {
 impl RecordingCaller {
     fn new(name: &'static str) -> Self {
         Self {
-            name,
+            id: CallerId::new(name),
             offers: ALL,
             roots: None,
             notes: Mutex::default(),
@@ -41,8 +41,8 @@ impl RecordingCaller {
 }
 
 impl Caller for RecordingCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new(self.name)
+    fn id(&self) -> &CallerId {
+        &self.id
     }
 
     fn offers(&self) -> Offers {
@@ -62,7 +62,7 @@ impl Caller for RecordingCaller {
         let answer = match &question.kind {
             Form { message, .. } => {
                 self.note(format!("form {}", message.raw()));
-                ElicitAnswer::Accept(json!({"by": self.name}).as_object().unwrap().clone())
+                ElicitAnswer::Accept(json!({"by": self.id.as_str()}).as_object().unwrap().clone())
             }
             Url { url, .. } => {
                 self.note(format!("page {}", url.raw()));
@@ -74,7 +74,7 @@ impl Caller for RecordingCaller {
 
     fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
         self.note(format!("sample {}", request.params.as_str()));
-        let answer = format!(r#"{{"model":"m", "by":"{}","n":1.50}}"#, self.name);
+        let answer = format!(r#"{{"model":"m", "by":"{}","n":1.50}}"#, self.id.as_str());
         Box::pin(async { SampleAnswer::Answer(RawJson::parse(answer).unwrap()) })
     }
 
@@ -210,8 +210,9 @@ async fn s3_20_a_question_of_an_abandoned_call_never_goes_to_another_caller() {
 async fn f28_questions_are_withdrawn_with_the_call_that_caused_them() {
     struct UnansweringCaller;
     impl Caller for UnansweringCaller {
-        fn id(&self) -> CallerId {
-            CallerId::new("silent")
+        fn id(&self) -> &CallerId {
+            static ID: CallerId = CallerId::from_static("silent");
+            &ID
         }
         fn offers(&self) -> Offers {
             ALL

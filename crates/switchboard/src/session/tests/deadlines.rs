@@ -22,7 +22,7 @@ fn p1_progress_extends_the_idle_deadline_up_to_the_maximum() {
         start,
         start,
     );
-    assert_eq!(deadlines.first(), at(10));
+    assert_eq!(deadlines.first, at(10));
     deadlines.restart_idle(at(8));
     assert_eq!(deadlines.check(at(10)), DeadlineCheck::Wait(at(18)));
     deadlines.restart_idle(at(17));
@@ -49,7 +49,7 @@ fn p1_time_spent_before_the_request_counts_against_the_total_only() {
         start,
         at(5),
     );
-    assert_eq!(deadlines.first(), at(12));
+    assert_eq!(deadlines.first, at(12));
     assert_eq!(
         deadlines.check(at(12)),
         DeadlineCheck::Late(RequestFault::Timeout {

@@ -426,7 +426,7 @@ async fn completions_are_requested_with_the_arguments_so_far() {
 
 /// A caller that records the logs of its calls.
 struct LogCaller {
-    name: &'static str,
+    id: CallerId,
     level: Option<LogLevel>,
     lines: Mutex<Vec<String>>,
 }
@@ -434,7 +434,7 @@ struct LogCaller {
 impl LogCaller {
     fn new(name: &'static str, level: Option<LogLevel>) -> Arc<Self> {
         Arc::new(Self {
-            name,
+            id: CallerId::new(name),
             level,
             lines: Mutex::default(),
         })
@@ -454,8 +454,8 @@ impl LogCaller {
 }
 
 impl Caller for LogCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new(self.name)
+    fn id(&self) -> &CallerId {
+        &self.id
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
@@ -721,7 +721,7 @@ async fn a_call_with_an_integer_too_large_for_a_header_is_not_sent() {
         }
         .permit(&tool, &arguments, &caller("ada"))
         .unwrap();
-        let call_options = call_options(&tool, Timeouts::default());
+        let call_options = call_options(Timeouts::default());
         let calling = tokio::spawn(async move {
             let session = Session::open(&connector, options(Protocol::Modern))
                 .await

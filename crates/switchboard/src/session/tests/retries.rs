@@ -49,7 +49,7 @@ fn call(
             ..Timeouts::default()
         };
         session
-            .call(permit.unwrap(), call_options(&tool, timeouts))
+            .call(permit.unwrap(), call_options(timeouts))
             .await
             .map_err(|fault| *fault)
     })
@@ -132,7 +132,7 @@ async fn f22_a_tool_that_changed_during_the_delay_is_not_called() {
         because: "a test".into(),
     }
     .permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
-    let options = call_options(&tool, Timeouts::default());
+    let options = call_options(Timeouts::default());
     let calling = tokio::spawn(async move { session.call(permit.unwrap(), options).await });
     let first = peer.expect("tools/call").await;
     peer.fail(&first, busy(503, Some(7)));
@@ -164,7 +164,7 @@ async fn p6_a_call_is_not_sent_once_one_of_its_definitions_is_withdrawn() {
         }
         let options = CallOptions {
             own_definition: Some(own_definition.clone()),
-            ..call_options(&tool, Timeouts::default())
+            ..call_options(Timeouts::default())
         };
         let permit = Decision::Allow {
             because: "a test".into(),

@@ -14,17 +14,16 @@ use crate::transport::WireFault;
 const EVERYTHING: &str = r#"{"tasks":{"cancel":{},"list":{},"requests":{"tools":{"call":{}}}}}"#;
 
 /// A caller that answers forms with its name and records progress.
-#[derive(Default)]
 struct ProgressCaller {
-    name: &'static str,
+    id: CallerId,
     reports: Mutex<Vec<(f64, Option<f64>, String)>>,
 }
 
 impl ProgressCaller {
     fn named(name: &'static str) -> Arc<Self> {
         Arc::new(Self {
-            name,
-            ..Self::default()
+            id: CallerId::new(name),
+            reports: Mutex::default(),
         })
     }
 
@@ -34,8 +33,8 @@ impl ProgressCaller {
 }
 
 impl Caller for ProgressCaller {
-    fn id(&self) -> CallerId {
-        CallerId::new(self.name)
+    fn id(&self) -> &CallerId {
+        &self.id
     }
 
     fn offers(&self) -> Offers {
@@ -52,7 +51,7 @@ impl Caller for ProgressCaller {
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         assert!(question.tool.is_some(), "the question says whose it is");
-        NamedCaller(self.name).answer()
+        NamedCaller(self.id.clone()).answer()
     }
 
     fn progress(&self, progress: &Progress) {
@@ -70,7 +69,7 @@ impl Caller for ProgressCaller {
 
 impl NamedCaller {
     fn answer<'a>(&self) -> BoxFuture<'a, ElicitAnswer> {
-        let fields = json!({"by": self.0}).as_object().unwrap().clone();
+        let fields = json!({"by": self.0.as_str()}).as_object().unwrap().clone();
         Box::pin(async { ElicitAnswer::Accept(fields) })
     }
 }
@@ -111,7 +110,7 @@ fn call(
     .unwrap();
     let session = session.clone();
     tokio::spawn(async move {
-        let options = call_options(&tool, Timeouts::default());
+        let options = call_options(Timeouts::default());
         session.call(permit, options).await.map_err(|fault| *fault)
     })
 }

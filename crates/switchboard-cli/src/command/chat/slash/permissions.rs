@@ -34,7 +34,7 @@ impl Chat<'_> {
         let tools = catalog.tools().iter().filter(|tool| is_shown(tool));
         let rows: Vec<_> = tools
             .map(|tool| {
-                let (word, because) = match self.host.decision(tool, &self.caller.id()) {
+                let (word, because) = match self.host.decision(tool, self.caller.id()) {
                     _ if mode.refusal(tool).is_some() => ("denied", "mode plan".to_owned()),
                     Decision::Allow { because } => ("allowed", self.reason(tool, &because)),
                     Decision::Ask { because, .. } => ("asked", because),
