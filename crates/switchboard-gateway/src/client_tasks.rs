@@ -1,8 +1,9 @@
 //! Calls that have become tasks: the client polls for the result instead of waiting for a response.
 //!
-//! A legacy client (2025-11-25) asks for a task with `params.task`. A modern one that declares the
+//! A legacy client (2025-11-25) requests a task with `params.task`. A modern one that declares the
 //! extension gets a task if the server makes the call one. Either way the call runs in this process,
-//! with a server of either era, and questions of the server are asked through the task. Tasks belong to their principal and end with this process.
+//! with a server of either era, and the server's questions are asked through the task. Tasks belong
+//! to their principal and end with this process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -73,7 +74,7 @@ pub(crate) enum TaskOutcome {
 }
 
 impl ClientTasks {
-    /// Begins a task for the call of this caller. `None` where too many are kept.
+    /// Begins a task for the call of this caller. `None` if too many are stored.
     pub(crate) fn begin(
         &self,
         caller: &Arc<RequestCaller>,
@@ -101,7 +102,7 @@ impl ClientTasks {
             return None;
         }
         tasks.insert(id.clone(), task.clone());
-        // A legacy question says which task it belongs to.
+        // Questions to a legacy client name their task.
         let _ = caller.task.set(id);
         Some(task)
     }
@@ -180,7 +181,7 @@ impl ClientTask {
         shown
     }
 
-    /// What a modern client gets: the task with its result, its error, or what it asks.
+    /// The task for a modern client: with its result, its error, or its open questions.
     fn detailed(&self) -> Vec<u8> {
         let shown = RawJson::from_value(&self.shown());
         let mut fields = vec![("resultType".to_owned(), RawJson::from(json!("complete")))];
@@ -189,7 +190,7 @@ impl ClientTask {
         let (key, value) = match end {
             Some(TaskOutcome::Completed(result)) => ("result", result.to_vec()),
             Some(TaskOutcome::Failed(error)) => ("error", error.object()),
-            None if self.caller.is_asking() => ("inputRequests", self.caller.inputs.written()),
+            None if self.caller.is_asking() => ("inputRequests", self.caller.inputs.to_json()),
             Some(TaskOutcome::Cancelled) | None => ("", Vec::new()),
         };
         let fields = fields
@@ -215,7 +216,7 @@ pub(crate) enum TaskSupport {
     /// No.
     None,
     /// The client requests a task that is stored for this long.
-    Wanted(Option<Duration>),
+    Requested(Option<Duration>),
     /// The client accepts a task if the server makes one.
     Accepted,
 }
@@ -232,7 +233,7 @@ impl TaskSupport {
             Era::Legacy if has_legacy_tasks(request) => match request.params.get("task") {
                 Some(task) => {
                     let ttl = task.decode().ok().and_then(|task: TaskMetadata| task.ttl);
-                    Self::Wanted(ttl.map(Duration::from_millis))
+                    Self::Requested(ttl.map(Duration::from_millis))
                 }
                 None => Self::None,
             },
@@ -252,7 +253,7 @@ pub(crate) fn legacy_capability() -> Value {
     json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
 }
 
-/// Answers a request about tasks that needs no waiting; `None` where it is none.
+/// Answers a request about tasks that needs no waiting; `None` for any other request.
 pub(crate) fn answer(
     tasks: &ClientTasks,
     request: &ClientRequest,
@@ -343,8 +344,8 @@ pub(crate) async fn result(
     }
 }
 
-/// The route of a legacy client's task: what belongs to no request. A modern client is told nothing
-/// that it does not ask for.
+/// The route of a task's messages: a legacy client's queue for messages that belong to no request. A
+/// modern client gets none.
 pub(crate) fn route(caller: &RequestCaller) -> Option<RequestRoute> {
     let token = lock(&caller.route)
         .as_ref()

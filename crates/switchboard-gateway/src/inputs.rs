@@ -14,7 +14,8 @@ use crate::reply;
 #[derive(Debug, Default)]
 pub(crate) struct InputRequests {
     open: Mutex<OpenInputs>,
-    raised: Notify,
+    /// Notified when a question is added.
+    added: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ struct OpenInput {
 }
 
 impl InputRequests {
-    /// Asks; `None` if the call was abandoned. Dropping the future withdraws the question.
+    /// Asks the client; `None` if the call ends first. Dropping the future withdraws the question.
     pub(crate) async fn ask(&self, method: &str, params: &[u8]) -> Option<RawJson> {
         let (answer, receiver) = oneshot::channel();
         let key = {
@@ -48,33 +49,33 @@ impl InputRequests {
             });
             key
         };
-        self.raised.notify_one();
+        self.added.notify_one();
         let _withdrawal = InputWithdrawal { inputs: self, key };
         receiver.await.ok()
     }
 
     /// Waits until a question is open.
-    pub(crate) async fn raised(&self) {
+    pub(crate) async fn until_open(&self) {
         while lock(&self.open).questions.is_empty() {
-            self.raised.notified().await;
+            self.added.notified().await;
         }
     }
 
-    /// The text of `inputRequests`.
-    pub(crate) fn written(&self) -> Vec<u8> {
+    /// The value of `inputRequests`.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
         let open = lock(&self.open);
         let questions = open.questions.iter();
         reply::object(questions.map(|question| (question.key.as_str(), &question.request[..])))
     }
 
-    /// Passes on the client's `inputResponses`. What it does not answer stays open.
+    /// Passes on the client's `inputResponses`. Questions without a response stay open.
     pub(crate) fn answer(&self, responses: &RawJson) {
         for (key, response) in responses.members().unwrap_or_default() {
             let mut open = lock(&self.open);
             let place = open.questions.iter().position(|known| known.key == key);
             if let Some(place) = place {
                 let question = open.questions.remove(place);
-                // The asking call may have ended.
+                // The call that asked may have ended.
                 let _ = question.answer.send(response);
             }
         }

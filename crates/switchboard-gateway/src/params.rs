@@ -68,9 +68,9 @@ impl RequestParams {
         Some(self.get(key)?.text()?.into_owned())
     }
 
-    /// The params for the server: all members except the replaced ones.
-    pub(crate) fn forwarded(&self, written: &[&str]) -> ForwardedParams {
-        let is_forwarded = |(key, _): &&(String, RawJson)| !written.contains(&key.as_str());
+    /// The params for the server: all members except those that the host writes itself.
+    pub(crate) fn forwarded(&self, host_members: &[&str]) -> ForwardedParams {
+        let is_forwarded = |(key, _): &&(String, RawJson)| !host_members.contains(&key.as_str());
         ForwardedParams {
             params: self.members.iter().filter(is_forwarded).cloned().collect(),
             meta: self.meta.others.clone(),

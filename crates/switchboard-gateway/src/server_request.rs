@@ -1,5 +1,5 @@
-//! A client's request that a server answers: from its params to the host, through questions to the
-//! client, to the response.
+//! Answers a client's request through the host, with the questions that the client is asked
+//! meanwhile.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -48,8 +48,8 @@ pub(crate) async fn run(
     if ServerRequest::is_of_unknown_skill(gateway, request) {
         Box::pin(skills::look_for(&gateway.host, &gateway.skills, request)).await;
     }
-    let asked = match ServerRequest::read(gateway, request) {
-        Ok(asked) => asked,
+    let target = match ServerRequest::read(gateway, request) {
+        Ok(target) => target,
         Err(error) => return responder.error(&error).await,
     };
     let state = request.params.get("requestState");
@@ -57,167 +57,174 @@ pub(crate) async fn run(
         let state: String = state.decode().unwrap_or_default();
         // A modern server's own state goes back to it unread. A legacy server has none, and a call
         // must not run again because of a tampered state.
-        if suspended::is_ours(&state) || !asked.is_for_modern_server(&gateway.host) {
+        if suspended::is_ours(&state) || !target.is_for_modern_server(&gateway.host) {
             return Box::pin(resume(gateway, request, &state, responder)).await;
         }
     }
-    let caller = caller(gateway, request, &asked, &responder);
+    let caller = caller(gateway, request, &target, &responder);
     let running = gateway.settings.running.begin(
         request.client.number,
         &request.client.principal,
         &request.method,
-        &asked.name,
-        asked.arguments.as_ref(),
+        &target.name,
+        target.arguments.as_ref(),
         &cancel,
     );
     let mut record = RecordGuard {
         gateway,
         request,
         number: running.id,
-        asked: &asked,
+        target: &target,
         caller: &caller,
         began: running.began(),
         is_recorded: false,
     };
-    // After `record`, so that it is dropped before: a call that is cancelled reports to `record`.
-    let work = pin!(Some(asked.start(&gateway.host, request, &caller)));
-    drive(&mut record, running, work, responder, cancel).await;
+    // Declared after `record`, so that it is dropped first: a cancelled call reports to `record`.
+    let call = pin!(Some(target.start(&gateway.host, request, &caller)));
+    drive(&mut record, running, call, responder, cancel).await;
 }
 
 fn caller(
     gateway: &GatewayState,
     request: &ClientRequest,
-    asked: &ServerRequest,
+    target: &ServerRequest,
     responder: &Responder,
 ) -> Arc<RequestCaller> {
-    let mut forwarded = request.params.forwarded(asked.written);
-    if let Some((key, value)) = &asked.replaced {
+    let mut forwarded = request.params.forwarded(target.host_members);
+    if let Some((key, value)) = &target.replacement {
         forwarded.params.retain(|(known, _)| known != key);
         forwarded.params.push(((*key).to_owned(), value.clone()));
     }
     RequestCaller::new(&gateway.settings, request, forwarded, responder)
 }
 
-/// The call of a request; `None` once it was dropped.
-type Work<'w, F> = Pin<&'w mut Option<F>>;
+/// The host's call; `None` once it was dropped.
+type PinnedCall<'c, F> = Pin<&'c mut Option<F>>;
 
 /// The outcome of the call, if it was not dropped.
-async fn outcome<F: Future>(work: &mut Work<'_, F>) -> F::Output {
-    match work.as_mut().as_pin_mut() {
-        Some(work) => work.await,
+async fn outcome<F: Future>(call: &mut PinnedCall<'_, F>) -> F::Output {
+    match call.as_mut().as_pin_mut() {
+        Some(call) => call.await,
         None => std::future::pending().await,
     }
 }
 
-/// Polls the work to its end, across several requests of the client if needed.
+/// Polls the call to its end, across several requests of the client if needed.
 async fn drive<F: Future<Output = Answer> + Send>(
     record: &mut RecordGuard<'_>,
     running: RunningGuard,
-    mut work: Work<'_, F>,
-    responder: Responder,
+    mut call: PinnedCall<'_, F>,
+    mut responder: Responder,
     cancel: Arc<Notify>,
 ) {
     let caller = record.caller.clone();
     let era = record.request.era;
-    let mut current = responder;
     let task = TaskSupport::of(record.request);
-    if let TaskSupport::Wanted(ttl) = task {
-        return Box::pin(run_as_task(record, work, current, running, ttl)).await;
+    if let TaskSupport::Requested(ttl) = task {
+        return Box::pin(run_as_task(record, call, responder, running, ttl)).await;
     }
     loop {
         tokio::select! {
             biased;
-            answer = outcome(&mut work) => {
-                current.span.set_outcome(record.ended(&answer));
-                return respond(record, current, answer).await;
-            }
+            answer = outcome(&mut call) => return respond(record, responder, answer).await,
             reason = running.cancelled() => {
                 let Some(reason) = reason else { return };
-                work.set(None);
+                call.set(None);
                 record.record(RequestOutcome::Failed(reason), &SpanOutcome::cancelled());
-                current.span.set_outcome(SpanOutcome::cancelled());
-                return Box::pin(respond_cancelled(record.request, current, reason)).await;
+                responder.span.set_outcome(SpanOutcome::cancelled());
+                return Box::pin(respond_cancelled(record.request, responder, reason)).await;
             }
             () = caller.became_task.notified(), if task == TaskSupport::Accepted => {
-                return Box::pin(run_as_task(record, work, current, running, None)).await;
+                return Box::pin(run_as_task(record, call, responder, running, None)).await;
             }
-            () = caller.inputs.raised(), if era == Era::Modern => {}
+            () = caller.inputs.until_open(), if era == Era::Modern => {}
             // Over HTTP a modern client cancels by closing the stream.
-            () = current.outbound.closed(), if era == Era::Modern => return,
+            () = responder.outbound.closed(), if era == Era::Modern => return,
         }
-        let gateway = record.gateway;
-        let principal = &current.client.principal;
-        let digest = digest(record.request);
-        let (resume, mut resumptions) = mpsc::channel::<Resumption>(1);
-        let state = gateway
-            .suspended
-            .suspend(principal, digest, resume, &cancel);
-        let Some(state) = state else {
-            let message = "too many calls wait for their clients; try again later";
-            let error = ErrorReply::new(reply::INTERNAL_ERROR, message);
-            return current.error(&error).await;
+        let resumed = Box::pin(suspend(record, &running, &mut call, responder, &cancel)).await;
+        let Some((next, answer)) = resumed else {
+            return;
         };
-        *lock(&caller.route) = None;
-        let required = input_required(&caller.inputs, &state);
-        current.result(&required).await;
-        // The call is polled while the client answers, because a server may withdraw its question.
-        let (mut finished, mut is_ended) = (None, false);
-        let expired = sleep(RESUME_WITHIN);
-        tokio::pin!(expired);
-        let resumption = loop {
-            tokio::select! {
-                resumption = resumptions.recv() => match resumption {
-                    Some(resumption) => break resumption,
-                    None => return,
-                },
-                answer = outcome(&mut work), if finished.is_none() => finished = Some(answer),
-                () = &mut expired => return,
-                // The reason is the answer to the client's next request.
-                reason = running.cancelled(), if !is_ended => match reason {
-                    Some(_) => is_ended = true,
-                    None => return,
-                },
-            }
-        };
-        current = resumption.responder;
-        *lock(&caller.route) = Some(RequestRoute {
-            outbound: current.outbound.clone(),
-            progress_token: resumption.progress_token,
-        });
-        if let Some(responses) = &resumption.responses {
-            caller.inputs.answer(responses);
-        }
-        if let Some(answer) = finished {
-            current.span.set_outcome(record.ended(&answer));
-            return respond(record, current, answer).await;
+        responder = next;
+        if let Some(answer) = answer {
+            return respond(record, responder, answer).await;
         }
     }
 }
 
-/// Answers with a task, and polls the work to its end.
+/// Answers a modern client with `input_required`, and waits for its next request. Returns the
+/// responder of that request, and the answer if the call ended meanwhile; `None` if the client sent
+/// no request in time or cancelled.
+async fn suspend<F: Future<Output = Answer> + Send>(
+    record: &RecordGuard<'_>,
+    running: &RunningGuard,
+    call: &mut PinnedCall<'_, F>,
+    responder: Responder,
+    cancel: &Arc<Notify>,
+) -> Option<(Responder, Option<Answer>)> {
+    let caller = record.caller;
+    let (sender, mut resumptions) = mpsc::channel::<Resumption>(1);
+    let principal = &responder.client.principal;
+    let suspended = &record.gateway.suspended;
+    let Some(state) = suspended.suspend(principal, digest(record.request), sender, cancel) else {
+        let message = "too many calls wait for their clients; try again later";
+        let error = ErrorReply::new(reply::INTERNAL_ERROR, message);
+        responder.error(&error).await;
+        return None;
+    };
+    *lock(&caller.route) = None;
+    let required = input_required(&caller.inputs, &state);
+    responder.result(&required).await;
+    // The call is polled while the client answers, because a server may withdraw its question.
+    let (mut answer, mut is_ended) = (None, false);
+    let mut expired = pin!(sleep(RESUME_WITHIN));
+    let resumption = loop {
+        tokio::select! {
+            resumption = resumptions.recv() => break resumption?,
+            ended = outcome(call), if answer.is_none() => answer = Some(ended),
+            () = &mut expired => return None,
+            // The client's next request is answered with the reason.
+            reason = running.cancelled(), if !is_ended => {
+                reason?;
+                is_ended = true;
+            }
+        }
+    };
+    let responder = resumption.responder;
+    *lock(&caller.route) = Some(RequestRoute {
+        outbound: responder.outbound.clone(),
+        progress_token: resumption.progress_token,
+    });
+    if let Some(responses) = &resumption.responses {
+        caller.inputs.answer(responses);
+    }
+    Some((responder, answer))
+}
+
+/// Answers with a task, and polls the call to its end.
 async fn run_as_task<F: Future<Output = Answer> + Send>(
     record: &mut RecordGuard<'_>,
-    mut work: Work<'_, F>,
+    mut call: PinnedCall<'_, F>,
     responder: Responder,
     running: RunningGuard,
     ttl: Option<Duration>,
 ) {
     let caller = record.caller.clone();
     let Some(task) = record.gateway.tasks.begin(&caller, ttl) else {
-        let message = "too many tasks are kept; let some end or expire, then call again";
+        let message = "too many tasks are stored; let some end or expire, then call again";
         let error = ErrorReply::new(reply::INTERNAL_ERROR, message);
         return responder.error(&error).await;
     };
     let route = client_tasks::route(&caller);
     *lock(&caller.route) = route;
     responder.result(&task.created()).await;
-    let ended = tokio::select! {
+    let task_outcome = tokio::select! {
         reason = running.ended() => {
             record.record(RequestOutcome::Failed(reason), &SpanOutcome::cancelled());
             TaskOutcome::Failed(ErrorReply::new(reply::INTERNAL_ERROR, reason))
         }
-        answer = outcome(&mut work) => {
-            // The request was answered with the task before.
+        answer = outcome(&mut call) => {
+            // The request's span has ended: its response was the task.
             let _ = record.ended(&answer);
             match response_of(record.gateway, record.request, answer) {
                 Ok(result) => TaskOutcome::Completed(result),
@@ -227,8 +234,8 @@ async fn run_as_task<F: Future<Output = Answer> + Send>(
         () = task.cancel.notified() => TaskOutcome::Cancelled,
         () = sleep_until(task.expires) => TaskOutcome::Cancelled,
     };
-    work.set(None);
-    task.end(ended);
+    call.set(None);
+    task.end(task_outcome);
 }
 
 /// The digest that must match when a client repeats the request with its answers.
@@ -284,7 +291,7 @@ async fn resume(
 
 fn input_required(inputs: &InputRequests, state: &str) -> Vec<u8> {
     let state = Value::from(state).to_string();
-    let requests = inputs.written();
+    let requests = inputs.to_json();
     reply::object(
         [
             ("resultType", &b"\"input_required\""[..]),
@@ -308,7 +315,8 @@ async fn respond_cancelled(request: &ClientRequest, responder: Responder, reason
     }
 }
 
-async fn respond(record: &RecordGuard<'_>, responder: Responder, answer: Answer) {
+async fn respond(record: &mut RecordGuard<'_>, mut responder: Responder, answer: Answer) {
+    responder.span.set_outcome(record.ended(&answer));
     match response_of(record.gateway, record.request, answer) {
         Ok(result) => responder.result(&result).await,
         Err(error) => responder.error(&error).await,
@@ -321,13 +329,7 @@ fn response_of(
     request: &ClientRequest,
     answer: Answer,
 ) -> Result<Bytes, ErrorReply> {
-    let answer = match answer {
-        Ok(result) => Ok(result),
-        Err(error) => match outcome_of(gateway, request, &error) {
-            Ok(result) => Ok(result),
-            Err(error) => Err(error),
-        },
-    };
+    let answer = answer.or_else(|error| failure_of(gateway, request, &error));
     match (answer, request.era) {
         (Ok(result), Era::Legacy) => Ok(result.as_bytes().clone()),
         (Ok(result), Era::Modern) => {
@@ -349,7 +351,7 @@ fn response_of(
 
 /// A tool call that did not complete is an error result, which a model can read; a server's own
 /// error keeps its code.
-fn outcome_of(
+fn failure_of(
     gateway: &GatewayState,
     request: &ClientRequest,
     error: &CallError,

@@ -20,7 +20,7 @@ pub(super) struct RecordGuard<'a> {
     pub(super) gateway: &'a Arc<GatewayState>,
     pub(super) request: &'a ClientRequest,
     pub(super) number: u64,
-    pub(super) asked: &'a ServerRequest,
+    pub(super) target: &'a ServerRequest,
     pub(super) caller: &'a Arc<RequestCaller>,
     pub(super) began: Instant,
     pub(super) is_recorded: bool,
@@ -67,9 +67,9 @@ impl RecordGuard<'_> {
                 principal: &client.principal,
                 client_info: self.request.client_info.as_ref(),
                 method: &self.request.method,
-                server: self.asked.server.as_ref(),
-                name: &self.asked.name,
-                arguments: self.asked.arguments.as_ref(),
+                server: self.target.server.as_ref(),
+                name: &self.target.name,
+                arguments: self.target.arguments.as_ref(),
                 approval: approval.as_deref(),
                 report: report.as_ref(),
                 outcome,
@@ -82,12 +82,12 @@ impl RecordGuard<'_> {
         let tool = report.and_then(|report| report.tool.as_deref());
         let target = match self.request.method.as_str() {
             "tools/call" => tool.map(|tool| tool.id.tool.as_wire()),
-            "prompts/get" => Some(self.asked.name.as_str()),
+            "prompts/get" => Some(self.target.name.as_str()),
             _ => None,
         };
         self.caller.span.end(outcome, target, || {
             let of_tool = tool.map(|tool| &tool.id.server);
-            let server = of_tool.or(self.asked.server.as_ref())?;
+            let server = of_tool.or(self.target.server.as_ref())?;
             self.gateway.host.server(server.as_str())
         });
     }

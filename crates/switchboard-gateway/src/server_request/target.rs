@@ -1,4 +1,4 @@
-//! The target of a client's request: server and operation, and the call of the host.
+//! The target of a client's request: its server, and the call of the host.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ pub(super) struct ServerRequest {
     /// The server's own name of the tool or prompt, or the URI of the resource.
     pub(super) name: String,
     pub(super) arguments: Option<RawJson>,
-    /// The members of `params` that are replaced.
-    pub(super) written: &'static [&'static str],
-    /// A member that replaces one of the client's.
-    pub(super) replaced: Option<(&'static str, RawJson)>,
+    /// The members of `params` that the host writes itself.
+    pub(super) host_members: &'static [&'static str],
+    /// A member that replaces the client's own.
+    pub(super) replacement: Option<(&'static str, RawJson)>,
 }
 
 impl ServerRequest {
@@ -90,8 +90,8 @@ impl ServerRequest {
             server: None,
             name,
             arguments: Some(arguments),
-            written: &["name", "arguments"],
-            replaced: None,
+            host_members: &["name", "arguments"],
+            replacement: None,
         })
     }
 
@@ -103,10 +103,10 @@ impl ServerRequest {
         let (server, name) = server_of_prompt(gateway, &request.client.selection, &name)?;
         Ok(Self {
             server: Some(server),
-            replaced: Some(("name", RawJson::from(Value::from(name.as_str())))),
+            replacement: Some(("name", RawJson::from(Value::from(name.as_str())))),
             name,
             arguments: None,
-            written: &[],
+            host_members: &[],
         })
     }
 
@@ -122,25 +122,25 @@ impl ServerRequest {
             server: Some(server),
             name: uri,
             arguments: None,
-            written: &["uri"],
-            replaced: None,
+            host_members: &["uri"],
+            replacement: None,
         })
     }
 
     /// A request about a URI that is passed to its server unchanged.
     fn by_address(gateway: &GatewayState, request: &ClientRequest) -> Result<Self, ErrorReply> {
-        let asked = Self {
-            written: &[],
+        let target = Self {
+            host_members: &[],
             ..Self::resource(gateway, request)?
         };
         if request.method == "resources/directory/read"
-            && let Some(server) = &asked.server
+            && let Some(server) = &target.server
             && !skills::may_list_folders(&gateway.host, server)
         {
             let message = format!("server \"{server}\" does not list the files of a skill");
             return Err(ErrorReply::new(reply::METHOD_NOT_FOUND, message));
         }
-        Ok(asked)
+        Ok(target)
     }
 
     fn completion(gateway: &GatewayState, request: &ClientRequest) -> Result<Self, ErrorReply> {
@@ -171,8 +171,8 @@ impl ServerRequest {
                 server: Some(server),
                 name,
                 arguments: None,
-                written: &[],
-                replaced: is_renamed.then(|| ("ref", RawJson::from(renamed))),
+                host_members: &[],
+                replacement: is_renamed.then(|| ("ref", RawJson::from(renamed))),
             });
         }
         let server = gateway
@@ -182,8 +182,8 @@ impl ServerRequest {
             server: Some(server),
             name: reference.uri,
             arguments: None,
-            written: &[],
-            replaced: None,
+            host_members: &[],
+            replacement: None,
         })
     }
 
@@ -205,7 +205,7 @@ impl ServerRequest {
                 let call = Call::new(name, arguments).caller(caller);
                 return host.call_with(call).await.map(|result| result.raw);
             };
-            // Boxed, as everything but calls of tools.
+            // Boxed, because only tool calls are frequent.
             match method.as_str() {
                 "resources/read" => Box::pin(host.read(&server, &name, &caller)).await,
                 "prompts/get" => {
