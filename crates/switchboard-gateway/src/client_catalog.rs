@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
-use switchboard::catalog::Catalog;
 use switchboard::catalog::search::ToolSearch;
+use switchboard::catalog::{Catalog, Offerings, PromptDefinition, Tool};
 use switchboard::name::ToolId;
 use switchboard::revision::Era;
 use switchboard::{Host, RawJson, ServerName, ToolName};
@@ -17,7 +17,8 @@ use crate::params::{RequestParams, SERVER_INFO};
 use crate::reply;
 use crate::settings::ServerSelection;
 
-/// How long a modern client may use a list without asking again. Changes are reported before.
+/// How long a modern client may use a list without asking again. Clients that listen are notified of
+/// changes at once.
 const LIST_TTL_MS: u32 = 60_000;
 
 /// The kinds of lists.
@@ -57,16 +58,16 @@ impl ListKind {
 /// What clients of one selection are offered.
 #[derive(Debug)]
 pub(crate) struct ClientCatalog {
-    /// Of the host's catalog.
+    /// The generation of the host's catalog.
     generation: u64,
     /// The servers that are left out, because they are lost.
     unlisted: Arc<HashSet<ServerName>>,
     /// By kind: the result for a legacy and for a modern client.
     lists: [[Bytes; 2]; 4],
-    /// The list of tools of a client that is offered the search, likewise.
+    /// The same for the list of tools of a client that is offered the search.
     search_lists: [Bytes; 2],
     search_index: OnceLock<ToolSearch>,
-    /// The server and its own name, by the name that clients see.
+    /// By the name that clients see: the server, and its own name for the prompt.
     prompts: HashMap<String, (ServerName, String)>,
     /// The server of each listed address: the first in config order.
     resources: HashMap<String, ServerName>,
@@ -81,93 +82,44 @@ impl ClientCatalog {
         unlisted: Arc<HashSet<ServerName>>,
         settings: ListingSettings,
     ) -> Self {
-        let is_listed =
-            |server: &ServerName| selection.includes(server) && !unlisted.contains(server);
         let is_one = matches!(selection, ServerSelection::One(_));
-        let mut tools = Vec::new();
-        // A modern client of a single server gets the definitions unchanged.
-        let mut unrepaired = Vec::new();
-        for tool in catalog
-            .tools()
-            .iter()
-            .filter(|tool| is_listed(&tool.id.server))
-        {
-            let repaired = match settings.schemas_as_is {
-                true => None,
-                false => listing::repaired_definition(tool),
-            };
-            let definition = repaired.as_ref().unwrap_or(&tool.definition.raw);
-            let strict_name = match settings.schemas_as_is {
-                true => None,
-                false => tool.strict_name(),
-            };
-            tools.push(match is_one {
-                true => definition.as_bytes().clone(),
-                false => {
-                    let name = strict_name.as_deref().unwrap_or(tool.exposed.as_str());
-                    renamed(definition, name)
-                }
-            });
-            unrepaired.extend(is_one.then(|| tool.definition.raw.as_bytes().clone()));
+        let mut items = ListItems::default();
+        for tool in catalog.tools() {
+            if selection.includes(&tool.id.server) && !unlisted.contains(&tool.id.server) {
+                items.add_tool(tool, is_one, settings.schemas_as_is);
+            }
         }
-        let (mut prompt_items, mut prompts) = (Vec::new(), HashMap::new());
-        let (mut resource_items, mut resources) = (Vec::new(), HashMap::new());
-        let (mut template_items, mut templates) = (Vec::new(), HashSet::new());
         let offerings = catalog.offerings().iter();
         for (server, offered) in offerings.filter(|(server, _)| selection.includes(server)) {
+            let is_listed = !unlisted.contains(server);
             for prompt in &offered.prompts {
                 let name = match is_one {
                     true => Some(prompt.name.clone()),
                     false => exposed_prompt(host, server, &prompt.name),
                 };
-                // A prompt without a name, or with the name of another, cannot be requested.
-                if let Some(name) = name.filter(|name| !prompts.contains_key(name)) {
-                    if is_listed(server) {
-                        prompt_items.push(match is_one {
-                            true => prompt.raw.as_bytes().clone(),
-                            false => renamed(&prompt.raw, &name),
-                        });
-                    }
-                    // Of a lost server too: who asks for it reads that the server is down.
-                    prompts.insert(name, (server.clone(), prompt.name.clone()));
-                }
+                items.add_prompt(server, prompt, name, is_listed);
             }
-            if !is_listed(server) {
-                continue;
-            }
-            for resource in &offered.resources {
-                if !resources.contains_key(&resource.uri) {
-                    resources.insert(resource.uri.clone(), server.clone());
-                    resource_items.push(resource.raw.as_bytes().clone());
-                }
-            }
-            for template in &offered.templates {
-                if templates.insert(template.uri_template.clone()) {
-                    template_items.push(template.raw.as_bytes().clone());
-                }
+            if is_listed {
+                items.add_resources(server, offered);
             }
         }
-        let items = [tools, prompt_items, resource_items, template_items];
-        let mut lists: [[Bytes; 2]; 4] = Default::default();
-        for kind in ListKind::ALL {
-            let write = |era| write_list(kind, &items[kind as usize], era);
-            lists[kind as usize] = [write(Era::Legacy), write(Era::Modern)];
-        }
+        let both_eras = |kind, of_kind: &[Bytes]| {
+            [Era::Legacy, Era::Modern].map(|era| write_list(kind, of_kind, era))
+        };
+        let mut lists = ListKind::ALL.map(|kind| both_eras(kind, &items.by_kind[kind as usize]));
         if is_one {
             lists[ListKind::Tools as usize][1] =
-                write_list(ListKind::Tools, &unrepaired, Era::Modern);
+                write_list(ListKind::Tools, &items.unrepaired_tools, Era::Modern);
         }
-        let found = search::definitions(catalog).map(|definition| definition.to_string().into());
-        let write = |era| write_list(ListKind::Tools, &found, era);
-        let search_lists = [write(Era::Legacy), write(Era::Modern)];
+        let search_tools = search::definitions(catalog).map(|tool| tool.to_string().into());
         Self {
             generation: catalog.generation,
             unlisted,
             lists,
-            search_lists,
+            search_lists: both_eras(ListKind::Tools, &search_tools),
             search_index: OnceLock::new(),
-            prompts,
-            resources,
+            prompts: items.prompts,
+            resources: items.resources,
             host_catalog: catalog.clone(),
         }
     }
@@ -212,6 +164,75 @@ impl ClientCatalog {
                 .into_iter()
                 .next()
         })
+    }
+}
+
+/// The items of all lists while they are collected.
+#[derive(Default)]
+struct ListItems {
+    by_kind: [Vec<Bytes>; 4],
+    /// A modern client of a single server gets the definitions unchanged.
+    unrepaired_tools: Vec<Bytes>,
+    prompts: HashMap<String, (ServerName, String)>,
+    resources: HashMap<String, ServerName>,
+    templates: HashSet<String>,
+}
+
+impl ListItems {
+    fn add_tool(&mut self, tool: &Tool, is_one: bool, schemas_as_is: bool) {
+        let original = &tool.definition.raw;
+        let (repaired, strict_name) = match schemas_as_is {
+            true => (None, None),
+            false => (listing::repaired_definition(tool), tool.strict_name()),
+        };
+        let definition = repaired.as_ref().unwrap_or(original);
+        let item = if is_one {
+            self.unrepaired_tools.push(original.as_bytes().clone());
+            definition.as_bytes().clone()
+        } else {
+            renamed(
+                definition,
+                strict_name.as_deref().unwrap_or(tool.exposed.as_str()),
+            )
+        };
+        self.by_kind[ListKind::Tools as usize].push(item);
+    }
+
+    /// Adds a prompt under the name that clients see. Without a name, or with the name of another
+    /// prompt, it cannot be requested.
+    fn add_prompt(
+        &mut self,
+        server: &ServerName,
+        prompt: &PromptDefinition,
+        name: Option<String>,
+        is_listed: bool,
+    ) {
+        let Some(name) = name.filter(|name| !self.prompts.contains_key(name)) else {
+            return;
+        };
+        if is_listed {
+            self.by_kind[ListKind::Prompts as usize].push(match name == prompt.name {
+                true => prompt.raw.as_bytes().clone(),
+                false => renamed(&prompt.raw, &name),
+            });
+        }
+        // A lost server's prompts can be requested, too: the error says that the server is down.
+        self.prompts
+            .insert(name, (server.clone(), prompt.name.clone()));
+    }
+
+    fn add_resources(&mut self, server: &ServerName, offered: &Offerings) {
+        for resource in &offered.resources {
+            if !self.resources.contains_key(&resource.uri) {
+                self.resources.insert(resource.uri.clone(), server.clone());
+                self.by_kind[ListKind::Resources as usize].push(resource.raw.as_bytes().clone());
+            }
+        }
+        for template in &offered.templates {
+            if self.templates.insert(template.uri_template.clone()) {
+                self.by_kind[ListKind::Templates as usize].push(template.raw.as_bytes().clone());
+            }
+        }
     }
 }
 
