@@ -30,22 +30,9 @@ const MAX_RESOURCES: usize = 1024;
 
 /// Passes on events of the host, until the host or the gateway ends.
 pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
-    let mut loop_checks = JoinSet::new();
-    let mut check = |gateway: &Arc<GatewayState>, servers: &[ServerHandle]| {
-        while loop_checks.try_join_next().is_some() {}
-        for server in servers {
-            loop_checks.spawn(gateway_loop::check(gateway.clone(), server.clone()));
-        }
+    let Some(mut reporter) = gateway.upgrade().as_ref().map(Reporter::new) else {
+        return;
     };
-    let mut states = ServerStates::default();
-    let mut pending = Vec::new();
-    // Some were connected before.
-    if let Some(gateway) = gateway.upgrade() {
-        check(&gateway, &gateway.host.servers());
-        states.observe_all(&gateway);
-        // Clients that connect later find these in the instructions.
-        pending = gateway.host.pending_changes();
-    }
     loop {
         let grace_end = gateway
             .upgrade()
@@ -54,41 +41,71 @@ pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
         let Some(gateway) = gateway.upgrade() else {
             return;
         };
-        let next = match next {
-            Ok(Some(next)) => next,
+        match next {
+            Ok(Some(event)) => reporter.report_event(&gateway, event),
             Ok(None) => return,
-            Err(GraceEnded) => {
-                report_lost(&gateway);
-                continue;
-            }
+            Err(GraceEnded) => report_lost(&gateway),
+        }
+    }
+}
+
+struct Reporter {
+    states: ServerStates,
+    /// The changes that clients were notified of, or find in the instructions.
+    pending: Vec<PendingChange>,
+    loop_checks: JoinSet<()>,
+}
+
+impl Reporter {
+    /// Observes the servers that are connected already.
+    fn new(gateway: &Arc<GatewayState>) -> Self {
+        let mut reporter = Self {
+            states: ServerStates::default(),
+            pending: gateway.host.pending_changes(),
+            loop_checks: JoinSet::new(),
         };
-        if let NextEvent::Event(Event::State { server, state }) = &next {
-            states.observe(&gateway, server, state);
-            if matches!(state, State::Ready { .. }) {
-                let server = gateway.host.server(server.as_str());
-                check(&gateway, server.as_slice());
+        for server in gateway.host.servers().iter() {
+            reporter.check_for_loop(gateway, server);
+        }
+        reporter.states.observe_all(gateway);
+        reporter
+    }
+
+    fn check_for_loop(&mut self, gateway: &Arc<GatewayState>, server: &ServerHandle) {
+        while self.loop_checks.try_join_next().is_some() {}
+        let check = gateway_loop::check(gateway.clone(), server.clone());
+        self.loop_checks.spawn(check);
+    }
+
+    fn report_event(&mut self, gateway: &Arc<GatewayState>, event: NextEvent) {
+        if let NextEvent::Event(Event::State { server, state }) = &event {
+            self.states.observe(gateway, server, state);
+            if matches!(state, State::Ready { .. })
+                && let Some(server) = gateway.host.server(server.as_str())
+            {
+                self.check_for_loop(gateway, &server);
             }
         }
         if matches!(
-            next,
+            event,
             NextEvent::Event(Event::Reloaded(_)) | NextEvent::Gap(_)
         ) {
-            states.observe_all(&gateway);
-            report_pending(&gateway, &mut pending);
+            self.states.observe_all(gateway);
+            report_pending(gateway, &mut self.pending);
         }
-        report_lost(&gateway);
-        match next {
+        report_lost(gateway);
+        match event {
             // Of missed events only changed lists can be reported again.
-            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => report_lists(&gateway),
+            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => report_lists(gateway),
             NextEvent::Event(Event::ResourceUpdated { server, uri }) => {
-                report_resource(&gateway, &server, uri.raw());
+                report_resource(gateway, &server, uri.raw());
             }
             NextEvent::Event(Event::Log {
                 server,
                 level,
                 params,
                 ..
-            }) => report_log(&gateway, &server, &level, &params),
+            }) => report_log(gateway, &server, &level, &params),
             _ => {}
         }
     }
@@ -108,7 +125,7 @@ async fn next_event(
     }
 }
 
-/// Since when each server is connected. What it observes also updates the gateway's lost servers.
+/// Since when each server is connected. Observed states also update the gateway's lost servers.
 #[derive(Default)]
 struct ServerStates {
     connected: HashMap<ServerName, Instant>,
@@ -174,8 +191,8 @@ fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
             client.outbound.send_once(message);
         }
     }
-    let known = lock(&gateway.listeners).clone();
-    for (number, listener) in known {
+    let listeners = lock(&gateway.listeners).clone();
+    for (number, listener) in listeners {
         if subscribers.contains(&number) {
             listener.send(method, json!({"uri": uri}));
         }
@@ -193,11 +210,11 @@ fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: 
         (_, Some(only), None) => only,
         _ => return,
     };
-    let is_wanted = match (client.log_level(), LogLevel::read(level)) {
-        (Some(wanted), Some(level)) => level >= wanted,
+    let passes_level = match (client.log_level(), LogLevel::read(level)) {
+        (Some(lowest), Some(level)) => level >= lowest,
         _ => true,
     };
-    if client.is_initialized() && is_wanted {
+    if client.is_initialized() && passes_level {
         let message = reply::notification("notifications/message", params.as_bytes());
         client.outbound.send_log(message);
     }
@@ -214,7 +231,7 @@ fn report_pending(gateway: &GatewayState, known: &mut Vec<PendingChange>) {
         let message = reply::notification("notifications/message", params.to_string().as_bytes());
         for client in gateway.clients() {
             if client.is_initialized()
-                && client.log_level().is_some_and(|wanted| level >= wanted)
+                && client.log_level().is_some_and(|lowest| level >= lowest)
                 && pending_changes::concerns(change, &client.selection)
             {
                 client.outbound.send_log(message.clone());
@@ -235,27 +252,16 @@ pub(crate) async fn listen(
     responder: Responder,
     cancel: &Notify,
 ) {
-    let filter = match request.params.get("notifications").map(RawJson::decode) {
-        None => Ok(ListenFilter::default()),
-        Some(read) => read.map_err(|fault| format!("notifications: {fault}")),
-    };
-    let filter = filter.and_then(|filter: ListenFilter| {
-        let count = filter.resource_subscriptions.len();
-        match count > MAX_RESOURCES {
-            true => Err(format!("{count} resources; at most {MAX_RESOURCES}")),
-            false => Ok(filter),
-        }
-    });
-    let mut filter = match filter {
+    let mut filter = match read_filter(request) {
         Ok(filter) => filter,
         Err(fault) => return responder.error(&ErrorReply::invalid_params(fault)).await,
     };
     let number = gateway.number();
-    let _end = EndOfListening {
+    let _guard = ListenerGuard {
         gateway: gateway.clone(),
         number,
     };
-    let mut honoured = HashSet::new();
+    let mut accepted = HashSet::new();
     for uri in &filter.resource_subscriptions {
         let Some(server) = gateway.server_of_resource(&request.client.selection, uri) else {
             continue;
@@ -264,14 +270,14 @@ pub(crate) async fn listen(
             .subscriptions
             .add(&gateway.host, server, uri, number);
         tokio::select! {
-            outcome = subscribed => if outcome.is_ok() { honoured.insert(uri.clone()); },
+            outcome = subscribed => if outcome.is_ok() { accepted.insert(uri.clone()); },
             () = cancel.notified() => return,
             () = responder.outbound.closed() => return,
         }
     }
     filter
         .resource_subscriptions
-        .retain(|uri| honoured.contains(uri));
+        .retain(|uri| accepted.contains(uri));
     let mut id = Vec::new();
     responder.id.write(&mut id);
     let listener = Arc::new(Listener {
@@ -287,12 +293,25 @@ pub(crate) async fn listen(
         () = responder.outbound.closed() => {}
         () = request.client.draining() => {}
     }
-    let result = ended(&responder.id);
+    let result = listen_result(&responder.id);
     responder.result(&result).await;
 }
 
+/// The notifications that the request asks for. The error is for the client.
+fn read_filter(request: &ClientRequest) -> Result<ListenFilter, String> {
+    let filter = match request.params.get("notifications").map(RawJson::decode) {
+        None => ListenFilter::default(),
+        Some(filter) => filter.map_err(|fault| format!("notifications: {fault}"))?,
+    };
+    let count = filter.resource_subscriptions.len();
+    match count > MAX_RESOURCES {
+        true => Err(format!("{count} resources; at most {MAX_RESOURCES}")),
+        false => Ok(filter),
+    }
+}
+
 /// The result of a stream that ended cleanly.
-fn ended(id: &RequestId) -> Vec<u8> {
+fn listen_result(id: &RequestId) -> Vec<u8> {
     let mut out = br#"{"resultType":"complete","_meta":{"#.to_vec();
     out.extend_from_slice(format!(r#""{SUBSCRIPTION_ID}":"#).as_bytes());
     id.write(&mut out);
@@ -301,26 +320,16 @@ fn ended(id: &RequestId) -> Vec<u8> {
     out
 }
 
-/// Removes a listener's subscriptions when it is dropped.
-struct EndOfListening {
+/// Removes a listener and its subscriptions when it is dropped.
+struct ListenerGuard {
     gateway: Arc<GatewayState>,
     number: u64,
 }
 
-impl Drop for EndOfListening {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
         lock(&self.gateway.listeners).remove(&self.number);
-        let (gateway, number) = (self.gateway.clone(), self.number);
-        if gateway.subscriptions.has(number)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move {
-                gateway
-                    .subscriptions
-                    .remove_all(&gateway.host, number)
-                    .await;
-            });
-        }
+        self.gateway.end_subscriptions(self.number);
     }
 }
 

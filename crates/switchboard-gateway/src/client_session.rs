@@ -22,8 +22,8 @@ use crate::request_tasks::RequestTasks;
 use crate::settings::ServerSelection;
 use crate::spans::Arrival;
 
-/// How long the responses to requests that were cancelled may take.
-const LAST_RESPONSES: Duration = Duration::from_secs(1);
+/// How long cancelled requests may take to send their responses.
+const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One connected client. Dropping it ends its requests, except those that wait for a modern
 /// client's next request.
@@ -37,7 +37,7 @@ pub struct ClientSession {
 /// The kind of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// A request: its response will come on the outbound queue that was given with it, last.
+    /// A request: its response follows, as the last message on the request's outbound queue.
     Request,
     /// A notification or a response: nothing follows.
     Accepted,
@@ -70,7 +70,7 @@ impl ClientSession {
         self.receive_from(message, outbound, Arrival::default())
     }
 
-    /// The same for a message that arrived in this way.
+    /// The same, with the headers and the peer of an HTTP request for its span.
     pub(crate) fn receive_from(
         &self,
         message: &Bytes,
@@ -78,26 +78,23 @@ impl ClientSession {
         arrival: Arrival<'_>,
     ) -> Received {
         let mut received = Received::Accepted;
-        let read = std::str::from_utf8(message)
-            .map_err(|_| ())
-            .and_then(|text| {
-                let keep = |part: &str| RawJson::share(message, part);
-                let mut each = |incoming| {
-                    if self.incoming(incoming, outbound, arrival) {
-                        received = Received::Request;
-                    }
-                };
-                wire::parse(text, &keep, &mut each).map_err(drop)
-            });
-        if read.is_err() {
-            let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(message) {
-                Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
-                Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
-            };
-            outbound.send(reply::error(None, &fault));
-            return Received::Invalid;
+        let share = |part: &str| RawJson::share(message, part);
+        let mut handle = |incoming| {
+            if self.incoming(incoming, outbound, arrival) {
+                received = Received::Request;
+            }
+        };
+        let is_valid = std::str::from_utf8(message)
+            .is_ok_and(|text| wire::parse(text, &share, &mut handle).is_ok());
+        if is_valid {
+            return received;
         }
-        received
+        let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(message) {
+            Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
+            Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
+        };
+        outbound.send(reply::error(None, &fault));
+        Received::Invalid
     }
 
     /// The client's `initialize`, once it was received.
@@ -126,7 +123,7 @@ impl ClientSession {
         self.client.begin_draining();
         if timeout(within, self.idle()).await.is_err() {
             self.gateway.settings.running.end(Some(self.client.number));
-            let _ = timeout(LAST_RESPONSES, self.idle()).await;
+            let _ = timeout(LAST_RESPONSES_TIMEOUT, self.idle()).await;
         }
     }
 
@@ -142,7 +139,8 @@ impl ClientSession {
         outbound.send(reply::error(id, &error));
     }
 
-    /// Begins a request that its edge has read. What takes time is returned, for the edge to run.
+    /// Begins a request that its edge has parsed. One that takes time is returned, for the edge to
+    /// run.
     pub(crate) fn begin(
         &self,
         request: ReceivedRequest<'_>,
@@ -193,16 +191,6 @@ impl Drop for ClientSession {
             let recorder = &self.gateway.settings.recorder;
             recorder.session_ended(self.client.connected.elapsed());
         }
-        let (gateway, number) = (self.gateway.clone(), self.client.number);
-        if gateway.subscriptions.has(number)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move {
-                gateway
-                    .subscriptions
-                    .remove_all(&gateway.host, number)
-                    .await;
-            });
-        }
+        self.gateway.end_subscriptions(self.client.number);
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct GatewayState {
     pub(crate) lost_servers: LostServers,
     /// What each selection offers, as of the last request for it.
     catalogs: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
-    /// The same at the last notification of clients.
+    /// What each selection offered when clients were last notified of changes.
     announced: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
     clients: Mutex<HashMap<u64, Weak<ClientState>>>,
     last_number: AtomicU64,
@@ -105,8 +105,8 @@ impl GatewayState {
         new
     }
 
-    /// Servers without a cached catalog that are still connecting, and would be missing in a list. For
-    /// others the cached catalog is listed.
+    /// Whether a server would be missing in a list, because it is still connecting and has no cached
+    /// catalog.
     pub(crate) fn awaits_first_lists(&self, selection: &ServerSelection) -> bool {
         self.started.elapsed() < FIRST_LISTS
             && self.host.servers().iter().any(|server| {
@@ -191,6 +191,19 @@ impl GatewayState {
             && self.settings.listing.tools != ToolListing::All
             && request.params.text("name").as_deref() == Some(tool)
             && self.offers_search(request)
+    }
+
+    /// Ends the subscriptions of a client or of a `subscriptions/listen` request, in a task.
+    pub(crate) fn end_subscriptions(self: &Arc<Self>, subscriber: u64) {
+        if self.subscriptions.has(subscriber)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let gateway = self.clone();
+            runtime.spawn(async move {
+                let subscriptions = &gateway.subscriptions;
+                subscriptions.remove_all(&gateway.host, subscriber).await;
+            });
+        }
     }
 
     /// The clients that are connected.

@@ -76,23 +76,23 @@ impl ListChange {
 impl Listener {
     pub(crate) fn acknowledge(&self) {
         let filter = &self.filter;
-        let mut honoured = serde_json::Map::new();
-        for (wanted, key) in [
+        let mut accepted = serde_json::Map::new();
+        for (is_accepted, key) in [
             (filter.tools_list_changed, "toolsListChanged"),
             (filter.prompts_list_changed, "promptsListChanged"),
             (filter.resources_list_changed, "resourcesListChanged"),
         ] {
-            if wanted {
-                honoured.insert(key.to_owned(), true.into());
+            if is_accepted {
+                accepted.insert(key.to_owned(), true.into());
             }
         }
         if !filter.resource_subscriptions.is_empty() {
             let uris = filter.resource_subscriptions.as_slice();
-            honoured.insert("resourceSubscriptions".to_owned(), uris.into());
+            accepted.insert("resourceSubscriptions".to_owned(), uris.into());
         }
         self.send(
             "notifications/subscriptions/acknowledged",
-            json!({"notifications": honoured}),
+            json!({"notifications": accepted}),
         );
     }
 
