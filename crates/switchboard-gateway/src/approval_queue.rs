@@ -20,12 +20,12 @@ use crate::approvals::{Approvals, HeldCall};
 const HOLD: Duration = Duration::from_secs(50);
 
 /// How long an unanswered approval and an unused permit are stored.
-const KEEP: Duration = Duration::from_secs(600);
+const LIFETIME: Duration = Duration::from_secs(600);
 
 /// How often a waiting client gets a progress notification.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Approvals that may wait at the same time, and permits that may be kept; more calls are denied.
+/// How many approvals may wait, and how many permits are stored; more calls are denied.
 const MAX_WAITING: usize = 64;
 
 /// What identifies a call: principal, tool, definition and arguments.
@@ -52,10 +52,10 @@ struct QueueState {
 struct QueueEntry {
     digest: CallDigest,
     shown: WaitingCall,
-    /// The call, while it is held.
-    held: Option<oneshot::Sender<bool>>,
-    /// When it was called, or called again.
-    entered: Instant,
+    /// Sends the operator's answer to the call; `None` while no call is held.
+    answer: Option<oneshot::Sender<bool>>,
+    /// When the client last made the call.
+    last_call: Instant,
 }
 
 /// A call that waits for an operator, as it is shown.
@@ -73,7 +73,7 @@ pub struct WaitingCall {
     pub because: String,
     /// How the tool changed since it was approved, line by line.
     pub changed: Vec<String>,
-    /// When it was first called.
+    /// When the client first made the call.
     pub since: SystemTime,
     /// How much longer the call is held; `None` after it was answered, when a yes is stored for the
     /// client's next attempt.
@@ -114,9 +114,9 @@ impl ApprovalQueue {
         state.remove_expired(now);
         let shown = |entry: &QueueEntry| WaitingCall {
             held_for: entry
-                .held
+                .answer
                 .as_ref()
-                .map(|_| (entry.entered + self.hold).saturating_duration_since(now)),
+                .map(|_| (entry.last_call + self.hold).saturating_duration_since(now)),
             ..entry.shown.clone()
         };
         state.waiting.values().map(shown).collect()
@@ -128,13 +128,15 @@ impl ApprovalQueue {
         let mut state = lock(&self.state);
         state.remove_expired(now);
         let entry = state.waiting.remove(&id)?;
-        let reached = entry.held.is_some_and(|held| held.send(is_allowed).is_ok());
-        let effect = match (is_allowed, reached) {
+        let was_held = entry
+            .answer
+            .is_some_and(|answer| answer.send(is_allowed).is_ok());
+        let effect = match (is_allowed, was_held) {
             (false, _) => ApprovalEffect::Denied,
             (true, true) => ApprovalEffect::Runs,
             (true, false) => {
                 if state.permits.len() < MAX_WAITING {
-                    state.permits.insert(entry.digest, now + KEEP);
+                    state.permits.insert(entry.digest, now + LIFETIME);
                 }
                 ApprovalEffect::Kept
             }
@@ -154,25 +156,24 @@ impl ApprovalQueue {
     }
 
     /// Uses a permit for this call, or enters it into the queue. The error is for the client.
-    fn enter(&self, held: &HeldCall<'_>) -> Result<Entered<'_>, String> {
+    fn enter(&self, call: &HeldCall<'_>) -> Result<Entered<'_>, String> {
         let now = Instant::now();
-        let digest = digest(held);
-        let (answer, answered) = oneshot::channel();
+        let digest = digest(call);
+        let (answer, receiver) = oneshot::channel();
         let mut state = lock(&self.state);
         state.remove_expired(now);
         if state.permits.remove(&digest).is_some() {
             return Ok(Entered::Permitted);
         }
-        // The client repeats a call whose approval still waits.
         let is_full = state.waiting.len() >= MAX_WAITING;
-        let known = state
+        let repeated = state
             .waiting
             .values_mut()
-            .find(|entry| entry.digest == digest && entry.held.is_none());
-        let id = match known {
+            .find(|entry| entry.digest == digest && entry.answer.is_none());
+        let id = match repeated {
             Some(entry) => {
-                entry.held = Some(answer);
-                entry.entered = now;
+                entry.answer = Some(answer);
+                entry.last_call = now;
                 entry.shown.id
             }
             None if is_full => {
@@ -180,53 +181,31 @@ impl ApprovalQueue {
                     "{MAX_WAITING} calls wait for approval already; try again later"
                 ));
             }
-            None => {
-                state.last_id += 1;
-                let id = state.last_id;
-                let request = held.request;
-                let shown = WaitingCall {
-                    id,
-                    principal: held.principal.clone(),
-                    tool: request.id.clone(),
-                    arguments: request.arguments.clone(),
-                    because: request.because.clone(),
-                    changed: request.changed.clone().unwrap_or_default(),
-                    since: SystemTime::now(),
-                    held_for: None,
-                };
-                let entry = QueueEntry {
-                    digest,
-                    shown,
-                    held: Some(answer),
-                    entered: now,
-                };
-                state.waiting.insert(id, entry);
-                id
-            }
+            None => state.add(call, digest, answer, now),
         };
         drop(state);
         self.changed();
-        Ok(Entered::Waiting(Place {
+        Ok(Entered::Waiting(WaitGuard {
             queue: self,
             id,
-            answered,
-            is_left: false,
+            answer: receiver,
+            is_done: false,
         }))
     }
 
-    async fn hold(&self, held: &HeldCall<'_>) -> Approval {
-        let mut place = match self.enter(held) {
+    async fn hold(&self, call: &HeldCall<'_>) -> Approval {
+        let mut waiting = match self.enter(call) {
             Ok(Entered::Permitted) => return Approval::Once,
-            Ok(Entered::Waiting(place)) => place,
+            Ok(Entered::Waiting(waiting)) => waiting,
             Err(reason) => return Approval::no(reason),
         };
-        let id = place.id;
+        let id = waiting.id;
         let deadline = Instant::now() + self.hold;
         let mut reports = interval_at(Instant::now(), REPORT_INTERVAL);
         loop {
             tokio::select! {
-                answer = timeout_at(deadline, &mut place.answered) => {
-                    place.is_left = true;
+                answer = timeout_at(deadline, &mut waiting.answer) => {
+                    waiting.is_done = true;
                     return match answer {
                         Ok(Ok(true)) => Approval::Once,
                         Ok(_) => Approval::no("an operator denied it"),
@@ -242,7 +221,7 @@ impl ApprovalQueue {
                         }
                     };
                 }
-                _ = reports.tick() => (held.report)(&format!("approval {id} waits for an operator")),
+                _ = reports.tick() => (call.report)(&format!("approval {id} waits for an operator")),
             }
         }
     }
@@ -250,34 +229,34 @@ impl ApprovalQueue {
     /// The call was answered with an error; its approval still waits.
     fn release(&self, id: u64) {
         if let Some(entry) = lock(&self.state).waiting.get_mut(&id) {
-            entry.held = None;
+            entry.answer = None;
         }
         self.changed();
     }
 }
 
 impl Approvals for ApprovalQueue {
-    fn approve<'a>(&'a self, held: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
-        Box::pin(self.hold(held))
+    fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
+        Box::pin(self.hold(call))
     }
 }
 
 enum Entered<'q> {
     Permitted,
-    Waiting(Place<'q>),
+    Waiting(WaitGuard<'q>),
 }
 
 /// A held call in the queue. If the client disconnects, its approval is withdrawn.
-struct Place<'q> {
+struct WaitGuard<'q> {
     queue: &'q ApprovalQueue,
     id: u64,
-    answered: oneshot::Receiver<bool>,
-    is_left: bool,
+    answer: oneshot::Receiver<bool>,
+    is_done: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        if !self.is_left {
+        if !self.is_done {
             lock(&self.queue.state).waiting.remove(&self.id);
             self.queue.changed();
         }
@@ -285,18 +264,48 @@ impl Drop for Place<'_> {
 }
 
 impl QueueState {
+    fn add(
+        &mut self,
+        call: &HeldCall<'_>,
+        digest: CallDigest,
+        answer: oneshot::Sender<bool>,
+        now: Instant,
+    ) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        let request = call.request;
+        let shown = WaitingCall {
+            id,
+            principal: call.principal.clone(),
+            tool: request.id.clone(),
+            arguments: request.arguments.clone(),
+            because: request.because.clone(),
+            changed: request.changed.clone().unwrap_or_default(),
+            since: SystemTime::now(),
+            held_for: None,
+        };
+        let entry = QueueEntry {
+            digest,
+            shown,
+            answer: Some(answer),
+            last_call: now,
+        };
+        self.waiting.insert(id, entry);
+        id
+    }
+
     fn remove_expired(&mut self, now: Instant) {
         self.waiting
-            .retain(|_, entry| entry.held.is_some() || entry.entered + KEEP > now);
+            .retain(|_, entry| entry.answer.is_some() || entry.last_call + LIFETIME > now);
         self.permits.retain(|_, until| *until > now);
     }
 }
 
-fn digest(held: &HeldCall<'_>) -> CallDigest {
-    let request = held.request;
+fn digest(call: &HeldCall<'_>) -> CallDigest {
+    let request = call.request;
     let mut hasher = blake3::Hasher::new();
     for part in [
-        held.principal.as_str().as_bytes(),
+        call.principal.as_str().as_bytes(),
         request.id.server.as_str().as_bytes(),
         request.id.tool.as_wire().as_bytes(),
         &request.definition.hash.0,

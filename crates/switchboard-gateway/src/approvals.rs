@@ -10,16 +10,17 @@ use crate::Principal;
 pub trait Approvals: Send + Sync {
     /// Decides on a call. Dropping the future withdraws the question. The reason of `Approval::no`
     /// becomes the call's error result.
-    fn approve<'a>(&'a self, held: &'a HeldCall<'a>) -> BoxFuture<'a, Approval>;
+    fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval>;
 }
 
 /// A call that waits for approval.
 pub struct HeldCall<'a> {
     /// The client that made the call.
     pub principal: &'a Principal,
-    /// What it is.
+    /// The tool, the arguments, and why approval is needed.
     pub request: &'a ApprovalRequest,
-    /// Reports progress to the client, so that it does not time out; does nothing if it wants none.
+    /// Reports progress to the client, so that it does not time out; does nothing if the client sent
+    /// no progress token.
     pub report: &'a (dyn Fn(&str) + Send + Sync),
 }
 
@@ -28,8 +29,8 @@ pub struct HeldCall<'a> {
 pub struct DenyUnasked;
 
 impl Approvals for DenyUnasked {
-    fn approve<'a>(&'a self, held: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
-        let id = held.request.id.shown();
+    fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
+        let id = call.request.id.shown();
         let reason = format!(
             "the client cannot be asked; to let it run without asking, add \"{id}\" to `allow` under [permissions]"
         );

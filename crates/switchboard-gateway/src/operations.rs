@@ -231,8 +231,8 @@ impl Operations {
 }
 
 impl Approvals for Operations {
-    fn approve<'a>(&'a self, held: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
-        self.approvals.approve(held)
+    fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
+        self.approvals.approve(call)
     }
 }
 

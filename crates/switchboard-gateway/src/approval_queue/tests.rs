@@ -127,7 +127,7 @@ async fn a_later_yes_is_a_permit_for_exactly_that_call_once_for_ten_minutes() {
     // Unused, it is gone after ten minutes.
     let id = queue.waiting().last().unwrap().id;
     assert_eq!(queue.decide(id, true).unwrap().1, ApprovalEffect::Kept);
-    tokio::time::sleep(KEEP).await;
+    tokio::time::sleep(LIFETIME).await;
     assert!(reason(call(&queue, "codex", &asked).await).contains("is pending"));
 }
 
@@ -148,7 +148,7 @@ async fn no_answer_means_no_and_an_approval_is_forgotten() {
     assert_eq!(effect, ApprovalEffect::Denied);
     assert_eq!(reason(answer), "an operator denied it");
     assert!(reason(call(&queue, "codex", &asked).await).contains("approval 2"));
-    tokio::time::sleep(KEEP).await;
+    tokio::time::sleep(LIFETIME).await;
     assert!(queue.waiting().is_empty() && queue.decide(2, true).is_none());
 }
 
