@@ -1,9 +1,8 @@
-//! OpenTelemetry spans: one for each request of a client (kind server), and one for what a server is
-//! sent because of it (kind client), which is its child.
+//! OpenTelemetry spans: one for each request of a client (kind server), and its child for the request
+//! to the server (kind client).
 //!
-//! They are made by hand at these two places alone. Where the feature `otel` is off, `spans/off.rs`
-//! stands in for this file: the same names, and nothing behind them. Where it is on and no variable
-//! asks for traces, each place costs one branch.
+//! Without the feature `otel`, `spans/off.rs` replaces this file, with the same names and no effect.
+//! With it, and without a variable that asks for traces, a span costs one branch.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,7 +36,7 @@ pub use names::{SPAN_ATTRIBUTES, SpanAttribute};
 mod export;
 /// The table of all attributes.
 mod names;
-/// Which span is the parent, and what a server is told of ours.
+/// W3C trace context.
 mod propagation;
 
 /// Longer names and ids of clients are cut in attributes.
@@ -53,9 +52,9 @@ struct ActiveTraces {
 }
 
 impl Traces {
-    /// As the process's `OTEL_*` variables say. Without a variable that asks for traces there are
-    /// none; with one that is not valid neither, and the log says which. Must be called in a
-    /// runtime, which sends the spans.
+    /// As the `OTEL_*` variables of the process say: no traces unless a variable asks for them. A
+    /// variable that is not valid is logged, and there are no traces. Must be called in a runtime,
+    /// which sends the spans.
     pub fn from_environment() -> Self {
         match export::provider() {
             Ok(provider) => Self(provider.map(|provider| {
@@ -69,12 +68,12 @@ impl Traces {
         }
     }
 
-    /// Sends what has not been sent, for no longer than this. Later spans are lost.
+    /// Sends the spans that wait, within this time. Later spans are lost.
     pub async fn close(&self, within: Duration) {
         let Some(active) = self.0.clone() else {
             return;
         };
-        // It blocks. Why spans could not be sent is in the log.
+        // Shutting down blocks. The exporter has logged any failure.
         let closing = move || active.provider.shutdown_with_timeout(within);
         let _ = tokio::task::spawn_blocking(closing).await;
     }
@@ -93,7 +92,7 @@ impl Traces {
         }))
     }
 
-    /// Prepares the span of what a server is sent because of a client's request.
+    /// Prepares the span of the request to a server.
     pub(crate) fn client_span(&self, parent: &ServerSpan, method: &str) -> ClientSpan {
         let (Some(active), Some(parent)) = (&self.0, &parent.0) else {
             return ClientSpan::default();
@@ -176,14 +175,14 @@ impl RequestStart<'_> {
 #[derive(Default)]
 pub(crate) struct ServerSpan(Option<Box<OpenSpan>>);
 
-/// A span that has not ended. Boxed, where a request has one: whoever answers it is moved around.
+/// A span that has not ended. Boxed, because its owner, the responder, is moved often.
 struct OpenSpan {
     span: Span,
     outcome: Option<SpanOutcome>,
 }
 
 impl ServerSpan {
-    /// What the request came to, where its response is a result all the same.
+    /// Sets the outcome of a request whose response is a result although it failed.
     pub(crate) fn set_outcome(&mut self, outcome: SpanOutcome) {
         if let Some(open) = &mut self.0 {
             open.outcome = Some(outcome);
@@ -219,8 +218,8 @@ impl fmt::Debug for ServerSpan {
     }
 }
 
-/// The span of what a server is sent because of a client's request. It begins with the first
-/// sending; a call that is refused before has none.
+/// The span of the request to a server. It begins when the request is first sent; a call that is
+/// refused before has none.
 #[derive(Default)]
 pub(crate) struct ClientSpan(Option<Box<PreparedSpan>>);
 
@@ -239,8 +238,8 @@ struct BegunSpan {
 }
 
 impl ClientSpan {
-    /// What the server gets of the client's params. Called right before each sending: the span
-    /// begins with the first.
+    /// The client's params for the server. Called right before the request is sent; the first call
+    /// begins the span.
     pub(crate) fn forwarded<'a>(&'a self, own: &'a ForwardedParams) -> &'a ForwardedParams {
         match &self.0 {
             None => own,
@@ -248,8 +247,8 @@ impl ClientSpan {
         }
     }
 
-    /// It has come to an end; `server` and `target` are the server, if one was found, and its own
-    /// name of a tool or prompt.
+    /// Ends the span. `server` finds the server; `target` is the server's own name of a tool or
+    /// prompt.
     pub(crate) fn end(
         &self,
         outcome: &SpanOutcome,
@@ -281,7 +280,7 @@ impl PreparedSpan {
         BegunSpan {
             forwarded: match span.span_context().is_valid() {
                 true => propagation::with_parent(own, span.span_context()),
-                // The last spans were sent: the gateway ends.
+                // The exporter was shut down: the gateway ends.
                 false => own.clone(),
             },
             span: Mutex::new(Some(span)),
@@ -289,7 +288,7 @@ impl PreparedSpan {
     }
 }
 
-/// What a request came to: a result, or why there is none.
+/// The outcome of a request: a result, or why there is none.
 #[derive(Debug, Default)]
 pub(crate) struct SpanOutcome(Option<SpanError>);
 
@@ -355,8 +354,8 @@ impl SpanError {
     }
 }
 
-/// Adds what a request is about; returns the name of its span. The address of a resource is no part
-/// of it: there are too many.
+/// Adds method and target; returns the name of the span. A resource's URI is not part of the name:
+/// there are too many.
 fn add_subject(attributes: &mut Vec<KeyValue>, method: &str, target: Option<&str>) -> String {
     let (method, target) = (cut(method), target.map(cut));
     let name = match &target {
@@ -390,7 +389,7 @@ fn add_server(attributes: &mut Vec<KeyValue>, server: &ServerHandle) {
         Endpoint::Http(http) => {
             attributes.push(KeyValue::new(names::TRANSPORT, "tcp"));
             attributes.push(KeyValue::new(names::PROTOCOL_NAME, "http"));
-            // A host that is written with a variable is no host.
+            // A URL with a variable in its host does not parse.
             let url = Url::parse(&http.url).ok();
             let host = url.as_ref().and_then(Url::host_str);
             if let Some(host) = host.filter(|host| !host.contains(['$', '{', '%'])) {

@@ -20,14 +20,14 @@ use switchboard::sync::lock;
 use switchboard::transport::http::reqwest_builder;
 use tokio::runtime::Handle;
 
-/// How long one request may take, where no variable says it.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one request may take, unless a variable sets it.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often the log says that spans cannot be sent.
 const LOG_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Makes what sends spans. `None` where the variables do not ask for it; the error says which of
-/// them is not valid.
+/// The provider that sends spans; `None` if the variables do not ask for traces. The error says which
+/// variable is not valid.
 pub(super) fn provider() -> Result<Option<SdkTracerProvider>, String> {
     if !is_wanted()? {
         return Ok(None);
@@ -96,16 +96,16 @@ fn http_client() -> Result<reqwest::Client, reqwest::Error> {
     ]);
     let timeout = timeout.and_then(|text| text.parse().ok());
     reqwest_builder()
-        .timeout(timeout.map_or(USUAL_TIMEOUT, Duration::from_millis))
+        .timeout(timeout.map_or(DEFAULT_TIMEOUT, Duration::from_millis))
         .redirect(redirect::Policy::none())
         .referer(false)
         .build()
 }
 
-/// What the variables say of this service, under our name where they name none.
+/// The service as the variables describe it; by default with our name and version.
 fn resource() -> Resource {
-    let said = Resource::builder().build();
-    let name = said.get(&Key::from_static_str("service.name"));
+    let from_variables = Resource::builder().build();
+    let name = from_variables.get(&Key::from_static_str("service.name"));
     let is_named = name.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let builder = Resource::builder();
@@ -113,13 +113,13 @@ fn resource() -> Resource {
         true => builder,
         false => builder.with_service_name(crate::SERVER_NAME),
     };
-    match said.get(&Key::from_static_str("service.version")) {
+    match from_variables.get(&Key::from_static_str("service.version")) {
         Some(_) => builder.build(),
         None => builder.with_attribute(version).build(),
     }
 }
 
-/// The way to the collector.
+/// The HTTP client of the exporter.
 #[derive(Debug)]
 struct Collector {
     http: reqwest::Client,
@@ -128,7 +128,7 @@ struct Collector {
     health: Mutex<ExportHealth>,
 }
 
-/// Whether spans arrive, and when the log last said that they do not.
+/// Whether sending fails, and when that was last logged.
 #[derive(Debug, Default)]
 struct ExportHealth {
     is_failing: bool,
@@ -177,7 +177,7 @@ async fn send(
 }
 
 impl Collector {
-    /// One line when spans cannot be sent, then one now and then, and one when they can again.
+    /// Logs when sending begins to fail, at intervals while it fails, and when it works again.
     fn log_outcome(&self, place: &str, sent: &Result<Response<Bytes>, HttpError>) {
         let fault = match sent {
             Ok(response) if response.status().is_success() => None,

@@ -9,7 +9,7 @@ pub struct SpanAttribute {
     pub name: &'static str,
     /// Which spans have it: `server`, `client` or `both`.
     pub spans: &'static str,
-    /// What it tells.
+    /// Its description.
     pub help: &'static str,
 }
 
