@@ -1,5 +1,5 @@
-//! The caller of one request: questions of the gate and of servers about it go to its client, on the
-//! stream of that request only.
+//! The caller of one request: asks its client what the gate or a server asks, on the stream of that
+//! request only.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ use crate::reply;
 use crate::settings::GatewaySettings;
 use crate::spans::ClientSpan;
 
-/// The answer that lets a call run.
+/// The choice in the approval form that lets a call run.
 const ALLOW: &str = "allow once";
 
 pub(crate) struct RequestCaller {
@@ -42,9 +42,9 @@ pub(crate) struct RequestCaller {
     /// The log level that the client asked for in this request.
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) forwarded: ForwardedParams,
-    /// The stream for its messages; a call that waits for its client's next request has none.
+    /// Where its messages go; `None` while the call waits for its client's next request.
     pub(crate) route: Mutex<Option<RequestRoute>>,
-    /// What a modern client is asked.
+    /// The open questions to a modern client.
     pub(crate) inputs: InputRequests,
     /// The answer to the approval question.
     pub(crate) approval: Mutex<Option<String>>,
@@ -52,11 +52,11 @@ pub(crate) struct RequestCaller {
     pub(crate) was_asked: AtomicBool,
     /// The host's report of the call, once it has ended.
     pub(crate) report: Mutex<Option<CallReport>>,
-    /// The span of what the server is sent.
+    /// The span of the request to the server.
     pub(crate) span: ClientSpan,
     /// Notified when the server makes a task of the call.
     pub(crate) became_task: Notify,
-    /// The client's task that the call is.
+    /// The id of the client's task, once the call has become one.
     pub(crate) task: OnceLock<String>,
     /// How many questions the client has not answered.
     open_questions: AtomicUsize,
@@ -135,8 +135,8 @@ impl RequestCaller {
                     Some(task) => related(params, task).into(),
                     None => Cow::from(params),
                 };
-                let asked = self.client.questions.ask(&route.outbound, method, &params);
-                match asked.await.ok_or_else(gone)? {
+                let question = self.client.questions.ask(&route.outbound, method, &params);
+                match question.await.ok_or_else(gone)? {
                     Ok(result) => Ok(result),
                     Err(error) => Err(error_message(&error)),
                 }
@@ -147,12 +147,12 @@ impl RequestCaller {
     async fn ask_approval(&self, request: &ApprovalRequest) -> Approval {
         if !self.capabilities.offers.elicit_form {
             let report = |line: &str| self.report(line);
-            let held = HeldCall {
+            let call = HeldCall {
                 principal: &self.client.principal,
                 request,
                 report: &report,
             };
-            return self.settings.approvals.approve(&held).await;
+            return self.settings.approvals.approve(&call).await;
         }
         let form = approval_form(request).to_string();
         match self.ask("elicitation/create", form.as_bytes()).await {
@@ -166,13 +166,13 @@ impl RequestCaller {
         }
     }
 
-    /// Reports progress of our own, so that the client does not time out.
+    /// Sends progress of the gateway's own, so that the client does not time out.
     fn report(&self, line: &str) {
         let params = json!({"progress": 0, "message": line});
         self.send_progress(&RawJson::from(params));
     }
 
-    /// Sends progress under the token that the client gave.
+    /// Sends progress under the client's progress token.
     fn send_progress(&self, params: &RawJson) {
         let Some(RequestRoute {
             outbound,
@@ -265,12 +265,12 @@ impl Caller for RequestCaller {
     /// The roots of a legacy client are listed beforehand; a modern client is asked now.
     fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<Vec<Root>>> {
         Box::pin(async move {
-            let known = self.client.roots();
-            if known.is_some() || !self.capabilities.roots {
-                return known;
+            let roots = self.client.roots();
+            if roots.is_some() || !self.capabilities.roots {
+                return roots;
             }
-            let listed = self.ask("roots/list", b"{}").await.ok()?;
-            read_roots(&listed)
+            let result = self.ask("roots/list", b"{}").await.ok()?;
+            read_roots(&result)
         })
     }
 
@@ -282,26 +282,25 @@ impl Caller for RequestCaller {
         Some(self.span.forwarded(&self.forwarded))
     }
 
-    /// After an approval the call is suspended here, so that the client's next request is not approved
-    /// again.
+    /// Not for a call that was approved: the client's next request would need approval again.
     fn handles_input_required(&self) -> bool {
         self.era == Era::Modern
             && !self.was_asked.load(Ordering::Relaxed)
             && self.task.get().is_none()
     }
 
-    /// As directly: a legacy client does not ask which call a log belongs to.
+    /// A legacy log message does not name its call.
     fn accepts_unattributed_logs(&self) -> bool {
         self.era == Era::Legacy
     }
 
     fn log(&self, line: &LogLine) {
-        let is_wanted = match (self.log_level, line.level) {
-            (Some(wanted), Some(level)) => level >= wanted,
+        let passes_level = match (self.log_level, line.level) {
+            (Some(lowest), Some(level)) => level >= lowest,
             (None, _) => self.era == Era::Legacy,
             (Some(_), None) => true,
         };
-        if let Some(route) = self.route().filter(|_| is_wanted) {
+        if let Some(route) = self.route().filter(|_| passes_level) {
             let message = reply::notification("notifications/message", line.params.as_bytes());
             route.outbound.send(message);
         }
@@ -365,7 +364,7 @@ fn approval_form(request: &ApprovalRequest) -> Value {
     })
 }
 
-/// The text, cut to a length that a form can show.
+/// The arguments, cut to a length that a form can show.
 fn shown_arguments(arguments: &RawJson) -> String {
     const MAX_SHOWN: usize = 4000;
     let text = arguments.as_str();
@@ -377,7 +376,7 @@ fn shown_arguments(arguments: &RawJson) -> String {
     }
 }
 
-/// Reads the result of `elicitation/create`. An invalid one counts as declined.
+/// Reads the result of `elicitation/create`. An invalid one counts as cancelled.
 fn read_elicit_result(result: &RawJson) -> ElicitAnswer {
     #[derive(Deserialize)]
     struct ElicitResult {

@@ -1,4 +1,4 @@
-//! Dispatches a message. A request that needs no server is answered at once; any other is returned,
+//! Dispatches a message: a request that needs no server is answered at once, any other is returned
 //! for a task to answer.
 
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::params::{ReadParams, RequestParams};
 use crate::reply::{self, ErrorReply};
 use crate::spans::{Arrival, RequestStart, ServerSpan};
 
-/// How long a client may take to list its folders.
+/// How long a client may take to list its roots.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A request as it was read, before anything is known of it.
+/// A request as an edge received it.
 pub(crate) struct ReceivedRequest<'a> {
     pub(crate) id: RequestId,
     pub(crate) method: String,
@@ -62,11 +62,11 @@ pub(crate) fn request(
         arrival,
     });
     match begin(gateway, client, &id, method, params, outbound, &mut span) {
-        Ok(Begun::Answered(result)) => {
+        Ok(Dispatched::Answered(result)) => {
             span.answered();
             outbound.send(reply::result(&id, &result));
         }
-        Ok(Begun::Deferred(request)) => return Some(request),
+        Ok(Dispatched::Deferred(request)) => return Some(request),
         Err(error) => {
             span.refused(error.code);
             outbound.send(reply::error(Some(&id), &error));
@@ -77,7 +77,7 @@ pub(crate) fn request(
 
 /// The outcome of dispatching a request.
 #[allow(clippy::large_enum_variant)] // Moved once, and the large variant is the usual one.
-enum Begun {
+enum Dispatched {
     Answered(Bytes),
     Deferred(DeferredRequest),
 }
@@ -90,19 +90,19 @@ fn begin(
     params: RequestParams,
     outbound: &Outbound,
     span: &mut ServerSpan,
-) -> Result<Begun, ErrorReply> {
+) -> Result<Dispatched, ErrorReply> {
     if method == "initialize" {
-        return immediate::initialize(gateway, client, &params).map(Begun::Answered);
+        return immediate::initialize(gateway, client, &params).map(Dispatched::Answered);
     }
     let request = ClientRequest::read(client, method, params)?;
     let awaits_servers = ListKind::of_method(&request.method).is_some()
         && gateway.awaits_first_lists(&client.selection);
     if !awaits_servers && let Some(result) = immediate::answer(gateway, &request)? {
-        return Ok(Begun::Answered(result));
+        return Ok(Dispatched::Answered(result));
     }
     let cancel = Arc::new(Notify::new());
     let responder = client.begin(id.clone(), outbound.clone(), &cancel, span)?;
-    Ok(Begun::Deferred(DeferredRequest {
+    Ok(Dispatched::Deferred(DeferredRequest {
         gateway: gateway.clone(),
         request,
         responder,
@@ -129,8 +129,8 @@ pub(crate) fn notification(
         }
         "notifications/roots/list_changed" => ask_roots(gateway, client),
         "notifications/cancelled" => {
-            let read = params.and_then(|params| params.decode::<CancelledRequest>().ok());
-            if let Some(cancelled) = read {
+            let cancelled = params.and_then(|params| params.decode::<CancelledRequest>().ok());
+            if let Some(cancelled) = cancelled {
                 client.cancel(&request_id(cancelled.id.get()));
             }
         }
@@ -145,7 +145,7 @@ fn request_id(text: &str) -> RequestId {
     }
 }
 
-/// Asks a legacy client for the folders that servers may work in, if it has any.
+/// Asks a legacy client for its roots, if it declared that it has any.
 fn ask_roots(gateway: &Arc<GatewayState>, client: &Arc<ClientState>) {
     if !client
         .handshake()
@@ -155,15 +155,15 @@ fn ask_roots(gateway: &Arc<GatewayState>, client: &Arc<ClientState>) {
     }
     let (gateway, client) = (gateway.clone(), client.clone());
     tokio::spawn(async move {
-        let asked = client.questions.ask(&client.outbound, "roots/list", b"{}");
-        let Ok(Some(Ok(listed))) = tokio::time::timeout(ROOTS_TIMEOUT, asked).await else {
+        let question = client.questions.ask(&client.outbound, "roots/list", b"{}");
+        let Ok(Some(Ok(result))) = tokio::time::timeout(ROOTS_TIMEOUT, question).await else {
             return;
         };
-        let Some(roots) = read_roots(&listed) else {
+        let Some(roots) = read_roots(&result) else {
             return;
         };
         client.set_roots(roots.clone());
-        // A legacy server may ask outside of a call: then it gets the folders of the only client.
+        // A legacy server may ask for roots outside of a call: then it gets those of the only client.
         if gateway.clients().len() == 1 {
             gateway.host.set_roots(roots);
         }

@@ -23,11 +23,11 @@ use crate::client_request::ClientRequest;
 use crate::gateway_state::GatewayState;
 use crate::skills::ListCaller;
 
-/// The question of one gateway to the next.
+/// The method of the question that one gateway sends to the next.
 pub(crate) const METHOD: &str = "switchboard/leads_back";
 
 /// How long an answer may take; no answer counts as no.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest path, which bounds the work that one question can cause.
 const MAX_PATH: usize = 8;
@@ -62,14 +62,14 @@ async fn any_leads_back(gateway: &GatewayState, mut path: Vec<String>) -> bool {
     }
     path.push(own_id(gateway));
     let path = Arc::new(path);
-    let mut asked = JoinSet::new();
+    let mut questions = JoinSet::new();
     for server in gateway.host.servers().iter() {
         if let Some(session) = session_of_gateway(server) {
             let (server, path) = (server.clone(), path.clone());
-            asked.spawn(async move { leads_back(&server, &session, &path).await });
+            questions.spawn(async move { leads_back(&server, &session, &path).await });
         }
     }
-    while let Some(answer) = asked.join_next().await {
+    while let Some(answer) = questions.join_next().await {
         if answer.unwrap_or(false) {
             return true;
         }
@@ -92,7 +92,7 @@ async fn leads_back(server: &ServerHandle, session: &Session, path: &[String]) -
     });
     let answer = session.forward(METHOD, None, &caller, server.config.timeouts);
     // An older gateway does not know the question.
-    let Ok(Ok(answer)) = timeout(ANSWER_WITHIN, answer).await else {
+    let Ok(Ok(answer)) = timeout(ANSWER_TIMEOUT, answer).await else {
         return false;
     };
     let read = answer.decode::<LeadsBackResult>();
@@ -111,7 +111,7 @@ fn session_of_gateway(server: &ServerHandle) -> Option<Arc<Session>> {
     (name == crate::SERVER_NAME).then_some(session)
 }
 
-/// This process; a restarted gateway is another.
+/// Identifies this process; a restarted gateway has another id.
 fn own_id(gateway: &GatewayState) -> String {
     format!("{:016x}", gateway.settings.cluster.replica().0)
 }

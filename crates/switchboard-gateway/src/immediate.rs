@@ -1,5 +1,5 @@
-//! Requests that are answered at once, because they need no server: the handshake, lists from the
-//! cached catalog, a search in them, tasks, the log level.
+//! Requests that are answered at once, because they need no server: handshake, lists, search, tasks,
+//! log level.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub(crate) fn initialize(
         .unwrap_or_else(|| Revision::newest(Era::Legacy));
     client.set_handshake(ClientHandshake {
         revision,
-        // A copy: the part would keep the whole buffer that the request was read into.
+        // Copied: a shared slice would keep the request's whole buffer in memory.
         client_info: params.get("clientInfo").map(RawJson::copy),
         capabilities: ClientCapabilities::read(params.get("capabilities")),
     });
@@ -131,7 +131,7 @@ fn modern_capabilities() -> Value {
     capabilities
 }
 
-/// What waits for a person, and the instructions of the connected servers.
+/// The changes that wait for a person, and the instructions of the connected servers.
 fn instructions(gateway: &GatewayState, selection: &ServerSelection) -> Option<String> {
     let pending = gateway.host.pending_changes();
     let pending = pending
@@ -142,13 +142,13 @@ fn instructions(gateway: &GatewayState, selection: &ServerSelection) -> Option<S
     for server in gateway.host.servers().iter() {
         let name = &server.config.name;
         let session = server.snapshot().session.clone();
-        let said = session.and_then(|session| session.hello().instructions.clone());
-        match (selection, said) {
-            (ServerSelection::One(one), Some(said)) if one == name => {
-                texts.push(said.for_model().0.into_owned());
+        let instructions = session.and_then(|session| session.hello().instructions.clone());
+        match (selection, instructions) {
+            (ServerSelection::One(one), Some(instructions)) if one == name => {
+                texts.push(instructions.for_model().0.into_owned());
             }
-            (ServerSelection::All, Some(said)) => {
-                texts.push(format!("{name}: {}", said.for_model().0));
+            (ServerSelection::All, Some(instructions)) => {
+                texts.push(format!("{name}: {}", instructions.for_model().0));
             }
             _ => {}
         }
@@ -161,24 +161,24 @@ fn set_log_level(
     gateway: &Arc<GatewayState>,
     request: &ClientRequest,
 ) -> Result<Bytes, ErrorReply> {
-    let word = request.params.text("level").unwrap_or_default();
-    let level = LogLevel::read(&word)
-        .ok_or_else(|| ErrorReply::invalid_params(format!("unknown log level {word:.40?}")))?;
+    let name = request.params.text("level").unwrap_or_default();
+    let level = LogLevel::read(&name)
+        .ok_or_else(|| ErrorReply::invalid_params(format!("unknown log level {name:.40?}")))?;
     let client = &request.client;
     client.set_log_level(level);
     let gateway = gateway.clone();
-    let least = gateway
-        .clients()
-        .iter()
-        .filter_map(|client| client.log_level())
-        .min();
-    let least = least.unwrap_or(level);
+    let clients = gateway.clients();
+    let lowest = clients.iter().filter_map(|client| client.log_level()).min();
+    let lowest = lowest.unwrap_or(level);
     tokio::spawn(async move {
         for server in gateway.host.servers().iter() {
-            // Only servers that are connected: the others are not started for this.
+            // A server is not started only to set its log level.
             if server.snapshot().session.is_some() {
                 // A server without logging has no level to set.
-                let _ = gateway.host.set_log_level(&server.config.name, least).await;
+                let _ = gateway
+                    .host
+                    .set_log_level(&server.config.name, lowest)
+                    .await;
             }
         }
     });

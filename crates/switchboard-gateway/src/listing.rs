@@ -89,7 +89,7 @@ pub(crate) fn repaired_definition(tool: &Tool) -> Option<RawJson> {
 
 fn repaired(tool: &Tool) -> Option<switchboard::vendor::RepairedDefinition> {
     let definition = &tool.definition;
-    // The text goes back to where it came from: into the definition.
+    // Without the characters that a person cannot see.
     let description = definition.description.as_ref();
     let description = description.map(|text| text.for_model().0);
     repair_definition(

@@ -39,7 +39,7 @@ const MAX_SKILLS: usize = 10_000;
 /// The file that a skill's address names; its other files are in the same folder.
 const SKILL_FILE: &str = "SKILL.md";
 
-/// Which server has which skill, by the lists that were asked for.
+/// Which server has which skill, from the lists so far.
 #[derive(Debug, Default)]
 pub(crate) struct KnownSkills(Mutex<HashMap<String, ServerName>>);
 
@@ -60,7 +60,7 @@ impl KnownSkills {
         innermost.map(|(_, server)| server.clone())
     }
 
-    fn learn(&self, entries: &[(ServerName, SkillEntry)]) {
+    fn add(&self, entries: &[(ServerName, SkillEntry)]) {
         let mut known = lock(&self.0);
         if known.len() + entries.len() > MAX_SKILLS {
             known.clear();
@@ -97,49 +97,49 @@ pub(crate) async fn list(
     }
 }
 
-/// Asks for the lists, where a request names a skill that no list has named before.
+/// Asks for the lists, because a request names a skill that is not known.
 pub(crate) async fn look_for(host: &Host, known: &KnownSkills, request: &ClientRequest) {
     // A server that fails to list them is skipped.
     let _ = collect(host, known, request).await;
 }
 
-/// The skills of the servers in config order. An error only where one server is asked for.
+/// The skills of the servers in config order. An error only if the client is offered one server.
 async fn collect(
     host: &Host,
     known: &KnownSkills,
     request: &ClientRequest,
 ) -> Result<Vec<(ServerName, SkillEntry)>, CallError> {
-    let mut asked = JoinSet::new();
+    let mut requests = JoinSet::new();
     for (place, server) in servers(host, &request.client.selection)
         .into_iter()
         .enumerate()
     {
         let pages = pages(host, request, server.clone());
-        asked.spawn(async move { (place, server, timeout(LIST_TIMEOUT, pages).await) });
+        requests.spawn(async move { (place, server, timeout(LIST_TIMEOUT, pages).await) });
     }
     let mut lists = Vec::new();
-    while let Some(answered) = asked.join_next().await {
-        let Ok((place, server, Ok(list))) = answered else {
+    while let Some(outcome) = requests.join_next().await {
+        let Ok((place, server, Ok(list))) = outcome else {
             continue;
         };
         match list {
             Ok(list) => lists.push((place, server, list)),
             Err(error) if request.client.selection != ServerSelection::All => return Err(error),
-            Err(error) => tracing::warn!("the skills of server \"{server}\": {error}"),
+            Err(error) => tracing::warn!("server \"{server}\" cannot list its skills: {error}"),
         }
     }
     lists.sort_by_key(|(place, ..)| *place);
-    let mut seen = std::collections::HashSet::new();
+    let mut uris = std::collections::HashSet::new();
     let mut entries = Vec::new();
     for (_, server, list) in lists {
         for entry in list {
-            if seen.insert(entry.uri.clone()) {
+            if uris.insert(entry.uri.clone()) {
                 entries.push((server.clone(), entry));
             }
         }
     }
     if request.client.selection == ServerSelection::All {
-        known.learn(&entries);
+        known.add(&entries);
     }
     Ok(entries)
 }

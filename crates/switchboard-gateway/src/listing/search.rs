@@ -22,8 +22,8 @@ const LONG_LIST_BYTES: usize = 200_000 / 20 * 4;
 /// How many of the tools found are shown with their schemas.
 const WITH_SCHEMA: usize = 5;
 
-/// Clients that load the definitions of tools when they need them: a second search would hide the
-/// tools from theirs.
+/// Clients that search tools themselves and load definitions on demand: a second search would hide
+/// the tools from theirs.
 const DEFERRING: [&str; 4] = ["claude-code", "codex", "vscode", "Visual Studio Code"];
 
 /// Whether a client is offered the search.
@@ -117,23 +117,23 @@ pub(crate) fn run(catalog: &Catalog, index: &ToolSearch, params: &RequestParams)
         #[serde(default)]
         detail: SearchDetail,
     }
-    let read = params.get("arguments").map(RawJson::decode);
-    let asked: SearchToolsArguments = match read {
-        Some(Ok(asked)) => asked,
+    let arguments: SearchToolsArguments = match params.get("arguments").map(RawJson::decode) {
+        Some(Ok(arguments)) => arguments,
         Some(Err(fault)) => return reply::failed_call(&format!("{SEARCH_TOOL}: {fault}")),
         None => return reply::failed_call(&format!("{SEARCH_TOOL}: `query` is missing")),
     };
-    let limit = asked.limit.unwrap_or(MAX_FOUND).clamp(1, MAX_FOUND);
-    let found = find(catalog, index, &asked.query, limit);
+    let limit = arguments.limit.unwrap_or(MAX_FOUND).clamp(1, MAX_FOUND);
+    let found = find(catalog, index, &arguments.query, limit);
     let text = if found.is_empty() {
         nothing_found(catalog)
     } else {
-        shown(&found, asked.detail)
+        describe(&found, arguments.detail)
     };
     RawJson::from(json!({"content": [{"type": "text", "text": text}]}))
 }
 
-/// The tools for a query, best first. A name in any spelling that a call takes comes first.
+/// The tools for a query, best first. A tool that the query names, in any spelling that a call
+/// accepts, comes first.
 fn find<'a>(catalog: &'a Catalog, index: &ToolSearch, query: &str, limit: usize) -> Vec<&'a Tool> {
     let exact = catalog.resolve(query.trim()).ok();
     let names: Vec<String> = exact.iter().map(|tool| tool.exposed.to_string()).collect();
@@ -145,7 +145,7 @@ fn find<'a>(catalog: &'a Catalog, index: &ToolSearch, query: &str, limit: usize)
         .collect()
 }
 
-fn shown(found: &[&Tool], detail: SearchDetail) -> String {
+fn describe(found: &[&Tool], detail: SearchDetail) -> String {
     let mut text = String::new();
     let mut servers: Vec<&str> = Vec::new();
     for tool in found {
