@@ -30,8 +30,8 @@ mod shape;
 /// The most bytes that wait to be written.
 const MAX_PENDING_BYTES: usize = 1 << 20;
 
-/// The most bytes of room that are kept for the lines to come.
-const MAX_KEPT_ROOM: usize = 256 << 10;
+/// The largest buffer that is allocated before its lines come.
+const MAX_RESERVED_BYTES: usize = 256 << 10;
 
 /// How many lines are stored for the status page.
 const RECENT_LINES: usize = 500;
@@ -79,7 +79,7 @@ struct AuditBuffer {
 #[derive(Debug, Default)]
 struct AuditClock {
     second: u64,
-    /// Up to the point before the milliseconds.
+    /// The text before the milliseconds.
     text: String,
 }
 
@@ -209,7 +209,7 @@ impl AuditLog {
         self.0.path.as_deref()
     }
 
-    /// Writes what is left, and ends the writer.
+    /// Writes the buffered lines, and ends the writer.
     pub async fn close(&self) {
         lock(&self.0.buffer).is_closed = true;
         self.0.is_pending.notify_one();
@@ -224,7 +224,7 @@ impl AuditLog {
     }
 }
 
-/// Writes what is buffered until the log is closed.
+/// Writes buffered lines to the file until the log is closed.
 async fn write(state: Arc<AuditState>, file: AuditFile) {
     let file = Arc::new(Mutex::new(file));
     loop {
@@ -234,10 +234,10 @@ async fn write(state: Arc<AuditState>, file: AuditFile) {
         }
         let (text, is_closed) = {
             let mut buffer = lock(&state.buffer);
-            // Room for as much as came last time: growing to it took a tenth of a line's time.
-            let room = String::with_capacity(buffer.pending.len().min(MAX_KEPT_ROOM));
+            // As large as the last one: growing the buffer took a tenth of the time of each line.
+            let reserved = String::with_capacity(buffer.pending.len().min(MAX_RESERVED_BYTES));
             (
-                std::mem::replace(&mut buffer.pending, room),
+                std::mem::replace(&mut buffer.pending, reserved),
                 buffer.is_closed,
             )
         };
@@ -271,7 +271,7 @@ async fn write(state: Arc<AuditState>, file: AuditFile) {
 }
 
 impl AuditState {
-    /// Lines that could not be written wait before those that came since.
+    /// Puts lines that could not be written before those that came since.
     fn put_back(&self, text: String) {
         let mut buffer = lock(&self.buffer);
         if buffer.is_closed || text.len() + buffer.pending.len() > MAX_PENDING_BYTES {

@@ -50,7 +50,7 @@ pub(crate) struct ClientState {
     in_flight: Mutex<HashMap<RequestId, Arc<Notify>, RandomState>>,
     /// Notified when the last of them ends.
     ended: Notify,
-    /// True once no more messages are read: what has no end of its own ends.
+    /// True once no more messages are read: open-ended requests then end.
     is_draining: AtomicBool,
     /// Notified when that becomes true.
     drain: Notify,
@@ -108,7 +108,7 @@ impl ClientState {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
-            // Before the check, so that an end between the check and the wait is not missed.
+            // Enabled before the check, so that a wake-up between check and wait is not lost.
             ended.as_mut().enable();
             if !self.is_busy() {
                 return;
@@ -168,8 +168,7 @@ impl ClientState {
         !lock(&self.in_flight).is_empty()
     }
 
-    /// Begins a request; the returned notifier wakes its task when the client cancels it. The error is
-    /// for the client.
+    /// Begins a request; `cancel` is notified when the client cancels it. The error is for the client.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: RequestId,

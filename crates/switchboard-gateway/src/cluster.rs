@@ -1,7 +1,6 @@
 //! What replicas of the gateway share: sealed texts, one-time claims, and requests to one another.
 //!
-//! One process needs no engine: `Alone` implements all three by itself. Nothing here is on the
-//! path of a call.
+//! [`Alone`] implements them for a gateway of one process. Nothing here is on the path of a call.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,14 +22,14 @@ use crate::seal::{
 /// The most claims that [`Alone`] remembers; beyond it, nothing can be claimed until some expire.
 const MAX_CLAIMS: usize = 100_000;
 
-/// Whether a sealed text may be used now.
+/// The outcome of claiming a sealed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     /// It was never used, and is used from now on.
     Claimed,
     /// It was used before.
     Taken,
-    /// It is not known whether it was used: it counts as used.
+    /// Whether it was used is not known; it counts as used.
     Unknown,
 }
 
@@ -47,7 +46,7 @@ pub struct ReplicaRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicaFault {
-    /// It has ended; what lived there is lost.
+    /// It has ended; its state is lost.
     #[error("the gateway process that had this has ended")]
     Gone,
     /// It may still run.
@@ -55,7 +54,7 @@ pub enum ReplicaFault {
     Unreachable,
 }
 
-/// The three operations that replicas need of one another.
+/// The operations that replicas share.
 pub trait Cluster: fmt::Debug + Send + Sync {
     /// This process.
     fn replica(&self) -> ReplicaId;
@@ -160,7 +159,7 @@ impl Cluster for Alone {
         _: ReplicaId,
         _: ReplicaRequest,
     ) -> BoxFuture<'a, Result<mpsc::Receiver<Bytes>, ReplicaFault>> {
-        // There is no other process: the one that is asked for was this gateway before a restart.
+        // There is no other process: that replica was this gateway before a restart.
         Box::pin(std::future::ready(Err(ReplicaFault::Gone)))
     }
 }

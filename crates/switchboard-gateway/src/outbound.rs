@@ -18,7 +18,7 @@ use tokio::time::timeout;
 /// How many messages may wait.
 const MAX_MESSAGES: usize = 1024;
 
-/// While fewer bytes than these wait, another message is taken, of whatever size.
+/// While fewer bytes wait, another message of any size is accepted.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Log messages that belong to no request are dropped while this much waits.
@@ -36,8 +36,7 @@ const KEPT_CAPACITY: usize = 32;
 #[derive(Debug)]
 pub struct Outbound(Arc<OutboundState>);
 
-/// What both ends share. While nothing waits it is all that a queue takes: a session that is not used
-/// has one, too.
+/// The state that both ends share. Small while nothing waits, because each unused session has one.
 #[derive(Debug)]
 struct OutboundState {
     waiting: Mutex<WaitingMessages>,
@@ -45,7 +44,7 @@ struct OutboundState {
     senders: AtomicUsize,
     /// Wakes the senders that wait for room.
     room: Notify,
-    /// Wakes those that wait for the end of the reader.
+    /// Wakes the senders that wait until the reader is gone.
     closed: Notify,
     meter: Arc<OutboundMeter>,
 }
@@ -92,7 +91,7 @@ impl Outbound {
         Self::metered(&Arc::default())
     }
 
-    /// The same, counted.
+    /// The same, counted by a meter.
     pub(crate) fn metered(meter: &Arc<OutboundMeter>) -> (Self, OutboundQueue) {
         let state = Arc::new(OutboundState {
             waiting: Mutex::default(),
@@ -110,8 +109,8 @@ impl Outbound {
         NOWHERE.clone()
     }
 
-    /// Sends a response. It waits for room, so that many large responses do not fill the memory; a
-    /// client that makes none in half a minute is disconnected.
+    /// Sends a response. Waits for room, so that many large responses do not fill the memory; a
+    /// client that reads nothing for half a minute is disconnected.
     pub async fn respond(&self, message: Bytes) {
         let Err(mut message) = self.0.try_send(message) else {
             return;
@@ -120,7 +119,7 @@ impl Outbound {
             loop {
                 let room = self.0.room.notified();
                 tokio::pin!(room);
-                // Before the attempt, so that room that is made meanwhile is not missed.
+                // Enabled before the attempt, so that a wake-up between attempt and wait is not lost.
                 room.as_mut().enable();
                 match self.0.try_send(message) {
                     Ok(()) => return,
@@ -149,8 +148,8 @@ impl Outbound {
         }
     }
 
-    /// Sends a log message, unless others wait: a client is not disconnected because a server logs,
-    /// and one that never reads what belongs to no request costs little.
+    /// Sends a log message, unless others wait. So no client is disconnected because a server logs,
+    /// and a client that reads only responses costs little memory.
     pub(crate) fn send_log(&self, message: Bytes) {
         let has_room = {
             let waiting = self.0.lock();
@@ -266,7 +265,7 @@ impl OutboundQueue {
         if !waiting.messages.is_empty() {
             return Poll::Ready(self.0.take_next(waiting));
         }
-        // The last sender has gone before it takes the lock to wake the reader.
+        // The last sender lowers the count before it takes the lock to wake the reader.
         if self.0.senders.load(Ordering::Acquire) == 0 {
             return Poll::Ready(None);
         }

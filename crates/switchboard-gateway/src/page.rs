@@ -1,5 +1,5 @@
-//! The operator's page: `/`, `/servers/NAME`, `/calls/NUMBER`, its forms, and beside it `/healthz`, `/readyz` and
-//! `/metrics`.
+//! The HTTP routes of an operator: the pages `/`, `/servers/NAME` and `/calls/NUMBER` with their forms,
+//! `/healthz`, `/readyz` and `/metrics`.
 //!
 //! A browser logs in with a one-time link (`login`); a client's bearer token opens none of the pages.
 //! All text is escaped by the template; text of servers passes through `text` as well. The pages are

@@ -70,17 +70,17 @@ pub(crate) fn pending_changes(host: &Host) -> Vec<ShownChange> {
 
 /// A change that waits, in one line for clients: their user may see nothing else of the gateway.
 pub(crate) fn describe(change: &PendingChange, settings: &GatewaySettings) -> String {
-    let what = match &change.server {
+    let subject = match &change.server {
         Some(server) => format!("server \"{server}\""),
         None => "a change of the configuration".to_owned(),
     };
     let review = settings.review_words.and_then(|words| words(change));
     let review = review.map_or_else(String::new, |review| format!("; {review}"));
     let reason = &change.reason;
-    format!("{what} waits for a person's approval: {reason}{review}")
+    format!("{subject} waits for a person's approval: {reason}{review}")
 }
 
-/// Whether clients of this selection are told of the change.
+/// Whether clients of this selection are notified of the change.
 pub(crate) fn concerns(change: &PendingChange, selection: &ServerSelection) -> bool {
     match (selection, &change.server) {
         (ServerSelection::All, _) => true,

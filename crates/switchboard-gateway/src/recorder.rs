@@ -7,9 +7,9 @@ use switchboard::{RawJson, ServerName};
 
 use crate::{Principal, Refusal};
 
-/// Is told of each request and session that has ended. Called where they end: it must not block.
+/// Records each request and session that has ended. Called where they end, so it must not block.
 pub trait Recorder: Send + Sync {
-    /// Whether it wants the host's report of each call.
+    /// Whether it needs the host's report of each call.
     fn wants_reports(&self) -> bool {
         false
     }

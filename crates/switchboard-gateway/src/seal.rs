@@ -2,8 +2,8 @@
 //!
 //! A sealed text is `v1.KID.NONCE.CIPHERTEXT`, the last two in URL-safe base64 (AES-256-GCM). The
 //! `SealKind` is authenticated with it, so that a text of one kind cannot be used as another; the
-//! principal, the expiry and the digest of the request stand inside. Two keys can open (current,
-//! previous), the current one seals. Whether a text was used before is for [`crate::cluster`].
+//! principal, the expiry and the digest of the request are encrypted. The current key seals; the
+//! current and the previous key open. [`crate::cluster`] decides whether a text was used before.
 
 use std::fmt;
 use std::io;
@@ -215,7 +215,7 @@ impl SealKey {
     }
 }
 
-/// What is authenticated beside the ciphertext.
+/// The associated data of the encryption.
 fn authenticated(kind: SealKind, key_id: &str) -> String {
     let kind = match kind {
         SealKind::Session => "session",

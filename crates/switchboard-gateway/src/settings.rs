@@ -33,7 +33,7 @@ pub struct GatewaySettings {
     pub cluster: Arc<dyn Cluster>,
     /// Counts messages that wait to be written to clients.
     pub outbound: Arc<OutboundMeter>,
-    /// What clients are told to do about changes that wait for a person.
+    /// Words for clients: how a person reviews a change that waits.
     pub review_words: Option<ReviewWords>,
 }
 

@@ -1,5 +1,4 @@
-//! Calls that wait for a modern client's next request, by the sealed `requestState` that it was
-//! given.
+//! Calls that wait for a modern client's next request, which names them by a sealed `requestState`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +56,7 @@ pub(crate) struct Resumption {
     pub(crate) responses: Option<RawJson>,
 }
 
-/// Of these parts, each with its length.
+/// The digest of these parts, each hashed with its length.
 pub(crate) fn digest(parts: &[&[u8]]) -> RequestDigest {
     let mut hasher = blake3::Hasher::new();
     for part in parts {

@@ -56,7 +56,7 @@ struct TokenCache {
     checked: Option<Instant>,
 }
 
-/// Which reading of the file a token was found in. A later one may lack it.
+/// Which read of the file a token was found in. A later read may not find it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TokenGeneration(u64);
 
@@ -78,7 +78,7 @@ pub enum TokenError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -116,11 +116,11 @@ impl ClientTokens {
         check_client_name(name)?;
         let path = self.path.with_file_name(HEADER_TOKEN_FILE);
         let updated = private_file::update(&path, |text| {
-            let mut kept: BTreeMap<String, String> = match text {
+            let mut tokens: BTreeMap<String, String> = match text {
                 Some(text) => serde_json::from_str(&text)?,
                 None => BTreeMap::new(),
             };
-            if let Some(token) = kept.get(name)
+            if let Some(token) = tokens.get(name)
                 && self
                     .client_of(token)
                     .is_some_and(|client| client.as_str() == name)
@@ -129,9 +129,9 @@ impl ClientTokens {
             }
             let created = self.create(name);
             if let Ok(token) = &created {
-                kept.insert(name.to_owned(), token.clone());
+                tokens.insert(name.to_owned(), token.clone());
             }
-            let text = created.is_ok().then(|| serde_json::to_string(&kept));
+            let text = created.is_ok().then(|| serde_json::to_string(&tokens));
             Ok((text.transpose()?, created))
         });
         updated.map_err(|source| TokenError::File { path, source })?
@@ -154,7 +154,7 @@ impl ClientTokens {
             .map_err(|source| self.fault(source))
     }
 
-    /// The client that a token belongs to. Comparing takes the same time whatever was given.
+    /// The client that a token belongs to. The time of the comparison does not depend on the token.
     pub fn client_of(&self, token: &str) -> Option<Principal> {
         let digest = blake3::hash(token.as_bytes());
         let mut cache = lock(&self.cache);
@@ -167,7 +167,7 @@ impl ClientTokens {
         find(&cache.tokens, &digest)
     }
 
-    /// The generation of the tokens that count now. A token of this generation is still valid.
+    /// The current generation. A token that was found in it is still valid.
     pub(crate) fn generation(&self) -> TokenGeneration {
         let mut cache = lock(&self.cache);
         self.reread_if_due(&mut cache);

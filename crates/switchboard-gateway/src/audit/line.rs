@@ -1,6 +1,6 @@
-//! One line of the audit log, written out.
+//! One line of the audit log as JSON.
 //!
-//! Without a serializer, which took a fifth of the gateway's time of each call.
+//! Written without a serializer, which took a fifth of the gateway's time for each call.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ pub struct AuditLine<'a> {
     pub outcome: &'a str,
     /// Why it did not complete.
     pub error: &'a str,
-    /// The arguments, which are written as the log was opened for.
+    /// The arguments; [`AuditArguments`] decides how they are written.
     pub arguments: Option<&'a RawJson>,
     /// How long it took.
     pub duration: Option<Duration>,

@@ -52,7 +52,7 @@ impl OpenQuestions {
         if let RequestId::Other(text) = id
             && let Some(sender) = lock(&self.open).remove(text.as_str())
         {
-            // The asking call may have ended.
+            // The call that asked may have ended.
             let _ = sender.send(answer);
         }
     }

@@ -60,8 +60,8 @@ async fn read(
 ) -> io::Result<()> {
     let mut frames = LineFrames::new(MAX_MESSAGE_BYTES);
     let mut receive = |frame: Frame<'_>| match frame {
-        Frame::Short(line) => take_line(client, outbound, Bytes::copy_from_slice(line)),
-        Frame::Long(line) => take_line(client, outbound, line),
+        Frame::Short(line) => receive_line(client, outbound, Bytes::copy_from_slice(line)),
+        Frame::Long(line) => receive_line(client, outbound, line),
         Frame::Oversized(id) => client.reject_oversized(Some(&id), outbound),
         Frame::OversizedUnknown => client.reject_oversized(None, outbound),
     };
@@ -74,7 +74,7 @@ async fn read(
     }
 }
 
-fn take_line(client: &ClientSession, outbound: &Outbound, line: Bytes) {
+fn receive_line(client: &ClientSession, outbound: &Outbound, line: Bytes) {
     if !line.trim_ascii().is_empty() {
         client.receive(&line, outbound);
     }
@@ -86,7 +86,7 @@ async fn write(mut queue: OutboundQueue, mut writer: impl AsyncWrite + Unpin) ->
     // How many messages the last write had.
     let mut count = 0;
     while let Some(message) = queue.next().await {
-        // Where requests end together, their responses are written together.
+        // Requests that end together get their responses in one write.
         if count > 1 {
             yield_to_ready_tasks().await;
         }

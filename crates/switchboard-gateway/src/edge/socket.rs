@@ -2,8 +2,8 @@
 //!
 //! The first line says what the connection is for: `attach CLIENT`, which is answered with
 //! `attached`, after which messages follow as lines; or `command WORDS`, which is answered with one
-//! line. The folder of the socket is the
-//! user's own (0700), and the user at the other end is compared: so a client needs no token here.
+//! line. Only the user can open the socket's folder (0700), and the user id of the peer is checked, so
+//! a client needs no token.
 
 use std::fs::File;
 use std::io;

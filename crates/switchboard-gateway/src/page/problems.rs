@@ -127,13 +127,13 @@ fn server_problem(operations: &Operations, server: &ServerHandle) -> Option<Mark
     if !is_down(&state) {
         return None;
     }
-    let what = match &state {
+    let problem = match &state {
         State::NeedsLogin { .. } => "needs a login",
         _ => "is down",
     };
     let stderr = last_stderr(server, &state);
     Some(html! {
-        (link(name.as_str())) " " (what) ": " (foreign(&reason(&state))) "."
+        (link(name.as_str())) " " (problem) ": " (foreign(&reason(&state))) "."
         @if let State::Backoff { retry_at, .. } = &state { (retry_sentence(*retry_at)) }
         @for (variable, field) in &snapshot.unset {
             " " code { (foreign(variable)) } ", which its " code { (foreign(field)) } " refers to, is not set."
@@ -173,7 +173,7 @@ fn clash_problem(clash: &ResourceClash) -> Markup {
     }
 }
 
-/// The last line of stderr, unless the reason of the state holds it.
+/// The last line of stderr, unless the reason of the state contains it.
 pub(super) fn last_stderr(server: &ServerHandle, state: &State) -> Option<Untrusted> {
     let line = server.stderr.last_lines(1).pop()?;
     (!reason(state).contains("last stderr")).then_some(line)

@@ -45,14 +45,14 @@ pub(super) struct AuditFilter(Vec<(&'static str, String)>);
 impl AuditFilter {
     pub(super) fn read(query: Option<&str>) -> Self {
         let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-        let wanted = pairs.filter_map(|(key, value)| {
+        let conditions = pairs.filter_map(|(key, value)| {
             let (name, _) = FILTERS.iter().find(|(name, _)| *name == key)?;
             (!value.is_empty()).then(|| (*name, value.into_owned()))
         });
-        Self(wanted.collect())
+        Self(conditions.collect())
     }
 
-    fn takes(&self, line: &Value) -> bool {
+    fn matches(&self, line: &Value) -> bool {
         self.0.iter().all(|(field, value)| match *field {
             "outcome" => outcome(line) == *value,
             field => line[field] == *value,
@@ -98,7 +98,7 @@ pub(super) fn audit(operations: &Operations, filter: &AuditFilter) -> Markup {
     let lines = recent_lines(operations);
     let shown: Vec<_> = lines
         .iter()
-        .filter(|line| filter.takes(line))
+        .filter(|line| filter.matches(line))
         .take(AUDIT_LINES)
         .collect();
     html! {
