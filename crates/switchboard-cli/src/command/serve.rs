@@ -25,7 +25,7 @@ use crate::setup::Setup;
 /// `serve --http`, and the gateway that `attach` starts.
 mod machine;
 
-/// What the gateway's log says.
+/// The gateway's log.
 mod log;
 
 /// How long the last spans of a gateway that ends may take to reach their collector.
@@ -111,9 +111,9 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
     let outcome = setup.run_service(async |host, paths, closing, hang_up| {
         let audit = AuditLog::open(&paths.state, config.audit_arguments, redactor);
         let operations = Operations::new(host.clone(), audit, Vec::new());
-        // No operator can reach this process.
         let traces = Traces::from_environment();
         let settings = GatewaySettings {
+            // No operator can reach this process.
             approvals: Arc::new(DenyUnasked),
             traces: traces.clone(),
             listing: args.listing.settings(),
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
             ..operations.settings()
         };
         let gateway = Gateway::new(host.clone(), settings);
-        let signalled = async move {
+        let until_closed = async move {
             let mut closing = closing;
             tokio::select! {
                 _ = closing.wait_for(|closing| *closing) => {}
@@ -130,11 +130,11 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
                 () = hang_up.notified() => {}
             }
         };
-        let served = edge::stdio::serve(&gateway, selection, signalled).await;
+        let outcome = edge::stdio::serve(&gateway, selection, until_closed).await;
         gateway.disconnect_all();
         operations.audit().close().await;
         traces.close(LAST_SPANS).await;
-        served.map_err(|error| {
+        outcome.map_err(|error| {
             Failure::new(
                 Code::Usage,
                 format!("the client cannot be reached: {error}"),
@@ -143,13 +143,14 @@ pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
         Ok(0)
     });
     match outcome {
-        // A client that ends its server by a signal has got what it wanted.
+        // Clients stop their servers by a signal: this is no error.
         Err(failure) if failure.code.is_signal() => Ok(0),
         outcome => outcome,
     }
 }
 
-/// How a change that waits is reviewed: this process reads its configuration once.
+/// How a person reviews a change that waits. This process reads its configuration only once, so the
+/// client must connect again.
 fn review_words(change: &PendingChange) -> Option<String> {
     let review = hints::describe(Hint::Accept, change.server.as_ref()?, None)?;
     Some(format!("{review}, then connect again"))

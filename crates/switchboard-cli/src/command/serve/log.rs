@@ -70,7 +70,7 @@ fn state_line(
         State::NeedsLogin { reason, hint, .. } => (reason, *hint),
         _ => return None,
     };
-    let what = match state {
+    let problem = match state {
         State::NeedsLogin { .. } => "needs a login",
         State::Backoff { .. } => "is down and is tried again",
         _ => "is down",
@@ -78,7 +78,7 @@ fn state_line(
     let hint = hints::describe(hint, server, None);
     let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
     down.insert(server.clone())
-        .then(|| format!("server \"{server}\" {what}: {}{hint}", escaped(reason)))
+        .then(|| format!("server \"{server}\" {problem}: {}{hint}", escaped(reason)))
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use switchboard::config::{self, Config, ConfigErrors, GatewayConfig};
 use switchboard::reload::ReloadReport;
+use switchboard::secret::Redactor;
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
@@ -49,93 +51,20 @@ pub(super) fn run(
         address,
     };
     reload.adjust(&mut setup.config);
-    let socket_path = setup.paths.gateway_socket(options);
-    let public_url = public_url(args, &setup.config.gateway)?;
-    let (config, redactor) = (setup.config.gateway.clone(), setup.redactor());
     let files = setup.paths.config_files(options).into_iter();
-    let files = files.map(|file| file.path).collect();
+    let machine = MachineGateway {
+        args,
+        selection,
+        listener,
+        socket_path: setup.paths.gateway_socket(options),
+        public_url: public_url(args, &setup.config.gateway)?,
+        config: setup.config.gateway.clone(),
+        config_files: files.map(|file| file.path).collect(),
+        redactor: setup.redactor(),
+        reload,
+    };
     let outcome = setup.run_service(async |host, paths, closing, hang_up| {
-        let audit = AuditLog::open(&paths.state, config.audit_arguments, redactor);
-        let operations = Operations::new(host.clone(), audit, files);
-        operations.set_hint_words(|hint, server| hints::describe(hint, server, None));
-        let cluster = Alone::open(&paths.state).map_err(|error| {
-            let folder = paths.state.display();
-            Failure::new(Code::Usage, format!("the gateway's keys in {folder}: {error}"))
-        })?;
-        let traces = Traces::from_environment();
-        let settings = GatewaySettings {
-            traces: traces.clone(),
-            listing: args.listing.settings(),
-            lost_server_grace: config.lost_server_grace,
-            cluster: Arc::new(cluster),
-            review_words: Some(|_| {
-                Some(format!("review it with {}", hints::command(&["approvals"])))
-            }),
-            ..operations.settings()
-        };
-        let gateway = Gateway::new(host.clone(), settings);
-        let watched = reload.clone();
-        watch::watch_config_with(host, paths, options, move || watched.load());
-        let page = OperatorPage::new(operations.clone()).map_err(|error| {
-            Failure::new(Code::Usage, format!("the status page cannot be served: {error}"))
-        })?;
-        let page = Arc::new(page.with_open_metrics(args.metrics_open));
-        let commands = Arc::new(GatewayCommands {
-            page: page.clone(),
-            address,
-            operations: operations.clone(),
-            host: host.clone(),
-            reload,
-        });
-        let socket = BoundSocket::bind(&socket_path).map_err(|error| {
-            Failure::new(
-                Code::Usage,
-                format!("cannot listen on {}: {error}", socket_path.display()),
-            )
-        })?;
-        if socket.is_none() && args.detached {
-            // Another gateway started first, and serves the clients.
-            return Ok(0);
-        }
-        if socket.is_none() {
-            output::notice(
-                "another gateway runs with these configuration files: `switchboard attach` and `switchboard reload` use that one",
-            );
-        }
-        let socket = socket.map(|socket| {
-            SocketEdge::serve(gateway.clone(), selection.clone(), socket, commands.clone())
-        });
-        let http = listener
-            .map(|listener| serve_http(&gateway, listener, selection, args, public_url, paths, page))
-            .transpose()?;
-        let is_idle = async {
-            match &socket {
-                Some(socket) if args.detached => {
-                    socket.until_idle(Duration::from_secs_f64(args.idle_timeout)).await
-                }
-                _ => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = run_until_closed(closing, hang_up, &commands, is_idle) => {}
-            () = log::report(host, &operations) => {}
-        }
-        tokio::join!(
-            async {
-                if let Some(http) = http {
-                    http.close().await;
-                }
-            },
-            async {
-                if let Some(socket) = socket {
-                    socket.close().await;
-                }
-            },
-        );
-        gateway.disconnect_all();
-        operations.audit().close().await;
-        traces.close(LAST_SPANS).await;
-        Ok(0)
+        machine.serve(host, paths, closing, hang_up).await
     });
     match outcome {
         // Stopping a gateway by a signal is not an error; the exit code names the signal.
@@ -147,6 +76,133 @@ pub(super) fn run(
             Ok(failure.code as u8)
         }
         outcome => outcome,
+    }
+}
+
+/// Everything that is known before the host starts.
+struct MachineGateway<'a> {
+    args: &'a ServeArgs,
+    selection: ServerSelection,
+    listener: Option<TcpListener>,
+    socket_path: PathBuf,
+    public_url: Option<PublicUrl>,
+    config: GatewayConfig,
+    config_files: Vec<PathBuf>,
+    redactor: Redactor,
+    reload: Reload,
+}
+
+impl MachineGateway<'_> {
+    /// Serves clients until the gateway is closed or idle.
+    async fn serve(
+        self,
+        host: &Host,
+        paths: &Paths,
+        closing: Receiver<bool>,
+        hang_up: &Notify,
+    ) -> Result<u8, Failure> {
+        let audit = AuditLog::open(&paths.state, self.config.audit_arguments, self.redactor);
+        let operations = Operations::new(host.clone(), audit, self.config_files);
+        operations.set_hint_words(|hint, server| hints::describe(hint, server, None));
+        let settings = gateway_settings(&operations, self.args, &self.config, paths)?;
+        let traces = settings.traces.clone();
+        let gateway = Gateway::new(host.clone(), settings);
+        let watched = self.reload.clone();
+        let options = &self.reload.options;
+        watch::watch_config_with(host, paths, options, move || watched.load());
+        let page = OperatorPage::new(operations.clone()).map_err(|error| {
+            let message = format!("the status page cannot be served: {error}");
+            Failure::new(Code::Usage, message)
+        })?;
+        let page = Arc::new(page.with_open_metrics(self.args.metrics_open));
+        let commands = Arc::new(GatewayCommands {
+            page: page.clone(),
+            operations: operations.clone(),
+            host: host.clone(),
+            reload: self.reload,
+        });
+        let socket = bind_socket(&self.socket_path)?;
+        if socket.is_none() && self.args.detached {
+            // Another gateway started first, and serves the clients.
+            return Ok(0);
+        }
+        if socket.is_none() {
+            output::notice(
+                "another gateway runs with these configuration files: `switchboard attach` and `switchboard reload` use that one",
+            );
+        }
+        let socket = socket.map(|socket| {
+            let selection = self.selection.clone();
+            SocketEdge::serve(gateway.clone(), selection, socket, commands.clone())
+        });
+        let http = self.listener.map(|listener| {
+            let (args, url) = (self.args, self.public_url);
+            serve_http(&gateway, listener, self.selection, args, url, paths, page)
+        });
+        let http = http.transpose()?;
+        tokio::select! {
+            () = run_until_closed(closing, hang_up, &commands, until_idle(socket.as_ref(), self.args)) => {}
+            () = log::report(host, &operations) => {}
+        }
+        tokio::join!(close_http(http), close_socket(socket));
+        gateway.disconnect_all();
+        operations.audit().close().await;
+        traces.close(LAST_SPANS).await;
+        Ok(0)
+    }
+}
+
+fn gateway_settings(
+    operations: &Arc<Operations>,
+    args: &ServeArgs,
+    config: &GatewayConfig,
+    paths: &Paths,
+) -> Result<GatewaySettings, Failure> {
+    let cluster = Alone::open(&paths.state).map_err(|error| {
+        let folder = paths.state.display();
+        Failure::new(
+            Code::Usage,
+            format!("the gateway's keys in {folder}: {error}"),
+        )
+    })?;
+    Ok(GatewaySettings {
+        traces: Traces::from_environment(),
+        listing: args.listing.settings(),
+        lost_server_grace: config.lost_server_grace,
+        cluster: Arc::new(cluster),
+        review_words: Some(|_| Some(format!("review it with {}", hints::command(&["approvals"])))),
+        ..operations.settings()
+    })
+}
+
+/// The socket of this gateway; `None` if another gateway listens on it.
+fn bind_socket(path: &Path) -> Result<Option<BoundSocket>, Failure> {
+    BoundSocket::bind(path).map_err(|error| {
+        let message = format!("cannot listen on {}: {error}", path.display());
+        Failure::new(Code::Usage, message)
+    })
+}
+
+/// Completes when a detached gateway has had no client for a while.
+async fn until_idle(socket: Option<&SocketEdge>, args: &ServeArgs) {
+    match socket {
+        Some(socket) if args.detached => {
+            let idle_timeout = Duration::from_secs_f64(args.idle_timeout);
+            socket.until_idle(idle_timeout).await;
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+async fn close_http(edge: Option<HttpEdge>) {
+    if let Some(edge) = edge {
+        edge.close().await;
+    }
+}
+
+async fn close_socket(edge: Option<SocketEdge>) {
+    if let Some(edge) = edge {
+        edge.close().await;
     }
 }
 
@@ -184,14 +240,14 @@ fn listen(address: &str, args: &ServeArgs) -> Result<TcpListener, Failure> {
 
 /// `--public-url`, else that of the configuration.
 fn public_url(args: &ServeArgs, config: &GatewayConfig) -> Result<Option<PublicUrl>, Failure> {
-    let written = config.public_url.as_deref().map(str::parse);
-    match (&args.public_url, written) {
-        (Some(given), _) => Ok(Some(given.clone())),
+    let configured = config.public_url.as_deref().map(str::parse);
+    match (&args.public_url, configured) {
+        (Some(option), _) => Ok(Some(option.clone())),
         (None, Some(Err(error))) => Err(Failure::new(
             Code::Usage,
             format!("public_url in [gateway]: {error}"),
         )),
-        (None, written) => Ok(written.and_then(Result::ok)),
+        (None, configured) => Ok(configured.and_then(Result::ok)),
     }
 }
 
@@ -243,13 +299,13 @@ async fn run_until_closed(
     mut closing: Receiver<bool>,
     hang_up: &Notify,
     commands: &GatewayCommands,
-    is_idle: impl Future<Output = ()>,
+    until_idle: impl Future<Output = ()>,
 ) {
-    let mut is_idle = std::pin::pin!(is_idle);
+    let mut until_idle = std::pin::pin!(until_idle);
     loop {
         tokio::select! {
             _ = closing.wait_for(|closing| *closing) => return,
-            () = is_idle.as_mut() => return,
+            () = until_idle.as_mut() => return,
             () = hang_up.notified() => output::notice(&match commands.reload().await {
                 Ok(report) => summary(&report),
                 Err(error) => format!("the configuration was not reloaded: {error}"),
@@ -265,7 +321,7 @@ struct Reload {
     options: Options,
     /// `--names`, which the files do not change.
     naming: Option<switchboard::name::Style>,
-    /// Where this gateway listens.
+    /// Where this gateway serves HTTP, if it does.
     address: Option<SocketAddr>,
 }
 
@@ -291,11 +347,9 @@ impl Reload {
     }
 }
 
-/// The commands that the socket takes.
+/// Runs the commands that arrive at the socket.
 struct GatewayCommands {
     page: Arc<OperatorPage>,
-    /// Where the page is, if it is served.
-    address: Option<SocketAddr>,
     operations: Arc<Operations>,
     host: Host,
     reload: Reload,
@@ -315,7 +369,7 @@ impl SocketCommands for GatewayCommands {
                 return answer;
             }
             let answer = match command {
-                "page" => match (self.address, self.page.login_path()) {
+                "page" => match (self.reload.address, self.page.login_path()) {
                     (Some(address), Ok(path)) => {
                         json!({ "url": format!("http://{address}{path}") })
                     }
