@@ -122,8 +122,8 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Declares every capability that a client of the gateway may have. What a call's own client
-    /// cannot do is declined.
+    /// Declares every capability that a client of the gateway may have. A question that the client of
+    /// a call cannot answer is declined.
     pub(crate) fn offer_capabilities_of_clients(&mut self) {
         self.offers.sampling = true;
         self.offers.sampling_tools = true;
@@ -153,24 +153,16 @@ impl Setup {
             match &server.endpoint {
                 Endpoint::Http(http) => {
                     secrets.extend(http.headers.values().cloned());
-                    secrets.extend(
-                        [&http.auth.bearer_token, &http.auth.client_secret]
-                            .into_iter()
-                            .flatten()
-                            .cloned(),
-                    );
-                    if trust::trust_state(server, &self.environment, &*self.store)
-                        == TrustState::Trusted
-                    {
+                    let auth = [&http.auth.bearer_token, &http.auth.client_secret];
+                    secrets.extend(auth.into_iter().flatten().cloned());
+                    if self.is_trusted(server) {
                         let resolved = config::resolve_url(http, &self.environment);
                         secrets.extend(resolved.into_iter().flat_map(|resolved| resolved.secrets));
                     }
                 }
                 Endpoint::Stdio(stdio) => {
                     secrets.extend(stdio.env.values().cloned());
-                    if trust::trust_state(server, &self.environment, &*self.store)
-                        == TrustState::Trusted
-                    {
+                    if self.is_trusted(server) {
                         let launch =
                             config::resolve_launch(stdio, &server.source.folder, &self.environment);
                         secrets.extend(launch.into_iter().flat_map(|launch| launch.secrets));
@@ -215,7 +207,7 @@ impl Setup {
     /// The entry of a server; an error unless it is trusted.
     pub(crate) fn trusted_entry(&self, name: &str) -> Result<&Arc<ServerConfig>, Failure> {
         let entry = self.entry(name)?;
-        let what = match trust::trust_state(entry, &self.environment, &*self.store) {
+        let fact = match trust::trust_state(entry, &self.environment, &*self.store) {
             TrustState::Trusted => return Ok(entry),
             TrustState::New => "is not trusted yet",
             TrustState::Changed { .. } => "has changed since it was trusted",
@@ -224,7 +216,7 @@ impl Setup {
         Err(Failure::new(
             Code::Denied,
             format!(
-                "server \"{name}\": its entry in {} {what}",
+                "server \"{name}\": its entry in {} {fact}",
                 file.for_terminal_line()
             ),
         )
@@ -339,9 +331,6 @@ impl Setup {
     /// trusted; or it has no servers and one of the project's is trusted; or the project has no
     /// servers.
     pub(crate) fn is_in_effect(&self, project: &ProjectPermissions) -> bool {
-        let is_trusted = |server: &&Arc<ServerConfig>| {
-            trust::trust_state(server, &self.environment, &*self.store) == TrustState::Trusted
-        };
         let of_project = || {
             self.config
                 .servers
@@ -350,9 +339,15 @@ impl Setup {
         };
         let of_file = || of_project().filter(|server| server.source.file == project.file);
         match of_file().next() {
-            Some(_) => of_file().any(|server| is_trusted(&server)),
-            None => of_project().next().is_none() || of_project().any(|server| is_trusted(&server)),
+            Some(_) => of_file().any(|server| self.is_trusted(server)),
+            None => {
+                of_project().next().is_none() || of_project().any(|server| self.is_trusted(server))
+            }
         }
+    }
+
+    fn is_trusted(&self, server: &ServerConfig) -> bool {
+        trust::trust_state(server, &self.environment, &*self.store) == TrustState::Trusted
     }
 }
 

@@ -59,12 +59,12 @@ pub(crate) fn run(options: &Options, args: &StatusArgs) -> Result<u8, Failure> {
 
 /// Instructions for an empty configuration, with an example in the format of the file.
 fn first_steps(setup: &Setup, options: &Options) -> String {
-    let looked = if options.config.is_empty() {
+    let searched = if options.config.is_empty() {
         setup.paths.searched()
     } else {
         options.config.clone()
     };
-    let files: String = looked
+    let files: String = searched
         .iter()
         .map(|file| format!("  {}\n", escaped(&file.display().to_string())))
         .collect();
@@ -85,28 +85,29 @@ fn first_steps(setup: &Setup, options: &Options) -> String {
     let mut text = format!("No server is configured in\n{files}\n");
     if let Some(sample) = config::sample(&kind, addition) {
         let sample: String = sample.lines().map(|line| format!("  {line}\n")).collect();
-        let given = options
-            .config
-            .first()
-            .map(|file| format!(" --file {}", shell_word(file)))
-            .unwrap_or_default();
-        let dialect = options.dialect.zip(options.config.first());
-        let dialect = dialect.map(|(dialect, file)| {
-            format!(
-                "-c {} --dialect {} ",
-                shell_word(file),
-                dialect.profile().name
-            )
-        });
         text.push_str(&format!(
-            "{} could look like this:\n\n{sample}\n`switchboard {}add time{given} -- uvx mcp-server-time` adds it. Then \
-             {} shows its state and {} its tools.\n",
+            "{} could look like this:\n\n{sample}\n`{}` adds it. Then {} shows its state and {} its tools.\n",
             escaped(&file.display().to_string()),
-            dialect.unwrap_or_default(),
+            add_command(options),
             hints::command(&["status"]),
             hints::command(&["tools"]),
         ));
     }
     text.push_str("`switchboard demo` needs no configuration.\n\n");
     text
+}
+
+/// The command that adds the example to the file.
+fn add_command(options: &Options) -> String {
+    let file = options.config.first();
+    let dialect = options.dialect.zip(file).map(|(dialect, file)| {
+        let name = dialect.profile().name;
+        format!("-c {} --dialect {name} ", shell_word(file))
+    });
+    let file = file.map(|file| format!(" --file {}", shell_word(file)));
+    format!(
+        "switchboard {}add time{} -- uvx mcp-server-time",
+        dialect.unwrap_or_default(),
+        file.unwrap_or_default()
+    )
 }

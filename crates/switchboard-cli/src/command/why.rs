@@ -190,21 +190,19 @@ fn select_field<'a>(
     field: &str,
     server: &ServerConfig,
 ) -> Result<Vec<EntryView<'a>>, Failure> {
-    let is_meant = |name: &str| {
+    let is_selected = |name: &str| {
         name == field
             || name
                 .strip_prefix(field)
                 .is_some_and(|rest| rest.starts_with(['.', '[']))
     };
-    let kept = entries.into_iter().map(|EntryView { server, values }| {
-        let values = values
-            .into_iter()
-            .filter(|line| is_meant(&line.field) || is_meant(&line.written))
-            .collect();
-        EntryView { server, values }
-    });
-    let mut kept: Vec<_> = kept.collect();
-    if kept.first().is_none_or(|own| own.values.is_empty()) {
+    let mut entries = entries;
+    for entry in &mut entries {
+        entry
+            .values
+            .retain(|line| is_selected(&line.field) || is_selected(&line.written));
+    }
+    if entries.first().is_none_or(|own| own.values.is_empty()) {
         let fact = format!(
             "server \"{}\": its entry does not set `{}`",
             server.name,
@@ -227,8 +225,8 @@ fn select_field<'a>(
             .server(&server.name)
             .hint(hint));
     }
-    kept.retain(|entry| !entry.values.is_empty());
-    Ok(kept)
+    entries.retain(|entry| !entry.values.is_empty());
+    Ok(entries)
 }
 
 /// The defaults of fields that the entry may not set.

@@ -68,42 +68,50 @@ pub(super) async fn each(
             continue;
         }
         terminal.pages(&text).await;
-        let place = if several {
-            format!("{} of {}; ", index + 1, waiting.len())
-        } else {
-            String::new()
-        };
-        let legend = Choice::legend(several);
-        let question = format!(
-            "({place}y, n, {legend})\nTrust server {:?} exactly as shown? [y/N] ",
-            disclosure.name
-        );
-        let mut before = String::new();
-        loop {
-            match choice(terminal, &before, &question, several).await {
-                Choice::Yes => accepted.push(index),
-                Choice::No => {}
-                Choice::All => {
-                    if !all(terminal, &waiting[index..]).await {
-                        before.clear();
-                        continue;
-                    }
-                    accepted.extend(
-                        (index..waiting.len()).filter(|index| waiting[*index].2.refused.is_empty()),
-                    );
-                    return accepted;
-                }
-                Choice::None => return accepted,
-                Choice::Details => {
-                    before = show::details(setup, server);
-                    continue;
-                }
-                Choice::Quit => return Vec::new(),
+        match one(terminal, setup, waiting, index).await {
+            Choice::Yes => accepted.push(index),
+            Choice::No | Choice::Details => {}
+            Choice::All => {
+                accepted.extend(
+                    (index..waiting.len()).filter(|index| waiting[*index].2.refused.is_empty()),
+                );
+                return accepted;
             }
-            break;
+            Choice::None => return accepted,
+            Choice::Quit => return Vec::new(),
         }
     }
     accepted
+}
+
+/// The final answer about one server: asks again after the details, and after an "all" that was not
+/// confirmed.
+async fn one(
+    terminal: &Tty,
+    setup: &Setup,
+    waiting: &[UntrustedServer<'_>],
+    index: usize,
+) -> Choice {
+    let several = waiting.len() > 1;
+    let (server, _, disclosure) = &waiting[index];
+    let position = if several {
+        format!("{} of {}; ", index + 1, waiting.len())
+    } else {
+        String::new()
+    };
+    let legend = Choice::legend(several);
+    let question = format!(
+        "({position}y, n, {legend})\nTrust server {:?} exactly as shown? [y/N] ",
+        disclosure.name
+    );
+    let mut before = String::new();
+    loop {
+        match choice(terminal, &before, &question, several).await {
+            Choice::Details => before = show::details(setup, server),
+            Choice::All if !confirm_all(terminal, &waiting[index..]).await => before.clear(),
+            choice => return choice,
+        }
+    }
 }
 
 /// Asks until the answer is valid; a closed terminal means quit. `before` is shown with the first
@@ -125,7 +133,7 @@ async fn choice(terminal: &Tty, before: &str, question: &str, several: bool) -> 
 }
 
 /// Shows the other servers before all of them are accepted.
-async fn all(terminal: &Tty, rest: &[UntrustedServer<'_>]) -> bool {
+async fn confirm_all(terminal: &Tty, rest: &[UntrustedServer<'_>]) -> bool {
     let others = rest.iter().skip(1);
     let text: String = others
         .map(|(server, standing, disclosure)| show::entry(server, standing, disclosure))
