@@ -116,7 +116,7 @@ async fn start_unlisted_servers(host: &Host, limit: WaitLimit) {
 async fn start_servers(servers: Vec<ServerHandle>, limit: WaitLimit) {
     let mut starting = JoinSet::new();
     for handle in servers {
-        // A server that did not start says why in its state.
+        // The state of a server says why it did not start.
         starting.spawn(async move { wait_until_ready(&handle, limit).await.is_ok() });
     }
     progress::with_spinner("starting lazy servers".to_owned(), starting.join_all()).await;
@@ -154,21 +154,21 @@ fn report_unavailable_servers(host: &Host) {
 /// A server and its offerings.
 type ServerOfferings = (ServerName, Arc<Offerings>);
 
-/// The only server in `found`. `what` names the thing for the error about several servers; `none`
-/// makes the error for no server.
+/// The only server in `found`. `offering` is what several servers offer, for the error about them;
+/// `none` makes the error for no server.
 fn single_server(
     found: &[ServerName],
-    what: &str,
+    offering: &str,
     none: impl FnOnce() -> Failure,
 ) -> Result<ServerName, Failure> {
     match found {
-        [one] => Ok(one.clone()),
+        [only] => Ok(only.clone()),
         [] => Err(none()),
-        many => {
-            let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
+        several => {
+            let names: Vec<_> = several.iter().map(|name| format!("\"{name}\"")).collect();
             Err(Failure::new(
                 Code::Usage,
-                format!("servers {} offer {what}", names.join(" and ")),
+                format!("servers {} offer {offering}", names.join(" and ")),
             )
             .hint("choose one with --server SERVER"))
         }
@@ -199,8 +199,8 @@ fn offerings(host: &Host, server: Option<&str>) -> Vec<ServerOfferings> {
         .collect()
 }
 
-/// A server's JSON object with our fields first. Its own fields keep their text; ours win where
-/// both have one.
+/// A server's JSON object with our fields first. Its own fields keep their text; ours replace those
+/// of the same name.
 fn with_fields(raw: &RawJson, ours: &[(&str, &str)]) -> String {
     let mut parts: Vec<_> = ours
         .iter()

@@ -99,12 +99,12 @@ pub(crate) fn run(options: &Options, args: &CallArgs) -> Result<u8, Failure> {
             Call::new(&*name, arguments).caller(terminal::caller_with_log(args.log_level));
         call.timeout = args.timeout;
         call.pre_approved = args.yes;
-        let doing = format!(
+        let activity = format!(
             "calling {}/{}",
             tool.id.server,
             tool.id.tool.untrusted().for_terminal_line()
         );
-        let call = progress::with_spinner(doing, host.call_with(call));
+        let call = progress::with_spinner(activity, host.call_with(call));
         let result = match args.log_level {
             None => call.await,
             // Host tools have no server that could log.
@@ -137,25 +137,25 @@ async fn request_log_level(
 }
 
 /// `--args`: the text itself, `@FILE`, or `-` for stdin.
-fn read_arguments(given: &str) -> Result<RawJson, Failure> {
-    let wrong = |message: String| Failure::new(Code::Usage, message);
-    let bytes = if given == "-" {
+fn read_arguments(option: &str) -> Result<RawJson, Failure> {
+    let usage = |message: String| Failure::new(Code::Usage, message);
+    let bytes = if option == "-" {
         let mut bytes = Vec::new();
         std::io::stdin()
             .lock()
             .read_to_end(&mut bytes)
-            .map_err(|error| wrong(format!("--args: stdin: {error}")))?;
+            .map_err(|error| usage(format!("--args: stdin: {error}")))?;
         bytes
-    } else if let Some(file) = given.strip_prefix('@') {
+    } else if let Some(file) = option.strip_prefix('@') {
         std::fs::read(file).map_err(|error| {
-            wrong(format!("--args: {file:?} cannot be read: {error}"))
+            usage(format!("--args: {file:?} cannot be read: {error}"))
                 .hint("give @FILE, a JSON object, or - for stdin")
         })?
     } else {
-        given.as_bytes().to_vec()
+        option.as_bytes().to_vec()
     };
     RawJson::parse(bytes).map_err(|error| {
-        wrong(format!("--args is not valid JSON: {error}"))
+        usage(format!("--args is not valid JSON: {error}"))
             .hint("give a JSON object, @FILE, or - for stdin")
     })
 }
@@ -169,16 +169,16 @@ pub(super) fn build_arguments(
     let (server, name) = (&tool.id.server, tool.id.tool.untrusted());
     let name = name.for_terminal_line();
     for key in coerce::unknown_keys(pairs, &schema) {
-        let meant = suggestion::did_you_mean(key, signature::names(&schema));
+        let suggestion = suggestion::did_you_mean(key, signature::names(&schema));
         output::notice(&format!(
-            "server \"{server}\", tool {name}: its schema has no argument \"{}\"; {meant}sent anyway",
+            "server \"{server}\", tool {name}: its schema has no argument \"{}\"; {suggestion}sent anyway",
             escaped(key)
         ));
     }
-    coerce::arguments(base, pairs, &schema).map_err(|what| {
+    coerce::arguments(base, pairs, &schema).map_err(|fault| {
         Failure::new(
             Code::Usage,
-            format!("server \"{server}\", tool {name}: {what}"),
+            format!("server \"{server}\", tool {name}: {fault}"),
         )
         .server(server)
         .hint(format!(

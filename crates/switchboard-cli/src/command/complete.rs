@@ -33,7 +33,7 @@ pub(crate) struct CompleteArgs {
     value: String,
     /// The value of another argument (repeatable)
     #[arg(long = "with", value_name = "KEY=VALUE", value_parser = coerce::pair)]
-    given: Vec<Pair>,
+    others: Vec<Pair>,
     /// The server that offers it, if several do
     #[arg(long, short, add = server_names())]
     server: Option<String>,
@@ -47,12 +47,12 @@ pub(crate) fn run(options: &Options, args: &CompleteArgs) -> Result<u8, Failure>
     };
     super::with_servers_of(setup, options, server, async |host| {
         let (server, of) = find_reference(host, server, of)?;
-        let given: Map<_, _> = args
-            .given
+        let others: Map<_, _> = args
+            .others
             .iter()
             .map(|pair| (pair.key().to_owned(), Value::from(pair.value())))
             .collect();
-        let request = host.complete(&server, &of, &args.argument, &args.value, &given);
+        let request = host.complete(&server, &of, &args.argument, &args.value, &others);
         let result = progress::with_spinner(format!("asking {server}"), request).await?;
         if options.json {
             output::print_json(result.as_str())?;

@@ -42,8 +42,12 @@ enum Action {
 #[derive(Debug, Args)]
 struct RevokeArgs {
     /// SERVER/TOOL, SERVER, or the path of a file
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
-    what: Vec<String>,
+    #[arg(
+        value_name = "WHAT",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    approvals: Vec<String>,
     /// All of them
     #[arg(long)]
     all: bool,
@@ -90,7 +94,7 @@ impl Answers {
                         .as_ref()
                         .is_some_and(|path| path.to_string_lossy() == file)
             };
-            let is_meant = |grant: &Grant| {
+            let is_selected = |grant: &Grant| {
                 let pair = format!("{}/{}", grant.id.server, grant.id.tool.as_wire());
                 pair == *word
                     || grant.id.server.as_str() == word
@@ -99,7 +103,7 @@ impl Answers {
             let before = found.tools.len() + found.files.len();
             found
                 .tools
-                .extend(tools.extract_if(.., |(_, grant)| is_meant(grant)));
+                .extend(tools.extract_if(.., |(_, grant)| is_selected(grant)));
             found
                 .files
                 .extend(files.extract_if(.., |accepted| is_file(&accepted.file)));
@@ -175,16 +179,16 @@ pub(super) fn grant_json(grant: &Grant) -> Value {
     json!({ "server": grant.id.server.as_str(), "tool": grant.id.tool.as_wire(), "file": grant.file.display().to_string() })
 }
 
-pub(crate) fn run(options: &Options, wanted: &PermissionsArgs) -> Result<u8, Failure> {
+pub(crate) fn run(options: &Options, args: &PermissionsArgs) -> Result<u8, Failure> {
     let store = open_store(&Paths::find()?, OutputScope::Result);
     let answers = Answers::read(&*store)?;
-    let (answers, done, nothing) = match &wanted.action {
+    let (answers, done, nothing) = match &args.action {
         None | Some(Action::List) => (answers, "", "no approval is remembered\n"),
-        Some(Action::Revoke(which)) => {
-            let answers = if which.all {
+        Some(Action::Revoke(revoke)) => {
+            let answers = if revoke.all {
                 answers
             } else {
-                answers.select(&which.what)?
+                answers.select(&revoke.approvals)?
             };
             answers.remove(&*store)?;
             (answers, "revoked:\n", "no approval was remembered\n")

@@ -140,9 +140,9 @@ pub(crate) fn run(options: &Options, args: &RunArgs) -> Result<u8, Failure> {
 }
 
 /// `--allow` as rules.
-fn allow_rules(given: &[String]) -> impl Iterator<Item = RuleText> {
+fn allow_rules(rules: &[String]) -> impl Iterator<Item = RuleText> {
     let file = Arc::new(PathBuf::from("--allow"));
-    given.iter().map(move |text| RuleText {
+    rules.iter().map(move |text| RuleText {
         text: text.clone(),
         client: None,
         dialect: Dialect::Native,
@@ -164,22 +164,22 @@ fn system_prompt(setup: &Setup) -> String {
 }
 
 /// `-p`: the text itself, or `-` for stdin.
-fn read_request(given: &str) -> Result<String, Failure> {
-    let wrong = |message: String| Failure::new(Code::Usage, message);
-    let mut text = given.to_owned();
-    if given == "-" {
+fn read_request(option: &str) -> Result<String, Failure> {
+    let usage = |message: String| Failure::new(Code::Usage, message);
+    let mut text = option.to_owned();
+    if option == "-" {
         text.clear();
         let mut stdin = std::io::stdin().lock().take(MAX_REQUEST_BYTES + 1);
         stdin
             .read_to_string(&mut text)
-            .map_err(|error| wrong(format!("-p: stdin cannot be read as text: {error}")))?;
+            .map_err(|error| usage(format!("-p: stdin cannot be read as text: {error}")))?;
         if text.len() as u64 > MAX_REQUEST_BYTES {
-            return Err(wrong("-p: stdin has more than 16 MiB".to_owned()));
+            return Err(usage("-p: stdin has more than 16 MiB".to_owned()));
         }
     }
     if text.trim().is_empty() {
         return Err(
-            wrong("-p: the request is empty".to_owned()).hint("give a text, or - for stdin")
+            usage("-p: the request is empty".to_owned()).hint("give a text, or - for stdin")
         );
     }
     Ok(text)

@@ -36,41 +36,41 @@ pub(super) async fn run(host: &Host, folder: &Path, options: &Options) -> Result
     let tokens = ClientTokens::new(folder);
     let edge = serve(&gateway, &operations, folder).await.map_err(broken)?;
     let url = format!("http://{}/mcp", edge.address());
-    let say = |line: &str| match options.json {
+    let print = |line: &str| match options.json {
         true => Ok(()),
         false => output::print(line),
     };
-    say(&format!(
+    print(&format!(
         "A gateway offers two demo servers as one, at {url}\n\
          $ switchboard serve --http {}\n\n\
          Client \"editor\" can be asked, so the gate's question goes to it:\n\
          $ switchboard token new editor\n",
         edge.address()
     ))?;
-    let asked = client(&url, &tokens, "editor", asked_caller()).await?;
-    let first = call(&asked, host, 0).await?;
-    say(&format!("  result: {}\n\n", escaped(&first)))?;
+    let editor = client(&url, &tokens, "editor", editor_caller()).await?;
+    let first = call(&editor, host, 0).await?;
+    print(&format!("  result: {}\n\n", escaped(&first)))?;
 
-    say(
+    print(
         "Client \"script\" cannot be asked, so its call waits for an operator, here and on the status page:\n\
          $ switchboard token new script\n",
     )?;
     let script = client(&url, &tokens, "script", Arc::new(Headless::new("script"))).await?;
     let (second, approved) = tokio::join!(call(&script, host, 1), approve(&operations));
-    say(&approved?)?;
+    print(&approved?)?;
     let second = second?;
-    say(&format!(
+    print(&format!(
         "  result: {}\n\nThe audit log:\n",
         escaped(&second)
     ))?;
 
-    asked.stop().await;
+    editor.stop().await;
     script.stop().await;
     edge.close().await;
     let mut lines = operations.audit().recent(AUDIT_LINES);
     lines.reverse();
     for line in &lines {
-        say(&format!("  {}\n", escaped(line)))?;
+        print(&format!("  {}\n", escaped(line)))?;
     }
     gateway.disconnect_all();
     operations.audit().close().await;
@@ -83,7 +83,7 @@ pub(super) async fn run(host: &Host, folder: &Path, options: &Options) -> Result
             json!([{"client": "editor", "result": first}, {"client": "script", "result": second}]);
         output::print_json(&json!({"calls": calls, "audit": audit}).to_string())?;
     }
-    say("\nNext: `switchboard install CLIENT` writes the gateway into a client's file.\n")?;
+    print("\nNext: `switchboard install CLIENT` writes the gateway into a client's file.\n")?;
     Ok(0)
 }
 
@@ -124,7 +124,7 @@ async fn client(
 }
 
 /// The person at the terminal; without one, the answer is yes.
-fn asked_caller() -> Arc<dyn Caller> {
+fn editor_caller() -> Arc<dyn Caller> {
     if Tty::open().is_some() {
         return terminal::caller();
     }
@@ -137,10 +137,10 @@ fn asked_caller() -> Arc<dyn Caller> {
     Arc::new(Callbacks::new("editor").on_elicitation(accept))
 }
 
-/// Calls the example tool of a demo server by the name that the gateway gives it. Returns its text.
-async fn call(client: &Host, behind: &Host, server: usize) -> Result<String, Failure> {
-    let server = behind.servers()[server].config.name.clone();
-    let Some((tool, arguments)) = example(behind, &server) else {
+/// Calls the example tool of a demo server through the gateway. Returns the text of the result.
+async fn call(client: &Host, host: &Host, server: usize) -> Result<String, Failure> {
+    let server = host.servers()[server].config.name.clone();
+    let Some((tool, arguments)) = example(host, &server) else {
         let message = format!("server \"{server}\" offers nothing to call");
         return Err(Failure::new(Code::Unreachable, message).server(&server));
     };
@@ -154,7 +154,7 @@ async fn call(client: &Host, behind: &Host, server: usize) -> Result<String, Fai
 async fn approve(operations: &Operations) -> Result<String, Failure> {
     let queue = operations.approvals();
     let mut changes = queue.changes();
-    let held = async {
+    let waiting_call = async {
         loop {
             if let Some(call) = queue.waiting().into_iter().next() {
                 return call;
@@ -162,8 +162,8 @@ async fn approve(operations: &Operations) -> Result<String, Failure> {
             let _ = changes.changed().await;
         }
     };
-    let held = tokio::time::timeout(APPROVAL_TIMEOUT, held).await;
-    let call = held.map_err(|_| broken("no call waits for approval"))?;
+    let call = tokio::time::timeout(APPROVAL_TIMEOUT, waiting_call).await;
+    let call = call.map_err(|_| broken("no call waits for approval"))?;
     operations.decide(call.id, true, "command");
     Ok(format!(
         "$ switchboard approvals\n  {} · {} · {} {} · {}\n$ switchboard approvals allow {}\n",

@@ -12,17 +12,17 @@ use crate::view::server::escaped;
 use crate::{hints, output};
 
 /// The model of this run.
-pub(super) fn choose(setup: &Setup, given: Option<&str>) -> Result<Box<dyn Model>, Failure> {
-    choose_from(setup.config.model.as_ref(), &setup.environment, given)
+pub(super) fn choose(setup: &Setup, option: Option<&str>) -> Result<Box<dyn Model>, Failure> {
+    choose_from(setup.config.model.as_ref(), &setup.environment, option)
 }
 
-/// The same from its parts, for a conversation that runs already.
+/// The same for a conversation that runs already. `option` is `--model`.
 pub(in crate::command) fn choose_from(
     entry: Option<&ModelEntry>,
     environment: &Environment,
-    given: Option<&str>,
+    option: Option<&str>,
 ) -> Result<Box<dyn Model>, Failure> {
-    let mut settings = settings(entry, given, environment)?;
+    let mut settings = settings(entry, option, environment)?;
     if settings.vendor == ModelVendor::Demo {
         output::notice(&format!("model {}", DemoModel.description()));
         return Ok(Box::new(DemoModel));
@@ -37,15 +37,15 @@ pub(in crate::command) fn choose_from(
     }
     let own = entry.filter(|entry| vendor_of(&entry.vendor) == Some(settings.vendor));
     if let Some(entry) = own
-        && let Some(written) = &entry.api_key
+        && let Some(api_key) = &entry.api_key
         && entry
             .resolve(environment)
             .is_ok_and(|entry| entry.api_key.is_none())
     {
-        // A value that expands to nothing consists of references, so it holds no secret.
+        // A value that expands to nothing consists of references, so it contains no secret.
         output::notice(&format!(
             "[model] `api_key` is left out: it is \"{}\", which is empty or not set",
-            escaped(written.expose())
+            escaped(api_key.expose())
         ));
     }
     let paths = Paths::find()?;
@@ -67,7 +67,7 @@ pub(in crate::command) fn choose_from(
     Ok(Box::new(model.remember_in(store)))
 }
 
-/// The server that a key of this vendor is for: that of `[model]` where it has the same vendor.
+/// The settings that a key of this vendor is stored for: those of `[model]` if its vendor is the same.
 pub(in crate::command) fn key_target(
     setup: &Setup,
     vendor: &str,
@@ -82,25 +82,25 @@ pub(in crate::command) fn key_target(
         return Err(usage(format!("--model {vendor:?}: unknown vendor"))
             .hint(format!("expected one of {}", names.join(", "))));
     };
-    let given = format!("{}/", vendor.name());
+    let option = format!("{}/", vendor.name());
     settings(
         setup.config.model.as_ref(),
-        Some(&given),
+        Some(&option),
         &setup.environment,
     )
 }
 
 fn settings(
     entry: Option<&ModelEntry>,
-    given: Option<&str>,
+    option: Option<&str>,
     environment: &Environment,
 ) -> Result<ModelSettings, Failure> {
     let entry = entry
         .map(|entry| entry.resolve(environment))
         .transpose()
         .map_err(|fault| usage(fault.to_string()))?;
-    let (given_vendor, given_name) = match given {
-        Some(given) => split(given),
+    let (given_vendor, given_name) = match option {
+        Some(option) => split(option),
         None => (None, None),
     };
     let own_vendor = entry.as_ref().and_then(|entry| vendor_of(&entry.vendor));
@@ -134,25 +134,27 @@ fn settings(
             cache_write: price.cache_write,
         });
     }
-    let usual_key = || {
+    let key_of_environment = || {
         let mut variables = settings.key_variables().iter();
         let key = variables.find_map(|name| environment.get(name));
         key.filter(|key| !key.expose().is_empty()).cloned()
     };
-    settings.api_key = entry.and_then(|entry| entry.api_key).or_else(usual_key);
+    settings.api_key = entry
+        .and_then(|entry| entry.api_key)
+        .or_else(key_of_environment);
     Ok(settings)
 }
 
 /// `VENDOR/NAME`, `demo`, or a name alone, which may contain a slash.
-fn split(given: &str) -> (Option<ModelVendor>, Option<&str>) {
-    if let Some((word, name)) = given.split_once('/')
+fn split(option: &str) -> (Option<ModelVendor>, Option<&str>) {
+    if let Some((word, name)) = option.split_once('/')
         && let Some(vendor) = vendor_of(word)
     {
         return (Some(vendor), Some(name));
     }
-    match given == ModelVendor::Demo.name() {
+    match option == ModelVendor::Demo.name() {
         true => (Some(ModelVendor::Demo), None),
-        false => (None, Some(given)),
+        false => (None, Some(option)),
     }
 }
 
@@ -183,10 +185,10 @@ mod tests {
     #[test]
     fn a_given_model_replaces_the_name_or_the_whole_entry() {
         let environment = Environment::new([("OPENAI_API_KEY".to_owned(), "k".to_owned())]);
-        let check = |entry: Option<&ModelEntry>, given: Option<&str>, vendor, name: &str, key| {
-            let found = settings(entry, given, &environment).unwrap();
-            assert_eq!((found.vendor, &*found.name), (vendor, name), "{given:?}");
-            assert_eq!(found.api_key.is_some(), key, "{given:?}");
+        let check = |entry: Option<&ModelEntry>, option: Option<&str>, vendor, name: &str, key| {
+            let found = settings(entry, option, &environment).unwrap();
+            assert_eq!((found.vendor, &*found.name), (vendor, name), "{option:?}");
+            assert_eq!(found.api_key.is_some(), key, "{option:?}");
         };
         let own = entry(None);
         check(None, None, ModelVendor::Demo, "demo", false);

@@ -21,7 +21,7 @@ pub(super) struct ServerPermissions {
 
 /// One permission of some file, escaped.
 struct PermissionLine {
-    what: String,
+    permission: String,
     /// File and line of a rule or mode.
     place: Option<String>,
     /// Why it does not apply.
@@ -61,11 +61,11 @@ impl ServerPermissions {
                 .as_ref()
                 .map(|place| format!(" ({place})"))
                 .unwrap_or_default();
-            let counts = match line.ignored_because {
+            let effect = match line.ignored_because {
                 None => "applies".to_owned(),
                 Some(why) => format!("ignored: {why}"),
             };
-            text.push_str(&format!("  {}{place}: {counts}\n", line.what));
+            text.push_str(&format!("  {}{place}: {effect}\n", line.permission));
         }
         if !self.remembered.is_empty() {
             text.push_str(
@@ -79,7 +79,7 @@ impl ServerPermissions {
     }
 
     pub(super) fn write_json(&self, document: &mut Value) {
-        let line = |line: &PermissionLine| json!({ "says": line.what, "place": line.place, "counts": line.ignored_because.is_none(), "because": line.ignored_because });
+        let line = |line: &PermissionLine| json!({ "says": line.permission, "place": line.place, "counts": line.ignored_because.is_none(), "because": line.ignored_because });
         document["permissions"] = self.lines.iter().map(line).collect::<Vec<_>>().into();
         document["remembered"] = self
             .remembered
@@ -99,7 +99,7 @@ fn mode_line(config: &Config) -> Option<PermissionLine> {
         Mode::Deny => "deny",
     };
     Some(PermissionLine {
-        what: format!("mode {word:?}"),
+        permission: format!("mode {word:?}"),
         place: Some(position(&place.file, place.line)),
         ignored_because: None,
     })
@@ -114,8 +114,8 @@ fn project_lines(
 ) -> Vec<PermissionLine> {
     let mut lines = Vec::new();
     for project in &config.project_permissions {
-        let line = |what: &str, place| PermissionLine {
-            what: what.to_owned(),
+        let line = |permission: &str, place| PermissionLine {
+            permission: permission.to_owned(),
             place,
             ignored_because: (!is_accepted(project)).then_some(NOT_ACCEPTED),
         };
@@ -128,8 +128,8 @@ fn project_lines(
             lines.push(line("trust: all its tools run without asking", None));
         }
         if is_own && project.ungated.contains(&server.name) {
-            let what = "no permissions in its file: all its tools run without asking";
-            lines.push(line(what, None));
+            let permission = "no permissions in its file: all its tools run without asking";
+            lines.push(line(permission, None));
         }
     }
     lines
@@ -156,7 +156,7 @@ fn rule_lines(
             let is_ignored = of_project.is_some_and(|project| !is_accepted(project));
             let is_skipped = in_force.as_ref().is_ok_and(|gate| gate.skips(rule));
             PermissionLine {
-                what: format!("{list} {}", escaped(&rule.quoted())),
+                permission: format!("{list} {}", escaped(&rule.quoted())),
                 place: Some(position(&rule.file, rule.line)),
                 ignored_because: is_ignored
                     .then_some(NOT_ACCEPTED)
