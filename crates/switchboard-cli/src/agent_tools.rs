@@ -19,9 +19,9 @@ const COMMAND_RULE: &str = "bash:";
 
 /// The folders that the tools may use: the current one, and those given with `--root`.
 pub(crate) fn workspace(paths: &Paths, options: &Options) -> Vec<PathBuf> {
-    let given = options.root.iter().cloned();
+    let roots = options.root.iter().cloned();
     std::iter::once(paths.current.clone())
-        .chain(given)
+        .chain(roots)
         .collect()
 }
 

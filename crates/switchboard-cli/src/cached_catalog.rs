@@ -203,11 +203,11 @@ fn is_shell_safe(name: &str) -> bool {
 /// Configuration and store, without any output: a shell is waiting for candidates.
 fn read_state() -> Option<(Config, FileStore)> {
     let paths = Paths::find().ok()?;
-    let given = files_on_command_line();
-    let files = if given.is_empty() {
+    let from_options = files_on_command_line();
+    let files = if from_options.is_empty() {
         paths.found_files()
     } else {
-        given
+        from_options
     };
     Some((
         config::load(&files).ok()?,

@@ -206,13 +206,13 @@ fn ignores_hangup() -> bool {
 }
 
 fn ended_by(code: Code) -> Failure {
-    let what = match code {
+    let message = match code {
         Code::Terminated => "terminated",
         Code::HungUp => "the terminal was closed",
         Code::Quit => "quit",
         _ => "interrupted",
     };
-    Failure::new(code, what)
+    Failure::new(code, message)
 }
 
 /// The launcher notices that its connection closed, and ends the servers.

@@ -121,13 +121,13 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
         removed,
         pending,
     } = reloaded;
-    let line_about = |servers: &[ServerName], what: &str| {
+    let line_about = |servers: &[ServerName], outcome: &str| {
         let names: Vec<String> = servers
             .iter()
             .map(|server| format!("\"{server}\""))
             .collect();
         (!names.is_empty())
-            .then(|| format!("the configuration changed: {} {what}", names.join(", ")))
+            .then(|| format!("the configuration changed: {} {outcome}", names.join(", ")))
     };
     let mut lines: Vec<String> = [
         line_about(added, "added"),

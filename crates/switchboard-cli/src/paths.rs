@@ -65,11 +65,11 @@ impl Paths {
         if options.config.is_empty() {
             return self.found_files();
         }
-        let given = |path: &PathBuf| ConfigFile {
+        let with_dialect = |path: &PathBuf| ConfigFile {
             dialect: options.dialect,
             ..ConfigFile::new(path, Scope::Given)
         };
-        options.config.iter().map(given).collect()
+        options.config.iter().map(with_dialect).collect()
     }
 
     /// The socket of the gateway that serves these configuration files: one gateway for the files of

@@ -124,12 +124,12 @@ fn change_paragraph(change: &Value) -> String {
 
 fn call_paragraph(call: &Value) -> String {
     let text = |key: &str| line(call[key].as_str().unwrap_or_default());
-    let held = match call["held_for_s"].as_u64() {
+    let state = match call["held_for_s"].as_u64() {
         Some(seconds) => format!("held for {seconds} more seconds"),
         None => "answered with an error; allowing it lets the next attempt run".to_owned(),
     };
     let mut shown = format!(
-        "{}  {} calls {}/{}  ({held})\n    because   {}\n    arguments {}\n",
+        "{}  {} calls {}/{}  ({state})\n    because   {}\n    arguments {}\n",
         call["id"],
         text("client"),
         text("server"),

@@ -134,15 +134,15 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
     })
 }
 
-/// What a model is chosen from while the conversation runs.
+/// Chooses another model while the conversation runs.
 struct ModelSource {
     entry: Option<ModelEntry>,
     environment: Environment,
 }
 
 impl ModelSource {
-    fn choose(&self, given: Option<&str>) -> Result<Box<dyn Model>, Failure> {
-        super::run::model::choose_from(self.entry.as_ref(), &self.environment, given)
+    fn choose(&self, name: Option<&str>) -> Result<Box<dyn Model>, Failure> {
+        super::run::model::choose_from(self.entry.as_ref(), &self.environment, name)
     }
 }
 

@@ -84,9 +84,9 @@ async fn login_storage(host: &Host) -> Option<String> {
         .servers()
         .iter()
         .any(|handle| matches!(handle.config.endpoint, Endpoint::Http(_)));
-    let asked = host.clone();
+    let host = host.clone();
     // Checking for a keyring may block for a moment.
-    let location = tokio::task::spawn_blocking(move || by_url.then(|| asked.login_storage()));
+    let location = tokio::task::spawn_blocking(move || by_url.then(|| host.login_storage()));
     location.await.ok().flatten()
 }
 

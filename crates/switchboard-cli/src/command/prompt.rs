@@ -89,9 +89,9 @@ fn server_with_prompt(
         let known = offerings
             .iter()
             .flat_map(|(_, offered)| offered.prompts.iter().map(|prompt| prompt.name.as_str()));
-        let meant = suggestion::did_you_mean(name, known);
+        let suggestion = suggestion::did_you_mean(name, known);
         Failure::new(Code::Usage, format!("no {shown}")).hint(format!(
-            "{meant}{} lists them",
+            "{suggestion}{} lists them",
             hints::command(&["prompts"])
         ))
     })

@@ -85,9 +85,9 @@ pub(super) fn server_with_resource(
                 .iter()
                 .map(|resource| resource.uri.as_str())
         });
-        let meant = suggestion::did_you_mean(uri, known);
+        let suggestion = suggestion::did_you_mean(uri, known);
         let hint = format!(
-            "{meant}{} lists them; --server SERVER reads from a server that does not list it",
+            "{suggestion}{} lists them; --server SERVER reads from a server that does not list it",
             hints::command(&["resources"])
         );
         Failure::new(Code::Usage, format!("no server lists the resource {shown}")).hint(hint)

@@ -242,12 +242,12 @@ impl<'a> ApprovalDialog<'a> {
         if !self.whole && !self.is_sampling() && !is_cut() {
             return None;
         }
-        let what = if self.is_sampling() {
+        let title = if self.is_sampling() {
             "What it would ask your model"
         } else {
             "Its arguments"
         };
-        let title = format!("{what} ({} bytes):", raw.len());
+        let title = format!("{title} ({} bytes):", raw.len());
         let text = json::pretty_json(raw, (!self.whole).then_some(MAX_STRING_BYTES));
         Some(quoted_section(&title, &text, columns))
     }
@@ -410,8 +410,8 @@ fn detail(exposed: &str, arguments: &str) -> String {
     if whole.chars().count() <= DETAIL_CHARACTERS {
         return whole;
     }
-    let kept: String = whole.chars().take(DETAIL_CHARACTERS - 1).collect();
-    kept + "…"
+    let start: String = whole.chars().take(DETAIL_CHARACTERS - 1).collect();
+    start + "…"
 }
 
 #[cfg(test)]

@@ -190,7 +190,7 @@ fn is_token(word: &str) -> bool {
     if word.len() >= 16 && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix)) {
         return true;
     }
-    let has = |wanted: fn(&char) -> bool| word.chars().any(|character| wanted(&character));
+    let has = |is_kind: fn(&char) -> bool| word.chars().any(|character| is_kind(&character));
     let mixed =
         has(char::is_ascii_digit) && has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase);
     let hexadecimal =

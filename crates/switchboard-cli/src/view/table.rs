@@ -81,7 +81,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut kept = String::new();
+    let mut start = String::new();
     let mut used = 0;
     for character in text.chars() {
         let wide = character.width().unwrap_or(0);
@@ -89,10 +89,10 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
             break;
         }
         used += wide;
-        kept.push(character);
+        start.push(character);
     }
-    kept.push('…');
-    kept
+    start.push('…');
+    start
 }
 
 /// `1.5 MiB`.

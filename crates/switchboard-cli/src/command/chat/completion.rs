@@ -44,8 +44,8 @@ impl ChatCompleter {
         let Some(command) = words.next().and_then(|word| word.strip_prefix('/')) else {
             return Vec::new();
         };
-        let given: Vec<&str> = words.collect();
-        match (command, &*given) {
+        let arguments: Vec<&str> = words.collect();
+        match (command, &*arguments) {
             ("mcp", []) => super::slash::MCP_WORDS
                 .iter()
                 .map(|(word, about)| ((*word).to_owned(), (*about).to_owned()))

@@ -116,8 +116,8 @@ fn resource_parts(server: &str, uri: &str, result: &RawJson) -> Vec<ContentPart>
 
 /// The text of a file, or an image.
 fn file_parts(path: &Path, shown: &str) -> Result<Vec<ContentPart>, Failure> {
-    let failed = |what: String| {
-        Failure::new(Code::Usage, format!("@{}: {what}", escaped(shown)))
+    let failed = |fault: String| {
+        Failure::new(Code::Usage, format!("@{}: {fault}", escaped(shown)))
             .hint("leave it out to send the message without it")
     };
     let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;

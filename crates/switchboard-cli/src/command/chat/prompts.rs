@@ -142,13 +142,13 @@ fn read_arguments(
     prompt: &PromptDefinition,
     words: &[String],
 ) -> Result<Map<String, Value>, Failure> {
-    let mut given = Map::new();
+    let mut arguments = Map::new();
     let mut plain = Vec::new();
     let is_known = |key: &str| prompt.arguments.iter().any(|(name, _, _)| name == key);
     for word in words {
         match (word.split_once('='), word.strip_prefix("--")) {
             (Some((key, value)), _) if is_known(key) => {
-                given.insert(key.to_owned(), Value::from(value));
+                arguments.insert(key.to_owned(), Value::from(value));
             }
             (Some(_), Some(named)) => {
                 let (key, value) = named.split_once('=').unwrap_or((named, ""));
@@ -159,22 +159,22 @@ fn read_arguments(
                     return Err(Failure::new(Code::Usage, message)
                         .hint(format!("its arguments: {}", names.join(", "))));
                 }
-                given.insert(key.to_owned(), Value::from(value));
+                arguments.insert(key.to_owned(), Value::from(value));
             }
             _ => plain.push(word),
         }
     }
     let mut open = prompt.arguments.iter().map(|(name, _, _)| name);
     for value in plain {
-        let free = open.find(|name| !given.contains_key(*name));
+        let free = open.find(|name| !arguments.contains_key(*name));
         let Some(name) = free else {
             let message = format!("too many values: {:?}", escaped(value));
             return Err(Failure::new(Code::Usage, message)
                 .hint("quote a value with spaces, or name it with --key=value"));
         };
-        given.insert(name.clone(), Value::from(value.as_str()));
+        arguments.insert(name.clone(), Value::from(value.as_str()));
     }
-    Ok(given)
+    Ok(arguments)
 }
 
 /// All messages of a prompt as one user message. Messages with the role of the model are marked.
@@ -230,8 +230,8 @@ mod tests {
     fn arguments_are_given_by_name_or_in_order() {
         let check = |words: &[&str], expected: Value| {
             let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
-            let given = read_arguments(&prompt(), &words);
-            assert_eq!(given.map(Value::Object).unwrap_or_default(), expected);
+            let arguments = read_arguments(&prompt(), &words);
+            assert_eq!(arguments.map(Value::Object).unwrap_or_default(), expected);
         };
         check(&["rust"], serde_json::json!({"language": "rust"}));
         let both = serde_json::json!({"language": "rust", "style": "a b"});

@@ -144,16 +144,16 @@ impl Chat<'_> {
         Ok(())
     }
 
-    fn choose_model(&mut self, given: &str) -> Result<(), Failure> {
-        if !given.is_empty() {
-            let model = self.models.choose(Some(given))?;
+    fn choose_model(&mut self, name: &str) -> Result<(), Failure> {
+        if !name.is_empty() {
+            let model = self.models.choose(Some(name))?;
             screen::print(&format!("model {}\n", escaped(&model.description())));
             self.set_model(model);
             return Ok(());
         }
-        let shown = self.caller.model_description();
-        let shown = shown.unwrap_or_else(|| super::NO_MODEL.to_owned());
-        screen::print(&format!("{}\n", escaped(&shown)));
+        let description = self.caller.model_description();
+        let description = description.unwrap_or_else(|| super::NO_MODEL.to_owned());
+        screen::print(&format!("{}\n", escaped(&description)));
         Ok(())
     }
 }
@@ -177,7 +177,7 @@ fn unknown_command(host: &Host, name: &str) -> Failure {
     let prompts = prompts::names(host);
     let known = COMMANDS.iter().map(|command| command.name);
     let known = known.chain(prompts.iter().map(String::as_str));
-    let meant = suggestion::did_you_mean(name, known);
+    let suggestion = suggestion::did_you_mean(name, known);
     Failure::new(Code::Usage, format!("no command \"/{}\"", escaped(name)))
-        .hint(format!("{meant}/help lists them"))
+        .hint(format!("{suggestion}/help lists them"))
 }

@@ -159,9 +159,9 @@ impl Field {
     }
 
     fn value(&self) -> Result<Option<Value>, String> {
-        let missing = |what: &str| {
+        let missing = |expected: &str| {
             if self.required {
-                Err(what.to_owned())
+                Err(expected.to_owned())
             } else {
                 Ok(None)
             }

@@ -56,10 +56,10 @@ impl Chat<'_> {
             }
             [word, ..] => {
                 let known = WORDS.iter().map(|(word, _)| *word);
-                let meant = suggestion::did_you_mean(word, known);
+                let suggestion = suggestion::did_you_mean(word, known);
                 let message = format!("`/mcp` has no action {:?}", escaped(word));
                 return Err(Failure::new(Code::Usage, message)
-                    .hint(format!("{meant}`/mcp help` lists them")));
+                    .hint(format!("{suggestion}`/mcp help` lists them")));
             }
         }
         Ok(Next::Continue)
@@ -84,9 +84,9 @@ impl Chat<'_> {
         self.host.server(name).ok_or_else(|| {
             let servers = self.host.servers();
             let known = servers.iter().map(|server| server.config.name.as_str());
-            let meant = suggestion::did_you_mean(name, known);
+            let suggestion = suggestion::did_you_mean(name, known);
             Failure::new(Code::Usage, format!("no server \"{}\"", escaped(name)))
-                .hint(format!("{meant}`/mcp` lists them"))
+                .hint(format!("{suggestion}`/mcp` lists them"))
         })
     }
 

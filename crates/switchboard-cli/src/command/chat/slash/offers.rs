@@ -60,8 +60,8 @@ impl Chat<'_> {
             let arguments = call::build_arguments(&tool, None, &pairs)?;
             let shown = calls::tool_name(tool.id.server.as_str(), tool.id.tool.as_wire());
             progress::show(format!("calling {shown} · Ctrl-C stops"));
-            let made = Call::new(&**name, arguments).caller(self.caller.clone());
-            let result = self.host.call_with(made).await?;
+            let call = Call::new(&**name, arguments).caller(self.caller.clone());
+            let result = self.host.call_with(call).await?;
             progress::clear();
             call::print_outcome(&tool, &result, false, self.paths, None)
         };
