@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::reference::{ReferenceSyntax, TextRole};
 use super::source::Scope;
-use super::{Endpoint, HttpAuth, HttpWire, OAuthGrant, ServerConfig};
+use super::{Endpoint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant, ServerConfig, StdioEndpoint};
 use crate::secret::Secret;
 
 /// Identifies the launch of a server: BLAKE3 over its endpoint as written, independent of
@@ -29,46 +29,8 @@ impl ServerConfig {
     pub fn fingerprint(&self) -> Fingerprint {
         let mut digest = FingerprintHasher::new("switchboard launch 1");
         match &self.endpoint {
-            Endpoint::Stdio(stdio) => {
-                digest.part("type", b"stdio");
-                digest.part("command", stdio.command.as_bytes());
-                digest.list("args", stdio.args.iter().map(String::as_bytes));
-                digest.part("inherit_env", &[u8::from(stdio.inherit_env)]);
-                digest.list("cwd", stdio.cwd.iter().map(String::as_bytes));
-                // Hashed only if present, so that entries without it keep the fingerprint of
-                // earlier versions.
-                if !stdio.unset.is_empty() {
-                    digest.list("unset", stdio.unset.iter().map(String::as_bytes));
-                }
-                digest.map(
-                    "env",
-                    stdio
-                        .env
-                        .iter()
-                        .map(|(name, value)| (name.as_str(), value.expose())),
-                );
-            }
-            Endpoint::Http(http) => {
-                digest.part("type", b"http");
-                digest.part("url", http.url.as_bytes());
-                digest.map(
-                    "headers",
-                    http.headers
-                        .iter()
-                        .map(|(name, value)| (name.as_str(), value.expose())),
-                );
-                let wire: &[u8] = match http.wire {
-                    HttpWire::Auto => b"auto",
-                    HttpWire::Streamable => b"streamable",
-                    HttpWire::Sse => b"sse",
-                };
-                digest.part("wire", wire);
-                // Hashed only if present, so that entries without it keep the fingerprint of
-                // earlier versions.
-                if http.auth != HttpAuth::default() {
-                    digest.auth(&http.auth);
-                }
-            }
+            Endpoint::Stdio(stdio) => digest.stdio(stdio),
+            Endpoint::Http(http) => digest.http(http),
             Endpoint::Invalid(_) => digest.part("type", b"wrong"),
         }
         // The same text may be a reference in one dialect and literal in another. Only then the
@@ -175,6 +137,45 @@ impl FingerprintHasher {
         for (key, value) in values {
             self.bytes(key.as_bytes());
             self.bytes(value.as_bytes());
+        }
+    }
+
+    /// `unset` is hashed only if present, so that entries without it keep the fingerprint of earlier
+    /// versions.
+    fn stdio(&mut self, stdio: &StdioEndpoint) {
+        self.part("type", b"stdio");
+        self.part("command", stdio.command.as_bytes());
+        self.list("args", stdio.args.iter().map(String::as_bytes));
+        self.part("inherit_env", &[u8::from(stdio.inherit_env)]);
+        self.list("cwd", stdio.cwd.iter().map(String::as_bytes));
+        if !stdio.unset.is_empty() {
+            self.list("unset", stdio.unset.iter().map(String::as_bytes));
+        }
+        let variables = stdio.env.iter();
+        self.map(
+            "env",
+            variables.map(|(name, value)| (name.as_str(), value.expose())),
+        );
+    }
+
+    /// `auth` is hashed only if present, so that entries without it keep the fingerprint of earlier
+    /// versions.
+    fn http(&mut self, http: &HttpEndpoint) {
+        self.part("type", b"http");
+        self.part("url", http.url.as_bytes());
+        let headers = http.headers.iter();
+        self.map(
+            "headers",
+            headers.map(|(name, value)| (name.as_str(), value.expose())),
+        );
+        let wire: &[u8] = match http.wire {
+            HttpWire::Auto => b"auto",
+            HttpWire::Streamable => b"streamable",
+            HttpWire::Sse => b"sse",
+        };
+        self.part("wire", wire);
+        if http.auth != HttpAuth::default() {
+            self.auth(&http.auth);
         }
     }
 

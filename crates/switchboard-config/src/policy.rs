@@ -11,7 +11,7 @@ use super::source::Scope;
 use super::{AuditArguments, Dialect, Location, Mode, ModelEntry, RuleText, TokenPrice};
 use crate::name::Style;
 
-/// The settings of one file beside its servers.
+/// The settings of one file, without its servers.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
     pub(super) mode: Option<WithLocation<Mode>>,
@@ -91,21 +91,20 @@ pub(super) fn policy(
         model: model(written, diagnostics),
         gateway: gateway(&written.gateway),
     };
-    if let (Some([]), Some(at)) = (
-        security.texts("allow_servers"),
-        security.offset_of("allow_servers"),
-    ) {
-        let path = format!("security.{}", security.name_in_file("allow_servers"));
-        diagnostics.warn(
-            at,
-            path,
-            "an empty list blocks no server; list names, or remove it",
-        );
-    }
+    warn_of_empty_allow_list(security, diagnostics);
     if scope == Scope::Project {
         drop_user_only_settings(&mut policy, written, diagnostics);
     }
     policy
+}
+
+fn warn_of_empty_allow_list(security: &FieldTable, diagnostics: &mut Diagnostics<'_>) {
+    let field = "allow_servers";
+    if let (Some([]), Some(at)) = (security.texts(field), security.offset_of(field)) {
+        let path = format!("security.{}", security.name_in_file(field));
+        let message = "an empty list blocks no server; list names, or remove it";
+        diagnostics.warn(at, path, message);
+    }
 }
 
 fn gateway(fields: &FieldTable) -> GatewayPolicy {

@@ -169,7 +169,7 @@ fn add_rule(rule: &Node, path: &str, fields: &mut FieldTable, diagnostics: &mut 
         );
         return;
     };
-    let kind = match text("action") {
+    let action = match text("action") {
         Some((_, "allow")) => "allow",
         Some((_, "ask")) => "ask",
         Some((_, "deny")) => "deny",
@@ -183,45 +183,42 @@ fn add_rule(rule: &Node, path: &str, fields: &mut FieldTable, diagnostics: &mut 
             return;
         }
     };
-    let more = rule
-        .entries()
-        .iter()
-        .find(|entry| entry.key != "tool" && entry.key != "action");
-    if let Some(TableEntry { key, at, .. }) = more {
-        let path = format!("{path}.{}", visible_key(key));
-        // An unknown condition narrows a rule: without it an allow rule would be too wide, a deny
-        // rule at most too strict.
-        if kind == "allow" {
-            diagnostics.warn(
-                *at,
-                path,
-                "not known here, so this rule allows nothing; known are `tool` and `action`",
-            );
-            return;
-        }
-        diagnostics.warn(
-            *at,
-            path,
-            "not known here, and ignored; known are `tool` and `action`",
-        );
+    if has_unknown_condition(rule, path, action, diagnostics) && action == "allow" {
+        return;
     }
     let rule = AtOffset {
         at,
         value: tool.to_owned(),
     };
-    match fields.0.get_mut(kind) {
+    match fields.0.get_mut(action) {
         Some(AtOffset {
             value: FieldValue::Texts(rules),
             ..
         }) => rules.push(rule),
         _ => {
-            fields.0.insert(
-                kind,
-                AtOffset {
-                    at,
-                    value: FieldValue::Texts(vec![rule]),
-                },
-            );
+            let value = FieldValue::Texts(vec![rule]);
+            fields.0.insert(action, AtOffset { at, value });
         }
     }
+}
+
+/// Whether a rule has a condition that is not known here, which is reported. Without the condition
+/// an allow rule would be too wide, a deny rule at most too strict.
+fn has_unknown_condition(
+    rule: &Node,
+    path: &str,
+    action: &str,
+    diagnostics: &mut Diagnostics<'_>,
+) -> bool {
+    let mut entries = rule.entries().iter();
+    let unknown = entries.find(|entry| entry.key != "tool" && entry.key != "action");
+    let Some(TableEntry { key, at, .. }) = unknown else {
+        return false;
+    };
+    let message = match action {
+        "allow" => "not known here, so this rule allows nothing; known are `tool` and `action`",
+        _ => "not known here, and ignored; known are `tool` and `action`",
+    };
+    diagnostics.warn(*at, format!("{path}.{}", visible_key(key)), message);
+    true
 }

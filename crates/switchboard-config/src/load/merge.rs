@@ -67,21 +67,13 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
         allow_servers = allow_servers.or(policy.allow_servers);
         deny_servers.extend(policy.deny_servers);
         locked = locked.or(policy.locked);
-        gateway.audit_arguments = gateway.audit_arguments.or(policy.gateway.audit_arguments);
-        gateway.public_url = gateway.public_url.or(policy.gateway.public_url);
-        gateway.lost_server_grace =
-            (gateway.lost_server_grace).or(policy.gateway.lost_server_grace);
+        gateway = gateway.or(policy.gateway);
         config.permissions.configured |= policy.configured;
         config.permissions.allow.extend(policy.allow);
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);
     }
-    let defaults = GatewayConfig::default();
-    config.gateway = GatewayConfig {
-        audit_arguments: gateway.audit_arguments.unwrap_or_default(),
-        lost_server_grace: (gateway.lost_server_grace).unwrap_or(defaults.lost_server_grace),
-        public_url: gateway.public_url,
-    };
+    config.gateway = gateway.or_default();
     let mut projects = std::mem::take(&mut config.project_permissions);
     projects
         .iter_mut()
@@ -89,29 +81,49 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
     projects.retain(|project| !project.is_empty());
     config.project_permissions = projects;
     let locations = &mut config.locations;
-    let mut decided = |field: &str, location: Location| {
+    let mut set_location = |field: &str, location: Location| {
         locations.entry(field.to_owned()).or_insert(location);
     };
     // A project's `yolo` is not among these modes, so a project's mode is the default or stricter.
     if let Some((mode, location)) = strictest(mode, projects_mode) {
         config.permissions.mode = mode;
-        decided("permissions.mode", location);
+        set_location("permissions.mode", location);
     }
     if let Some((style, location)) = naming {
         config.naming = style;
-        decided("naming.style", location);
+        set_location("naming.style", location);
     }
     if let Some((names, location)) = allow_servers {
         config.security.allow_servers = names;
-        decided("security.allow_servers", location);
+        set_location("security.allow_servers", location);
     }
     for (names, location) in deny_servers {
         config.security.deny_servers.extend(names);
-        decided("security.deny_servers", location);
+        set_location("security.deny_servers", location);
     }
     if let Some((_, location)) = locked {
         config.security.locked = true;
-        decided("security.locked", location);
+        set_location("security.locked", location);
+    }
+}
+
+impl GatewayPolicy {
+    /// Each setting of this file, or else of the other.
+    fn or(self, other: Self) -> Self {
+        Self {
+            audit_arguments: self.audit_arguments.or(other.audit_arguments),
+            lost_server_grace: self.lost_server_grace.or(other.lost_server_grace),
+            public_url: self.public_url.or(other.public_url),
+        }
+    }
+
+    fn or_default(self) -> GatewayConfig {
+        let defaults = GatewayConfig::default();
+        GatewayConfig {
+            audit_arguments: self.audit_arguments.unwrap_or_default(),
+            lost_server_grace: self.lost_server_grace.unwrap_or(defaults.lost_server_grace),
+            public_url: self.public_url,
+        }
     }
 }
 
