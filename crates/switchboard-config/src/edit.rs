@@ -135,7 +135,7 @@ fn listed(known: &[String]) -> String {
 }
 
 /// Changes a file. For an addition a missing file is created (0600, in a private folder), if its
-/// name tells the dialect.
+/// name decides the dialect.
 pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault> {
     let path = file
         .path
@@ -193,8 +193,8 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
     })
 }
 
-/// Reads a file that may be missing or empty. Its dialect is then known by its path, its name, or
-/// from the person.
+/// Reads a file that may be missing or empty. Its dialect then follows from its path or
+/// `ConfigFile::dialect`.
 fn interpret_or_empty(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec<Diagnostic>> {
     let is_json = Format::of(&file.path) == Some(Format::Json);
     match text.trim().is_empty() {
@@ -204,7 +204,7 @@ fn interpret_or_empty(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec<D
     }
 }
 
-/// The line of an entry that already is as the change wants it. The error is that the entry to add
+/// The line of an entry that the change would leave as it is. The error is that the entry to add
 /// exists, or that the entry to change does not.
 fn line_if_unchanged(
     change: &Change,
@@ -214,10 +214,10 @@ fn line_if_unchanged(
     let mut servers = before.servers.iter().map(|(server, _)| server);
     let found = servers.find(|server| server.name.as_str() == change.name());
     match (change, found) {
-        (Change::Add(_), Some(taken)) => Err(EditFault::AlreadyExists {
+        (Change::Add(_), Some(existing)) => Err(EditFault::AlreadyExists {
             file: path.to_owned(),
-            line: taken.source.line,
-            name: taken.name.to_string(),
+            line: existing.source.line,
+            name: existing.name.to_string(),
         }),
         (Change::Remove(name) | Change::Enable(name, _), None) => {
             let servers = before.servers.iter();
@@ -227,7 +227,7 @@ fn line_if_unchanged(
                 known: servers.map(|(server, _)| server.name.to_string()).collect(),
             })
         }
-        (Change::Enable(_, wanted), Some(server)) if server.enabled == *wanted => {
+        (Change::Enable(_, is_enabled), Some(server)) if server.enabled == *is_enabled => {
             Ok(Some(server.source.line))
         }
         _ => Ok(None),
@@ -283,15 +283,15 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
     let operation = match change {
         Change::Add(addition) => Operation::Add(spelling.entry(addition)?),
         Change::Remove(_) => Operation::Remove,
-        Change::Enable(_, wanted) => {
+        Change::Enable(_, is_enabled) => {
             let Some((field, means_enabled)) = spelling.enabled else {
-                let what = if *wanted { "enabled" } else { "disabled" };
+                let state = if *is_enabled { "enabled" } else { "disabled" };
                 return Err(format!(
-                    "a file of this kind ({}) has no field for a server that is {what}",
+                    "a file of this kind ({}) has no field for a server that is {state}",
                     dialect.profile().name
                 ));
             };
-            Operation::Set(field, *wanted == means_enabled)
+            Operation::Set(field, *is_enabled == means_enabled)
         }
     };
     match format {
@@ -376,9 +376,9 @@ fn check(change: &Change, before: &LoadedFile, after: &LoadedFile) -> Result<usi
             _ => Ok(new.source.line),
         },
         (Change::Remove(_), Some(old), None) => Ok(old.source.line),
-        (Change::Enable(_, wanted), Some(old), Some(new)) if new.enabled == *wanted => {
+        (Change::Enable(_, is_enabled), Some(old), Some(new)) if new.enabled == *is_enabled => {
             let same = ServerConfig {
-                enabled: *wanted,
+                enabled: *is_enabled,
                 ..without_lines(old)
             } == without_lines(new);
             if same { Ok(new.source.line) } else { amiss() }

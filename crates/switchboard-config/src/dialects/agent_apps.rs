@@ -130,8 +130,8 @@ fn without_unset(entry: &Node) -> (Node, Vec<AtOffset<String>>) {
     if let Tree::Table(fields) = &mut entry.value {
         for TableEntry { key, value, .. } in fields {
             if let ("env", Tree::Table(variables)) = (key.as_str(), &mut value.value) {
-                let taken = variables.extract_if(.., |variable| variable.value.value == Tree::Null);
-                unset.extend(taken.map(|variable| AtOffset {
+                let empty = variables.extract_if(.., |variable| variable.value.value == Tree::Null);
+                unset.extend(empty.map(|variable| AtOffset {
                     at: variable.at,
                     value: variable.key,
                 }));

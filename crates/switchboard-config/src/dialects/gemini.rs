@@ -191,14 +191,15 @@ fn set_wire(
         ("url", Some("http")) | ("httpUrl", _) => "http",
         _ => "sse",
     };
-    if let (Some(said), Some(said_at)) =
-        (type_.filter(|said| *said != wire), fields.offset_of("type"))
-    {
+    if let (Some(type_name), Some(type_at)) = (
+        type_.filter(|type_name| *type_name != wire),
+        fields.offset_of("type"),
+    ) {
         let message = format!(
-            "\"{said}\" is ignored: `{way}` (line {}) says how it is reached",
+            "\"{type_name}\" is ignored: `{way}` (line {}) says how it is reached",
             diagnostics.lines.line(at)
         );
-        diagnostics.warn(said_at, format!("{}.type", server.path), message);
+        diagnostics.warn(type_at, format!("{}.type", server.path), message);
     }
     fields.0.remove("type");
     if way != "command" {

@@ -200,7 +200,7 @@ impl DialectReader for McpJson {
         if let (Some(wire), Some(_), Some(_)) =
             (wire, fields.offset_of("command"), fields.offset_of("url"))
         {
-            drop_other_side(&mut fields, wire, server, diagnostics);
+            drop_other_transport(&mut fields, wire, server, diagnostics);
         }
         Some(fields)
     }
@@ -242,15 +242,15 @@ fn wire(
         "transport"
     };
     let at = fields.offset_of(own)?;
-    let said = fields.text(own).map(|said| {
+    let known = fields.text(own).map(|name| {
         WIRES
             .iter()
-            .find(|(word, _)| *word == said)
+            .find(|(word, _)| *word == name)
             .map(|(_, wire)| *wire)
     });
     fields.0.remove("transport");
     fields.0.remove("type");
-    let Some(wire) = said? else {
+    let Some(wire) = known? else {
         let message = "unknown transport; expected \"stdio\", \"http\" or \"sse\"";
         diagnostics.error(at, format!("{}.{own}", server.path), message);
         return None;
@@ -269,30 +269,30 @@ fn wire(
     Some(wire)
 }
 
-fn drop_other_side(
+fn drop_other_transport(
     fields: &mut FieldTable,
     wire: &str,
     server: &RawServer,
     diagnostics: &mut Diagnostics<'_>,
 ) {
-    let (kept, dropped) = if wire == "stdio" {
+    let (used, ignored) = if wire == "stdio" {
         ("command", "url")
     } else {
         ("url", "command")
     };
     let message = format!(
         "ignored: the server is reached by its `{}`; remove one of them",
-        fields.name_in_file(kept)
+        fields.name_in_file(used)
     );
-    let path = format!("{}.{}", server.path, fields.name_in_file(dropped));
-    if let Some(dropped) = fields.0.remove(dropped) {
-        diagnostics.warn(dropped.at, path, message);
+    let path = format!("{}.{}", server.path, fields.name_in_file(ignored));
+    if let Some(field) = fields.0.remove(ignored) {
+        diagnostics.warn(field.at, path, message);
     }
 }
 
 /// Corrects a timeout in seconds that was read as milliseconds.
 fn set_seconds(fields: &mut FieldTable, section: &str) {
-    for (field, counts) in [
+    for (field, is_seconds) in [
         ("startup_timeout_sec", true),
         ("tool_timeout_sec", true),
         ("timeout", section == ZED),
@@ -303,7 +303,7 @@ fn set_seconds(fields: &mut FieldTable, section: &str) {
                 value: FieldValue::Duration(duration),
                 ..
             }),
-        ) = (counts, fields.0.get_mut(field))
+        ) = (is_seconds, fields.0.get_mut(field))
         {
             *duration = duration.saturating_mul(1000);
         }

@@ -14,9 +14,9 @@ use crate::{HttpWire, Start, TimeField};
 pub struct DialectProfile {
     /// Its name on the command line.
     pub name: &'static str,
-    /// The format of its files, if their extension does not tell.
+    /// The format of its files, if their extension does not decide it.
     pub(crate) format: Format,
-    /// The folder inside the project or the home folder that holds its file. Relative paths start
+    /// The folder inside the project or the home folder that contains its file. Relative paths start
     /// at the folder around it.
     pub(crate) own_folder: Option<&'static str>,
     /// Whether relative paths of the user's own file start at the current folder instead of the
@@ -154,7 +154,7 @@ impl DialectProfile {
     /// messages; `None` if such a file cannot express it.
     pub fn how_to_change_wire(&self, wire: HttpWire) -> Option<String> {
         let field = |address: UrlField| address.map(|(field, _)| field);
-        let beside = |address: UrlField| address.and_then(|(_, beside)| beside);
+        let transport = |address: UrlField| address.and_then(|(_, transport)| transport);
         let EntrySpelling {
             auto, http, sse, ..
         } = &self.entry_spelling;
@@ -163,9 +163,9 @@ impl DialectProfile {
             HttpWire::Streamable => (*http, *sse, "HTTP+SSE"),
             HttpWire::Sse => (*sse, *http, "Streamable HTTP"),
         };
-        if let (Some((said, _)), true) = (beside(now), beside(*auto).is_none()) {
+        if let (Some((transport_field, _)), true) = (transport(now), transport(*auto).is_none()) {
             return Some(format!(
-                "remove `{said}` from its entry: the transport is then detected"
+                "remove `{transport_field}` from its entry: the transport is then detected"
             ));
         }
         let (now, other) = (field(now)?, field(other)?);

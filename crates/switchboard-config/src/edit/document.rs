@@ -92,11 +92,11 @@ impl EntryAddress<'_> {
             None => text.to_owned(),
         };
         let edited = self.operate(&cleared, &add)?;
-        let wanted: Map<String, Value> = fields
+        let expected: Map<String, Value> = fields
             .iter()
             .map(|(key, field)| ((*key).to_owned(), field.to_json()))
             .collect();
-        self.check(text, &edited, Some(&Value::Object(wanted)))?;
+        self.check(text, &edited, Some(&Value::Object(expected)))?;
         Ok(edited)
     }
 
@@ -123,13 +123,13 @@ impl EntryAddress<'_> {
         edited.map_err(|fact| self.unsupported(fact))
     }
 
-    /// Checks that the edited text has the wanted entry, and everything else as before.
-    fn check(&self, before: &str, after: &str, wanted: Option<&Value>) -> Result<(), EditFault> {
+    /// Checks that the edited text has the expected entry, and everything else as before.
+    fn check(&self, before: &str, after: &str, expected: Option<&Value>) -> Result<(), EditFault> {
         let mut old = self.parse(before).map_err(EditFault::DoesNotLoad)?;
         let mut new = self.parse(after).map_err(EditFault::WouldNotLoad)?;
-        take(&mut old, self.container, self.name);
-        let entry = take(&mut new, self.container, self.name);
-        if old == new && entry.as_ref() == wanted {
+        remove(&mut old, self.container, self.name);
+        let entry = remove(&mut new, self.container, self.name);
+        if old == new && entry.as_ref() == expected {
             Ok(())
         } else {
             Err(self.unsupported(
@@ -206,14 +206,14 @@ fn plain(node: &Node) -> Value {
 
 /// Removes the entry from a document, and containers that are then empty: an edit may have created
 /// them.
-fn take(document: &mut Value, container: &[&str], name: &str) -> Option<Value> {
+fn remove(document: &mut Value, container: &[&str], name: &str) -> Option<Value> {
     let Some((key, deeper)) = container.split_first() else {
         return document.as_object_mut()?.remove(name);
     };
-    let taken = take(document.get_mut(key)?, deeper, name);
+    let removed = remove(document.get_mut(key)?, deeper, name);
     let is_empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
     if document.get(key).is_some_and(is_empty) {
         document.as_object_mut()?.remove(*key);
     }
-    taken
+    removed
 }

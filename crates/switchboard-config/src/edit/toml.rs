@@ -137,8 +137,8 @@ fn remove(document: &mut DocumentMut, entry_path: &EntryPath<'_>) -> Result<(), 
         .prefix()
         .and_then(|prefix| prefix.as_str())
         .unwrap_or_default();
-    let kept = separated_comments(prefix).to_owned();
-    if kept.trim().is_empty() {
+    let comments = separated_comments(prefix).to_owned();
+    if comments.trim().is_empty() {
         return Ok(());
     }
     let position = table.position().unwrap_or(isize::MAX);
@@ -152,11 +152,11 @@ fn remove(document: &mut DocumentMut, entry_path: &EntryPath<'_>) -> Result<(), 
                 .to_owned();
             after
                 .decor_mut()
-                .set_prefix(kept + prefix.trim_start_matches('\n'));
+                .set_prefix(comments + prefix.trim_start_matches('\n'));
         }
         None => {
             let trailing = document.trailing().as_str().unwrap_or_default().to_owned();
-            document.set_trailing(kept + &trailing);
+            document.set_trailing(comments + &trailing);
         }
     }
     Ok(())
@@ -187,16 +187,16 @@ fn next(table: &mut Table, position: isize) -> Option<&mut Table> {
         });
         own.into_iter().chain(inner).min()
     }
-    fn at(table: &mut Table, wanted: isize) -> Option<&mut Table> {
-        if table.position() == Some(wanted) && !table.is_implicit() {
+    fn at(table: &mut Table, position: isize) -> Option<&mut Table> {
+        if table.position() == Some(position) && !table.is_implicit() {
             return Some(table);
         }
         table.iter_mut().find_map(|(_, item)| match item {
-            Item::Table(inner) => at(inner, wanted),
-            Item::ArrayOfTables(tables) => tables.iter_mut().find_map(|inner| at(inner, wanted)),
+            Item::Table(inner) => at(inner, position),
+            Item::ArrayOfTables(tables) => tables.iter_mut().find_map(|inner| at(inner, position)),
             _ => None,
         })
     }
-    let wanted = nearest(table, position)?;
-    at(table, wanted)
+    let position = nearest(table, position)?;
+    at(table, position)
 }

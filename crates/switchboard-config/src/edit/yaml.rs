@@ -206,8 +206,8 @@ fn first_indent(lines: &[&str], range: Range<usize>) -> Option<usize> {
 
 /// The indentation of a line; `None` for blank lines and comments.
 fn indent_of(line: &str) -> Option<usize> {
-    let said = line.trim_start_matches(' ');
-    (!said.trim().is_empty() && !said.starts_with('#')).then_some(line.len() - said.len())
+    let content = line.trim_start_matches(' ');
+    (!content.trim().is_empty() && !content.starts_with('#')).then_some(line.len() - content.len())
 }
 
 fn key_of(line: &str) -> Option<String> {

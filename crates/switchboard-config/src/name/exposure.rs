@@ -68,31 +68,31 @@ pub fn expose(
 ) -> Vec<Result<ExposedName, NamingError>> {
     let plain: Vec<_> = requests
         .iter()
-        .map(|wish| wish.style.plain(wish.pair))
+        .map(|request| request.style.plain(request.pair))
         .collect();
     let claims = Claims::of(requests, &plain);
-    let mut given = Vec::with_capacity(requests.len());
-    for (index, (wish, plain)) in requests.iter().zip(&plain).enumerate() {
-        let named = plain
+    let mut names = Vec::with_capacity(requests.len());
+    for (index, (request, plain)) in requests.iter().zip(&plain).enumerate() {
+        let name = plain
             .clone()
             .map_err(NamingError::Withheld)
             .and_then(|plain| {
-                if let Some(other) = claims.other(wish.style, &plain, index) {
+                if let Some(other) = claims.other(request.style, &plain, index) {
                     return Err(NamingError::Withheld(name_collision(
                         &plain,
                         requests[other].pair,
                     )));
                 }
-                pick(wish, plain, reserved, published)
+                pick(request, plain, reserved, published)
             });
-        given.push(named);
+        names.push(name);
     }
-    given
+    names
 }
 
 /// The first name of the tool's style that no other tool has or had.
 fn pick(
-    wish: &NameRequest<'_>,
+    request: &NameRequest<'_>,
     plain: String,
     reserved: ReservedNames<'_>,
     published: &mut Arc<AssignedNames>,
@@ -101,33 +101,33 @@ fn pick(
         pair,
         style,
         may_be_bare,
-    } = *wish;
+    } = *request;
     let holder = |name: &str| published.names.get(name);
     let is_free = |name: &str| {
         !reserved.forbids(name, style) && holder(name).is_none_or(|holder| holder == pair)
     };
-    let mut wanted = plain;
+    let mut candidate = plain;
     if style == Style::FirstWins {
-        if !is_free(&wanted) {
-            wanted = Style::prefixed(pair);
-        } else if !may_be_bare && holder(&wanted).is_none() {
+        if !is_free(&candidate) {
+            candidate = Style::prefixed(pair);
+        } else if !may_be_bare && holder(&candidate).is_none() {
             return Err(NamingError::Pending);
         }
     }
     // `Identity` never changes names, so it has no fallback.
-    if style != Style::Identity && !is_free(&wanted) {
-        wanted = style.hashed(&wanted, pair);
+    if style != Style::Identity && !is_free(&candidate) {
+        candidate = style.hashed(&candidate, pair);
     }
-    if !is_free(&wanted) {
-        let reason = match holder(&wanted) {
-            Some(other) => name_collision(&wanted, other),
+    if !is_free(&candidate) {
+        let reason = match holder(&candidate) {
+            Some(other) => name_collision(&candidate, other),
             None => Unnameable {
-                reason: format!("its name {wanted} is that of a built-in tool"),
+                reason: format!("its name {candidate} is that of a built-in tool"),
             },
         };
         return Err(NamingError::Withheld(reason));
     }
-    publish(wanted, pair, published).map_err(NamingError::Withheld)
+    publish(candidate, pair, published).map_err(NamingError::Withheld)
 }
 
 fn publish(
@@ -161,11 +161,11 @@ struct Claims<'a>(HashMap<(bool, &'a str), (usize, Option<usize>)>);
 impl<'a> Claims<'a> {
     fn of(requests: &[NameRequest<'_>], plain: &'a [Result<String, Unnameable>]) -> Self {
         let mut claims: HashMap<_, (usize, Option<usize>)> = HashMap::new();
-        for (index, (wish, plain)) in requests.iter().zip(plain).enumerate() {
-            let (Ok(plain), true) = (plain, wish.style.withholds_both()) else {
+        for (index, (request, plain)) in requests.iter().zip(plain).enumerate() {
+            let (Ok(plain), true) = (plain, request.style.withholds_both()) else {
                 continue;
             };
-            let claim = claims.entry((wish.style == Style::Mcp, plain.as_str()));
+            let claim = claims.entry((request.style == Style::Mcp, plain.as_str()));
             claim
                 .and_modify(|claim| claim.1 = claim.1.or(Some(index)))
                 .or_insert((index, None));

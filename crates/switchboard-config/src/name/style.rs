@@ -305,9 +305,10 @@ pub(super) fn name_collision(name: &str, other: &ToolId) -> Unnameable {
 }
 
 /// Replaces every other character by `_`.
-fn keep(text: &str, kept: fn(u8) -> bool) -> String {
-    let safe =
-        |character: char| u8::try_from(character).is_ok_and(|byte| byte.is_ascii() && kept(byte));
+fn keep(text: &str, is_allowed: fn(u8) -> bool) -> String {
+    let safe = |character: char| {
+        u8::try_from(character).is_ok_and(|byte| byte.is_ascii() && is_allowed(byte))
+    };
     text.chars()
         .map(|character| if safe(character) { character } else { '_' })
         .collect()

@@ -171,14 +171,14 @@ fn split_command(entries: &mut Vec<TableEntry>) {
 
 /// Turns Codex's fields with names of variables into references.
 fn references_by_name(entries: &mut Vec<TableEntry>) {
-    let mut taken = |key: &str| {
+    let mut remove = |key: &str| {
         let at = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(at))
     };
     let named = ["bearer_token_env_var", "bearerTokenEnv"]
         .into_iter()
-        .find_map(&mut taken);
-    let (headers, variables) = (taken("env_http_headers"), taken("env_vars"));
+        .find_map(&mut remove);
+    let (headers, variables) = (remove("env_http_headers"), remove("env_vars"));
     if let Some(TableEntry { at, value, .. }) = named {
         entries.push(TableEntry {
             key: "bearer_token".to_owned(),
