@@ -114,7 +114,7 @@ impl<'a> EntryFacts<'a> {
             let effect =
                 loader_variables::effect(name).filter(|_| server.source.scope == Scope::Project);
             self.refused
-                .extend(effect.map(|what| format!("{}: {what}", quoted_name(name))));
+                .extend(effect.map(|effect| format!("{}: {effect}", quoted_name(name))));
         }
         if stdio.inherit_env {
             self.lines
@@ -137,16 +137,16 @@ impl<'a> EntryFacts<'a> {
         self.add_auth(&http.auth);
     }
 
-    fn add_value(&mut self, what: &str, name: &str, value: &'a str) {
+    fn add_value(&mut self, label: &str, name: &str, value: &'a str) {
         self.lines
-            .push(format!("{what}: {} = {value:?}", quoted_name(name)));
+            .push(format!("{label}: {} = {value:?}", quoted_name(name)));
         self.variables
             .extend(self.syntax.variables(TextRole::Value, value));
     }
 
     /// Adds the credentials. Literal values are not shown.
     fn add_auth(&mut self, auth: &'a HttpAuth) {
-        for (what, secret) in [
+        for (label, secret) in [
             ("bearer token", &auth.bearer_token),
             ("login secret", &auth.client_secret),
         ] {
@@ -157,18 +157,18 @@ impl<'a> EntryFacts<'a> {
                 } else {
                     "given in the file".to_owned()
                 };
-                self.lines.push(format!("{what}: {shown}"));
+                self.lines.push(format!("{label}: {shown}"));
                 self.variables
                     .extend(self.syntax.variables(TextRole::Value, value));
             }
         }
-        for (what, text) in [
+        for (label, text) in [
             ("logs in as", &auth.client_id),
             ("login key", &auth.client_key),
             ("login document", &auth.client_metadata_url),
         ] {
             if let Some(text) = text {
-                self.lines.push(format!("{what}: {text:?}"));
+                self.lines.push(format!("{label}: {text:?}"));
                 self.deciding.push(text);
             }
         }

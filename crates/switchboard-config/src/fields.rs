@@ -166,9 +166,9 @@ pub(super) fn nearest(
         return None;
     }
     let plain = |text: &str| text.replace('-', "_").to_ascii_lowercase();
-    let wanted = plain(unknown);
+    let typed = plain(unknown);
     known
-        .map(|name| (strsim::damerau_levenshtein(&wanted, &plain(name)), name))
+        .map(|name| (strsim::damerau_levenshtein(&typed, &plain(name)), name))
         .filter(|(distance, name)| *distance <= 1 + name.len() / 5)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)

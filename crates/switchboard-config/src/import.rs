@@ -252,7 +252,7 @@ impl Conversion<'_> {
         if !is_literal || !is_secret || value.is_empty() {
             return self.rewritten(TextRole::Value, value);
         }
-        let wanted = match field {
+        let preferred = match field {
             "env" => variable_name(name),
             _ => format!("{}_{}", self.prefix, variable_name(name)),
         };
@@ -260,7 +260,7 @@ impl Conversion<'_> {
             .into_iter()
             .find(|scheme| value.starts_with(scheme))
             .unwrap_or_default();
-        let variable = self.variable(&wanted, &value[scheme.len()..]);
+        let variable = self.variable(&preferred, &value[scheme.len()..]);
         let place = if field == name {
             field.to_owned()
         } else {
@@ -270,12 +270,12 @@ impl Conversion<'_> {
         format!("{scheme}${{{variable}}}")
     }
 
-    /// A variable without another secret: the wanted name, or a similar one.
-    fn variable(&mut self, wanted: &str, secret: &str) -> String {
+    /// A variable without another secret: the preferred name, or a similar one.
+    fn variable(&mut self, preferred: &str, secret: &str) -> String {
         let secret = Secret::new(secret);
-        let prefixed = format!("{}_{wanted}", self.prefix);
+        let prefixed = format!("{}_{preferred}", self.prefix);
         let numbered = (2..).map(|number| format!("{prefixed}_{number}"));
-        let mut names = [wanted.to_owned(), prefixed.clone()]
+        let mut names = [preferred.to_owned(), prefixed.clone()]
             .into_iter()
             .chain(numbered);
         let is_free = |name: &String| self.known.get(name).is_none_or(|known| *known == secret);

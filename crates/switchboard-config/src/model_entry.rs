@@ -45,8 +45,8 @@ pub struct TokenPrice {
 
 impl TokenPrice {
     pub(super) fn from_amounts(amounts: &[(&str, f64)]) -> Option<Self> {
-        let amount = |wanted: &str| {
-            let mut found = amounts.iter().filter(|(name, _)| *name == wanted);
+        let amount = |key: &str| {
+            let mut found = amounts.iter().filter(|(name, _)| *name == key);
             found.next().map(|(_, amount)| *amount)
         };
         Some(Self {

@@ -39,7 +39,7 @@ impl ProjectPermissions {
         servers: &[ServerName],
         trusted: Vec<ServerName>,
     ) -> Self {
-        let is_silent = dialect.profile().ungated_by_default
+        let asks_nothing = dialect.profile().ungated_by_default
             && !policies.iter().any(|policy| policy.configured);
         // As with the user's own files, the first that sets a mode decides.
         let mode = policies.iter_mut().find(|policy| policy.mode.is_some());
@@ -48,15 +48,15 @@ impl ProjectPermissions {
             .iter_mut()
             .for_each(|policy| drop(policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo)));
         let line = |list: &str, rule: &RuleText| format!("{list} {}", rule.quoted());
-        let asked = policies
+        let ask_rules = policies
             .iter()
             .flat_map(|policy| &policy.ask)
             .map(|rule| line("ask", rule));
-        let denied = policies
+        let deny_rules = policies
             .iter()
             .flat_map(|policy| &policy.deny)
             .map(|rule| line("deny", rule));
-        let exceptions = asked.chain(denied).collect();
+        let exceptions = ask_rules.chain(deny_rules).collect();
         Self {
             file: file.clone(),
             dialect,
@@ -66,7 +66,7 @@ impl ProjectPermissions {
                 .flat_map(|policy| std::mem::take(&mut policy.allow))
                 .collect(),
             trusted,
-            ungated: if is_silent {
+            ungated: if asks_nothing {
                 servers.to_vec()
             } else {
                 Vec::new()

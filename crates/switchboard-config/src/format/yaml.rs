@@ -82,19 +82,19 @@ fn parse_at(text: &str, start: usize, diagnostics: &mut Diagnostics<'_>) -> Node
     };
     let mut documents = 0;
     for event in Parser::new_from_str_with_options(&escaped.text, options) {
-        let taken = match event {
+        let outcome = match event {
             Ok((event, span)) => {
                 let at = offset(&span.start);
                 documents += usize::from(matches!(event, Event::DocumentStart(..)));
-                let taken = match documents {
-                    0 | 1 => builder.take(event, at),
+                let outcome = match documents {
+                    0 | 1 => builder.add(event, at),
                     _ => Err("a second document begins here; expected one"),
                 };
-                taken.map_err(|message| (at, message.to_owned()))
+                outcome.map_err(|message| (at, message.to_owned()))
             }
             Err(fault) => Err((offset(fault.marker()), syntax_message(&fault, &escaped))),
         };
-        if let Err((at, message)) = taken {
+        if let Err((at, message)) = outcome {
             diagnostics.syntax_error(Some(start + at), message);
             break;
         }
@@ -211,7 +211,7 @@ struct AnchoredNode {
 }
 
 impl TreeBuilder<'_> {
-    fn take(&mut self, event: Event<'_>, at: usize) -> Result<(), &'static str> {
+    fn add(&mut self, event: Event<'_>, at: usize) -> Result<(), &'static str> {
         let at = self.start + at;
         match event {
             Event::Scalar(text, style, anchor, tag) => {

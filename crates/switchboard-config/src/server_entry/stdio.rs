@@ -104,8 +104,8 @@ impl ServerEntry<'_> {
         {
             diagnostics.warn(at, &path, BARE_REFERENCE);
         }
-        if let Some(what) = loader_variables::effect(name) {
-            let then = match scope {
+        if let Some(effect) = loader_variables::effect(name) {
+            let advice = match scope {
                 // Not an error, which would stop the person's other servers; the entry is refused
                 // when it would be accepted.
                 Scope::Project => {
@@ -113,7 +113,7 @@ impl ServerEntry<'_> {
                 }
                 Scope::User | Scope::Given => "keep it only if you mean it",
             };
-            diagnostics.warn(at, path, format!("{what}; {then}"));
+            diagnostics.warn(at, path, format!("{effect}; {advice}"));
         }
         true
     }
