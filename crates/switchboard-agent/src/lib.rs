@@ -1,9 +1,9 @@
-//! The agent's part of Switchboard: a conversation between a person, a model and tools.
+//! The agent of Switchboard: a conversation between a person, a model and tools.
 //!
 //! An [`Agent`] offers the tools of a [`switchboard::Host`] to a [`Model`] and makes its calls,
-//! through the host's gate, until the model is done. Below it, this crate turns a [`Conversation`]
-//! into a vendor's request, reads the vendor's answer into a complete [`ModelTurn`], and keeps the
-//! conversation in a state that every vendor accepts. That part can be used without a host:
+//! through the host's gate, until the model is done. The lower modules turn a [`Conversation`] into
+//! a vendor's request and the vendor's answer into a complete [`ModelTurn`]. They can be used without
+//! a host:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,23 +38,16 @@
 //! # }
 //! ```
 //!
-//! # What always holds
+//! # Invariants
 //!
-//! - A request is built from a [`Conversation`], in which each call has exactly one result. While
-//!   a call has none there is only [`AwaitingResults`].
+//! - A request is built from a [`Conversation`], in which each call has exactly one result. A
+//!   conversation with a call that has none is an [`AwaitingResults`].
 //! - A call that was cut off or whose arguments are not a JSON object never runs.
 //! - The same vendor gets its own items back; another vendor gets the neutral view.
-//! - What a request begins with does not change while a conversation grows: vendors cache it.
+//! - The beginning of requests does not change while a conversation grows: vendors cache it.
 //! - A key never prints, and a vendor's text never reaches a message with control characters.
 //!
-//! # Modules, from the bottom up
-//!
-//! [`json`] and [`sse`] are the formats, [`usage`] and [`price`] count, [`settings`] says which
-//! model is asked, [`conversation`] is the history, [`tools`] the list of tools, [`refusal`] and
-//! [`fault`] what goes wrong, [`wire`] the four vendors' APIs, [`model`] what answers,
-//! [`driver`] the HTTP requests, [`session`] the file of a conversation, and [`compact`] makes a
-//! long one short. [`agent`] is the loop, and [`builtin_tools`] are tools of the agent itself; these
-//! two alone use the host. [`agents_file`] reads the `AGENTS.md` of a project.
+//! The modules are listed from the bottom up; only [`agent`] and [`builtin_tools`] use the host.
 
 pub use agent::{
     Agent, AgentEvent, AgentLimits, CallDecision, CallRecord, Compaction, ContextBreakdown,
@@ -74,28 +67,53 @@ pub use tools::{ToolList, ToolSpec};
 pub use usage::TokenUsage;
 pub use wire::{TurnContext, TurnDelta};
 
+/// JSON as text, unchanged.
 pub mod json;
+
+/// Server-sent events.
 pub mod sse;
 
-pub mod price;
-pub mod settings;
+/// Tokens of a turn.
 pub mod usage;
 
+/// The cost of a turn.
+pub mod price;
+
+/// The settings of a model.
+pub mod settings;
+
+/// The history: messages, turns of the model, results of calls.
 pub mod conversation;
+
+/// The list of tools that a model is offered.
 pub mod tools;
 
-pub mod fault;
+/// Tools that a vendor refuses.
 pub mod refusal;
 
+/// Why there is no turn.
+pub mod fault;
+
+/// The four vendors' APIs.
 pub mod wire;
 
-pub mod driver;
+/// The trait of models, and the demo model.
 pub mod model;
 
-pub mod compact;
+/// Models over HTTP.
+pub mod driver;
+
+/// The file of a conversation.
 pub mod session;
 
-pub mod agent;
+/// When and what to summarise.
+pub mod compact;
+
+/// `AGENTS.md` files.
 pub mod agents_file;
 
+/// The agent's own tools.
 pub mod builtin_tools;
+
+/// The agent's loop.
+pub mod agent;
