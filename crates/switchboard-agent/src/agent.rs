@@ -76,7 +76,8 @@ pub struct Agent {
     /// Where long results are stored.
     results_folder: Option<PathBuf>,
     estimate: TokenEstimate,
-    /// How many tokens the model can read, as its vendor said when the conversation was too long.
+    /// How many tokens the model can read, from the vendor's fault about a conversation that was too
+    /// long.
     learned_limit: Option<u64>,
     usage: TokenUsage,
     cost: CostSum,
@@ -111,8 +112,8 @@ impl Agent {
         }
     }
 
-    /// With a system prompt. To be set before the first message: vendors cache what a request
-    /// begins with.
+    /// With a system prompt. To be set before the first message: vendors cache the beginning of
+    /// requests.
     pub fn system(mut self, prompt: impl Into<String>) -> Self {
         self.system = prompt.into();
         self
@@ -156,12 +157,12 @@ impl Agent {
         &self.conversation
     }
 
-    /// What all turns of the session used.
+    /// The tokens of all turns of the session.
     pub fn usage(&self) -> TokenUsage {
         self.usage
     }
 
-    /// What all turns of the session cost.
+    /// The cost of all turns of the session.
     pub fn cost(&self) -> CostSum {
         self.cost
     }
@@ -223,12 +224,12 @@ impl Agent {
     ) -> Result<ModelTurn, ModelFault> {
         self.begin_request();
         self.compact_if_due(summary, sink).await?;
-        let asked = self.ask(sink).await;
-        let (turn, request) = match asked {
+        let outcome = self.ask(sink).await;
+        let (turn, request) = match outcome {
             Err(fault) if self.compact_after(&fault, summary, sink).await? => {
                 self.ask(sink).await?
             }
-            asked => asked?,
+            outcome => outcome?,
         };
         self.estimate.calibrate(self.context_bytes(), &turn.usage);
         self.record_turn(&turn, request);
@@ -272,14 +273,14 @@ impl Agent {
         &self,
         sink: EventSink<'_>,
     ) -> Result<(ModelTurn, Option<Box<WireRequest>>), ModelFault> {
-        let mut answered = None;
+        let mut last_request = None;
         let mut show = |event| match event {
-            TurnEvent::RequestSent(request) => answered = Some(request),
+            TurnEvent::RequestSent(request) => last_request = Some(request),
             event => sink(AgentEvent::Model(event)),
         };
         let context = self.turn_context(&self.conversation);
         let turn = self.model.turn(context, &mut show).await?;
-        Ok((turn, answered))
+        Ok((turn, last_request))
     }
 
     fn turn_context<'a>(&'a self, conversation: &'a Conversation) -> TurnContext<'a> {

@@ -24,17 +24,17 @@ pub fn choose(
     estimate: &TokenEstimate,
 ) -> Option<usize> {
     let entries = conversation.entries();
-    let mut kept = 0;
+    let mut tokens = 0;
     let mut earliest = entries.len();
     for (index, entry) in entries.iter().enumerate().rev() {
-        kept += estimate.tokens(entry_bytes(entry));
-        if kept > keep_tokens {
+        tokens += estimate.tokens(entry_bytes(entry));
+        if tokens > keep_tokens {
             break;
         }
         earliest = index;
     }
-    // A message of the person is the best beginning. Any entry is a valid one, since each turn
-    // holds the results of its calls.
+    // A message of the person is the best first entry. Any entry is valid, because each turn contains
+    // the results of its calls.
     let is_user = |index: &usize| matches!(entries[*index], HistoryEntry::User(_));
     let at = (earliest..entries.len()).find(is_user).unwrap_or(earliest);
     let is_gain = at > 1 || (at == 1 && !matches!(entries[0], HistoryEntry::Summary(_)));

@@ -1,9 +1,9 @@
 //! The tools that a model is offered: a list that only grows at its end.
 //!
-//! A vendor caches a request by its beginning, which has the tools. So a tool keeps its place
-//! for the whole conversation: new ones are appended, removed ones stay listed and answer that
-//! they are gone. Tools beyond a limit ([`budget`]) are deferred: the model sees their names and
-//! loads them by the tool `search_tools` ([`search_tool`], [`search`]) or by calling them.
+//! A vendor caches the beginning of a request, which contains the tools. So a tool keeps its place
+//! for the whole conversation: new ones are appended, removed ones stay listed, and a call of them
+//! fails. Tools beyond a limit ([`budget`]) are deferred: the model sees their names and loads them
+//! with the tool `search_tools` ([`search_tool`], [`search`]) or by calling them.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub mod search_tool;
 mod tests;
 
 /// A tool as it is offered to a model. Name and schema are already in a form that the vendor
-/// takes.
+/// accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name that the model calls.
@@ -74,15 +74,15 @@ pub enum ToolState {
 pub struct ListedTool {
     /// The tool, as the model sees it.
     pub spec: ToolSpec,
-    /// Its present definition, where that changed after the model saw it: the one that was sent
-    /// stays in its place, so that requests begin with the same bytes.
+    /// Its current definition, if that changed after the model saw it. The one that was sent stays in
+    /// its place, so that requests begin with the same bytes.
     pub newer: Option<Box<ToolSpec>>,
     /// What the model sees of it.
     pub state: ToolState,
 }
 
 impl ListedTool {
-    /// Its present definition.
+    /// Its current definition.
     pub fn current(&self) -> &ToolSpec {
         self.newer.as_deref().unwrap_or(&self.spec)
     }
@@ -104,7 +104,7 @@ pub struct ToolList {
     by_name: HashMap<String, usize>,
     /// Indices of tools whose definition was loaded, in the order of loading. Only grows.
     loaded: Vec<usize>,
-    /// How many of `loaded` stand at the beginning of the conversation; the others came later.
+    /// How many of `loaded` were loaded when the conversation began; the others came later.
     initial: usize,
     /// Whether a request was sent: what is loaded from now on comes late.
     has_started: bool,
@@ -147,7 +147,7 @@ pub enum LoadError {
     },
 }
 
-/// The most tools that a vendor takes in one request.
+/// The most tools that a vendor accepts in one request.
 pub fn vendor_tool_limit(settings: &ModelSettings) -> Option<usize> {
     let is_openai = matches!(
         settings.vendor,
@@ -172,7 +172,7 @@ pub(crate) fn projection(settings: &ModelSettings) -> Vendor {
     }
 }
 
-/// The schema in the few keywords that every vendor takes.
+/// The schema, reduced to the keywords that every vendor accepts.
 fn loosened(schema: &JsonText) -> JsonText {
     let raw = RawJson::parse(schema.as_str().to_owned());
     let loose = raw.map(|raw| loosened_schema(&raw));
@@ -272,7 +272,7 @@ impl ToolList {
         &self.tools
     }
 
-    /// Tools whose definitions stand in the request, in their fixed order.
+    /// Tools whose definitions are in each request, in their fixed order.
     pub fn loaded(&self) -> impl Iterator<Item = &ToolSpec> {
         let tools = self.loaded.iter().map(|&index| &self.tools[index]);
         tools.map(|tool| &tool.spec)

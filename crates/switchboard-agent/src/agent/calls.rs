@@ -111,7 +111,7 @@ impl Agent {
         open.map(|(index, call)| (index, call.clone())).collect()
     }
 
-    /// Gives a call its result.
+    /// Sets the result of a call.
     fn end_call(
         &mut self,
         index: usize,

@@ -43,7 +43,7 @@ pub(super) struct OfferedTools {
     loaded_by_calls: Vec<String>,
 }
 
-/// The tools of one catalog in the form that a vendor takes.
+/// The tools of one catalog in the form that a vendor accepts.
 struct AdaptedCatalog {
     vendor: Vendor,
     catalog: Arc<Catalog>,
@@ -142,19 +142,19 @@ impl OfferedTools {
     /// Updates the list. The first update marks the beginning of the conversation.
     pub(super) fn update(&mut self, host: &Host) -> ToolsUpdate {
         let catalog = host.catalog();
-        let known = self.adapted.take();
-        let known = known.filter(|known| Arc::ptr_eq(&known.catalog, &catalog));
-        let is_known = known.is_some();
-        let adapted = known.unwrap_or_else(|| AdaptedCatalog::new(self.vendor, catalog));
+        let last = self.adapted.take();
+        let last = last.filter(|last| Arc::ptr_eq(&last.catalog, &catalog));
+        let is_unchanged = last.is_some();
+        let adapted = last.unwrap_or_else(|| AdaptedCatalog::new(self.vendor, catalog));
         let adapted = self.adapted.insert(adapted);
-        if is_known && self.is_current {
+        if is_unchanged && self.is_current {
             return ToolsUpdate::default();
         }
         self.is_current = true;
         let mut specs = adapted.specs.clone();
         let may_grow =
             !self.has_started && self.defers_late && host.servers().iter().next().is_some();
-        self.has_search |= may_grow || self.is_too_much(&specs);
+        self.has_search |= may_grow || self.exceeds_limits(&specs);
         if self.has_search {
             specs.retain(|spec| spec.name != SEARCH_TOOL);
             specs.insert(0, search_tool::spec());
@@ -180,24 +180,21 @@ impl OfferedTools {
             tool.is_some_and(|tool| tool.state == ToolState::Loaded)
         };
         let (loaded, deferred): (Vec<_>, Vec<_>) = change.added.into_iter().partition(is_loaded);
-        let mut notes = Vec::new();
-        if !deferred.is_empty() {
-            let names = deferred.join(", ");
-            notes.push(format!(
-                "New tools can be loaded with search_tools: {names}"
-            ));
-        }
-        notes.extend(
-            change
-                .changed
-                .iter()
-                .filter_map(|name| self.change_note(name)),
-        );
         ToolsUpdate {
             record,
             loaded,
-            note: (!notes.is_empty()).then(|| notes.join("\n")),
+            note: self.note(&deferred, &change.changed),
         }
+    }
+
+    /// A note to the model about new deferred tools and changed definitions.
+    fn note(&self, deferred: &[String], changed: &[String]) -> Option<String> {
+        let names = deferred.join(", ");
+        let new = (!deferred.is_empty())
+            .then(|| format!("New tools can be loaded with search_tools: {names}"));
+        let changed = changed.iter().filter_map(|name| self.change_note(name));
+        let notes: Vec<String> = new.into_iter().chain(changed).collect();
+        (!notes.is_empty()).then(|| notes.join("\n"))
     }
 
     /// A note to the model about a definition that changed after it was sent. The sent definition
@@ -212,8 +209,8 @@ impl OfferedTools {
         ))
     }
 
-    /// Whether not all definitions can be in each request.
-    fn is_too_much(&self, specs: &[ToolSpec]) -> bool {
+    /// Whether the definitions are too many, or too long, to be in each request.
+    fn exceeds_limits(&self, specs: &[ToolSpec]) -> bool {
         let is_beyond_limit = self.limit.is_some_and(|limit| specs.len() > limit);
         let is_beyond_budget = self.max_tokens.is_some_and(|limit| {
             !choose_deferred(specs, limit, &TokenEstimate::default(), is_search).is_empty()
@@ -242,16 +239,17 @@ impl OfferedTools {
         let known = self.adapted.as_ref();
         let found = known.and_then(|known| {
             let adapted = known.toolset.get(&call.name)?;
-            let meant = known.toolset.to_server_call(&call.name, &arguments)?;
-            Some((adapted, meant, &known.catalog))
+            let server_call = known.toolset.to_server_call(&call.name, &arguments)?;
+            Some((adapted, server_call, &known.catalog))
         });
-        let Some((adapted, meant, catalog)) = found else {
+        let Some((adapted, server_call, catalog)) = found else {
             let name = &call.name;
             return Err(CallOutcome::failed(format!(
                 "there is no tool named \"{name}\" now"
             )));
         };
-        let (name, arguments) = meant.map_err(|error| CallOutcome::failed(error.to_string()))?;
+        let (name, arguments) =
+            server_call.map_err(|error| CallOutcome::failed(error.to_string()))?;
         let id = &adapted.tool.id;
         Ok(HostCall {
             call: Call::new(name, arguments).listed(catalog.clone()),

@@ -1,4 +1,4 @@
-//! The list of tools in a session file: its changes, written and made again.
+//! Changes of the list of tools in a session file: recorded, and applied again.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,16 +33,16 @@ impl ToolList {
         (record != ToolListRecord::default()).then_some(record)
     }
 
-    /// Makes a recorded change again.
+    /// Applies a recorded change.
     pub fn apply(&mut self, record: ToolListRecord) {
-        let is_kept = |tool: &&ListedTool| {
+        let is_unchanged = |tool: &&ListedTool| {
             let name = &tool.spec.name;
             tool.state != ToolState::Gone
                 && !record.removed.contains(name)
                 && !record.specs.iter().any(|spec| spec.name == *name)
         };
-        let kept = self.tools.iter().filter(is_kept);
-        let mut offered: Vec<ToolSpec> = kept.map(|tool| tool.current().clone()).collect();
+        let unchanged = self.tools.iter().filter(is_unchanged);
+        let mut offered: Vec<ToolSpec> = unchanged.map(|tool| tool.current().clone()).collect();
         offered.extend(record.specs);
         self.update(offered, |spec| record.deferred.contains(&spec.name));
     }

@@ -37,14 +37,14 @@ pub fn run(list: &mut ToolList, arguments: &JsonText) -> CallOutcome {
         #[serde(default)]
         query: String,
     }
-    let wanted: SearchArguments = match serde_json::from_str(arguments.as_str()) {
-        Ok(wanted) => wanted,
+    let arguments: SearchArguments = match serde_json::from_str(arguments.as_str()) {
+        Ok(arguments) => arguments,
         Err(error) => return CallOutcome::failed(format!("wrong arguments: {error}")),
     };
-    if wanted.names.is_empty() && wanted.query.trim().is_empty() {
+    if arguments.names.is_empty() && arguments.query.trim().is_empty() {
         return CallOutcome::failed("give `names` or a `query`");
     }
-    let found: Vec<String> = search(list, &wanted.names, &wanted.query)
+    let found: Vec<String> = search(list, &arguments.names, &arguments.query)
         .into_iter()
         .map(|spec| spec.name.clone())
         .collect();
@@ -62,7 +62,7 @@ pub fn run(list: &mut ToolList, arguments: &JsonText) -> CallOutcome {
             Err(error) => lines.push(error.to_string()),
         }
     }
-    for name in wanted.names.iter().filter(|name| !found.contains(name)) {
+    for name in arguments.names.iter().filter(|name| !found.contains(name)) {
         let error = match list.get(name) {
             Some(_) => LoadError::Gone(name.clone()),
             None => LoadError::Unknown(name.clone()),
