@@ -1,4 +1,4 @@
-//! The conversation: what the person said, what the model answered, and one result for each call.
+//! The conversation: messages of the person, turns of the model, and one result for each call.
 //!
 //! A vendor refuses a history in which a call has no result, and such a history cannot be
 //! continued. So the types exclude it: [`Conversation::reply`] consumes the conversation and
@@ -28,15 +28,15 @@ pub struct Conversation {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum HistoryEntry {
-    /// What the person said.
+    /// A message of the person.
     User(UserMessage),
-    /// What the model answered, with the results of its calls.
+    /// A turn of the model, with the results of its calls.
     Model(Box<AnsweredTurn>),
     /// Tools that were loaded after the conversation began, by name.
     ToolsLoaded(Vec<String>),
     /// A note of the program to the model, such as the names of tools that arrived.
     Note(String),
-    /// A summary that stands for the entries before it.
+    /// A summary that replaces the entries before it.
     Summary(String),
 }
 
@@ -66,7 +66,7 @@ pub enum ContentPart {
     Image(ImageData),
 }
 
-/// An image as a vendor takes it.
+/// An image in the form that vendors accept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageData {
     /// Such as `image/png`.
@@ -76,7 +76,7 @@ pub struct ImageData {
 }
 
 impl ImageData {
-    /// What stands in its place where the model takes no images.
+    /// The text that replaces it for a model that accepts no images.
     pub fn placeholder(&self) -> String {
         let bytes = self.base64.len() / 4 * 3;
         format!(
@@ -117,12 +117,12 @@ impl Conversation {
         &self.entries
     }
 
-    /// Adds what the person said.
+    /// Adds a message of the person.
     pub fn add_user_message(&mut self, message: UserMessage) {
         self.entries.push(HistoryEntry::User(message));
     }
 
-    /// Notes that tools were loaded at this point: a vendor that takes definitions in the middle of
+    /// Notes that tools were loaded at this point: a vendor that accepts definitions in the middle of
     /// a conversation gets them here.
     pub fn add_loaded_tools(&mut self, names: Vec<String>) {
         if !names.is_empty() {
@@ -209,7 +209,7 @@ impl AwaitingResults {
         self.turn.calls().zip(outcomes)
     }
 
-    /// Gives a call its result.
+    /// Sets the result of a call.
     pub fn answer(&mut self, index: usize, outcome: CallOutcome) -> Result<(), ResultError> {
         match self.outcomes.get_mut(index) {
             None => Err(ResultError::NoSuchCall(index)),

@@ -1,9 +1,9 @@
 //! A conversation in a file: JSON lines that are only appended to, readable by their owner alone.
 //!
-//! Each line is one [`SessionRecord`]. Vendors' items and servers' results stand in it as strings
-//! that hold their JSON text, so they come back byte for byte. A crash can leave a cut last line
-//! and calls without results: [`SessionFile::load`] repairs both and says so. What the model was
-//! asked with (system prompt, tools) is recorded too, so [`replay`] can build each request again.
+//! Each line is one [`SessionRecord`]. Vendors' items and servers' results are recorded as strings of
+//! JSON text, so they come back byte for byte. A crash can leave an incomplete last line and calls
+//! without results: [`SessionFile::load`] repairs and reports both. System prompt and tools are
+//! recorded, too, so [`replay`] can build each request again.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -28,7 +28,7 @@ mod tests;
 /// The version of the format.
 const VERSION: u32 = 1;
 
-/// The largest session, because a loaded session is held in memory.
+/// The largest session: a loaded session is in memory as a whole.
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// Why a session cannot be written or read.
@@ -200,8 +200,8 @@ fn lock(file: &File, path: &Path) -> Result<(), SessionError> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
-            // A process that is just being started holds copies of our files for a moment, and with
-            // them the lock of a session that we closed.
+            // Until it calls exec, a child process has copies of our file descriptors, and with them
+            // the lock of a session that we closed.
             Err(TryLockError::WouldBlock) if attempts_left > 0 => {
                 attempts_left -= 1;
                 std::thread::sleep(Duration::from_millis(10));

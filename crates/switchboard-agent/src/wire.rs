@@ -57,7 +57,7 @@ pub trait TurnReader: Send {
         deltas: &mut Vec<TurnDelta>,
     ) -> Result<(), ModelFault>;
 
-    /// Whether the answer said that it is complete: nothing more needs to be read.
+    /// Whether the answer is complete: nothing more needs to be read.
     fn has_ended(&self) -> bool;
 
     /// The complete turn if the stream ends here, or why there is none.
@@ -87,9 +87,9 @@ pub enum TurnDelta {
 pub struct WireRequest {
     /// The path and query below the base URL.
     pub path: String,
-    /// Headers beside the key and the content type.
+    /// Headers other than the key and the content type.
     pub headers: Vec<(&'static str, String)>,
-    /// The header that carries the key, and what stands before the key in it.
+    /// The header that carries the key, and the text before the key in it.
     pub key_header: (&'static str, &'static str),
     /// The JSON body.
     pub body: String,
@@ -112,8 +112,8 @@ pub(crate) fn recorded_wire(vendor: ModelVendor) -> &'static dyn ModelWire {
     wire_of(vendor).unwrap_or(&chat::ChatWire)
 }
 
-/// A turn as it is sent to a vendor that it did not come from. Thoughts are left out: no vendor
-/// takes another's.
+/// A turn for another vendor than the one it came from. Thoughts are left out: no vendor accepts
+/// another's.
 struct NeutralTurn<'a> {
     text: String,
     /// Each call with an id that is unique in the conversation.
@@ -132,8 +132,7 @@ impl<'a> NeutralTurn<'a> {
     }
 }
 
-/// An id for a call that the vendor did not name: nine letters and digits, since Mistral takes no
-/// others.
+/// An id for a call that has none: nine letters and digits, because Mistral accepts no others.
 fn neutral_call_id(entry: usize, index: usize) -> String {
     format!("c{:05}{:03}", entry % 100_000, index % 1000)
 }

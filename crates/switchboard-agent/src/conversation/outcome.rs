@@ -21,11 +21,11 @@ pub enum CallOutcome {
     },
     /// The call was stopped before it had an answer.
     Cancelled,
-    /// The program ended while the call was under way.
+    /// The program ended while the call was in flight.
     Lost,
 }
 
-/// What a tool put out.
+/// The output of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
     /// Text and images for the model, in order.
@@ -95,8 +95,8 @@ impl CallOutcome {
         vec![ContentPart::Text(text)]
     }
 
-    /// As [`parts`](Self::parts), for wires that have no flag for an error: a failure begins with
-    /// a word that says so.
+    /// As [`parts`](Self::parts), for wires without a flag for errors: a failure begins with the word
+    /// for an error.
     pub fn parts_with_error_word(&self) -> Vec<ContentPart> {
         let mut parts = self.parts();
         if let Self::Failed(_) = self {

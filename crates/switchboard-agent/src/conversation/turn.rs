@@ -24,7 +24,7 @@ pub struct ModelTurn {
     /// The vendor's own word for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_word: Option<String>,
-    /// What the turn used.
+    /// The tokens of the turn.
     pub usage: TokenUsage,
 }
 
@@ -40,7 +40,7 @@ pub struct TurnOrigin {
 }
 
 impl ModelSettings {
-    /// What turns of this model are marked with.
+    /// The origin of this model's turns.
     pub fn origin(&self) -> TurnOrigin {
         TurnOrigin {
             vendor: self.vendor,
@@ -149,7 +149,7 @@ pub enum FinishReason {
     Length,
     /// The model or the vendor refused to answer.
     Refused,
-    /// Another reason: the vendor's own word stands in `finish_word`.
+    /// Another reason: `finish_word` has the vendor's own word for it.
     Other,
 }
 

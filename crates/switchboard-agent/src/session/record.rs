@@ -33,11 +33,11 @@ pub enum SessionRecord {
         /// What is done about it.
         treatment: ToolTreatment,
     },
-    /// What the person said.
+    /// A message of the person.
     User(UserMessage),
     /// The request that the next turn answers.
     Request(RecordedRequest),
-    /// What the model answered.
+    /// A turn of the model.
     Turn(Box<ModelTurn>),
     /// The result of a call of the last turn.
     Result {
@@ -53,7 +53,7 @@ pub enum SessionRecord {
     },
     /// A note of the program to the model.
     Note {
-        /// What it says.
+        /// Its text.
         text: String,
     },
     /// A summary replaced the first entries.
@@ -62,7 +62,7 @@ pub enum SessionRecord {
         replaced: usize,
         /// The summary.
         text: String,
-        /// What asking for it used.
+        /// The tokens of the request for it.
         #[serde(default)]
         usage: TokenUsage,
     },
@@ -86,7 +86,7 @@ pub struct SessionHeader {
 }
 
 impl SessionHeader {
-    /// A header with a new id: the time, and letters that keep two sessions of one second apart.
+    /// A header with a new id: the time, and letters that distinguish two sessions of one second.
     pub fn new(folder: Option<PathBuf>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let started = now.map(|now| now.as_secs()).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::conversation::ContentPart;
 /// How much of a file is read to describe its session.
 const MAX_DESCRIBED_BYTES: u64 = 256 << 10;
 
-/// How many sessions are kept; beyond that the oldest files are deleted.
+/// How many sessions are stored; beyond that the oldest files are deleted.
 const MAX_SESSIONS: usize = 1000;
 
 /// How long a title is.
@@ -41,7 +41,7 @@ pub struct SessionInfo {
 }
 
 impl SessionStore {
-    /// Sessions in `folder`, for what is done in `project`.
+    /// Sessions in `folder`, for work in `project`.
     pub fn new(folder: impl Into<PathBuf>, project: Option<PathBuf>) -> Self {
         Self {
             folder: folder.into(),

@@ -18,8 +18,8 @@ use crate::wire::{
 
 const CACHED: &str = r#"{"type":"ephemeral"}"#;
 
-/// The body. What changes from one request of a conversation to the next stands at its end, so that
-/// the vendor's cache holds for the rest.
+/// The body. The parts that change between requests come last, because the vendor caches the
+/// beginning.
 pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> String {
     let is_vendors_own = settings.is_vendors_own();
     let mut body = ObjectWriter::new()
@@ -53,8 +53,8 @@ pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> Strin
         .end()
 }
 
-/// Late tools that the vendor leaves out of what it caches: their definitions come by references in
-/// results. A tool without one can get it from `search_tools`, where the model has that.
+/// Late tools, whose definitions are not in the part that the vendor caches: results refer to them. A
+/// tool without a reference can get one from `search_tools`, if the model has that.
 fn deferred_tools<'a>(settings: &ModelSettings, context: &TurnContext<'a>) -> HashSet<&'a str> {
     if !settings.is_vendors_own() {
         return HashSet::new();

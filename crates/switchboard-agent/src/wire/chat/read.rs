@@ -241,7 +241,7 @@ impl ChatReader {
         let finish = match word.as_deref() {
             Some("length") => FinishReason::Length,
             Some("content_filter") => FinishReason::Refused,
-            // The word is often wrong: what came decides.
+            // Servers often send a wrong reason: the content decides.
             _ if has_calls(&self.parts) => FinishReason::Calls,
             _ if !self.refusal.is_empty() => FinishReason::Refused,
             Some("stop" | "tool_calls" | "function_call") => FinishReason::Done,

@@ -12,7 +12,7 @@ use crate::tools::ToolSpec;
 use crate::wire::TurnContext;
 use crate::wire::{NeutralTurn, call_ids, note_text, sendable_parts};
 
-/// The body. What changes from one request of a conversation to the next stands at its end.
+/// The body. The parts that change between requests come last, because vendors cache the beginning.
 pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> String {
     let is_vendors_own = settings.is_vendors_own();
     let mut body = ObjectWriter::new()
@@ -52,7 +52,7 @@ fn tool(spec: &ToolSpec) -> String {
         .end()
 }
 
-/// A call as it stands in an assistant's message.
+/// A call in an assistant's message.
 pub(super) fn tool_call(id: &str, name: &str, arguments: &str) -> String {
     let function = ObjectWriter::new()
         .text("name", name)
@@ -75,8 +75,8 @@ fn messages(settings: &ModelSettings, context: &TurnContext<'_>) -> Vec<String> 
             .text("content", context.system);
         messages.push(system.end());
     }
-    // What the user said since the last answer, as one message: templates of local models refuse
-    // two messages of the user in a row.
+    // The parts since the last answer, as one message: templates of local models refuse two messages
+    // of the user in a row.
     let mut user: Vec<ContentPart> = Vec::new();
     for (index, entry) in context.conversation.entries().iter().enumerate() {
         match entry {
@@ -184,7 +184,7 @@ fn replayed_message(item: &VendorItem) -> Option<String> {
     (!is_empty).then(|| item.as_str().to_owned())
 }
 
-/// Adds one message for each result. They hold text alone, so images are returned for the message
+/// Adds one message for each result. These contain only text, so images are returned for the message
 /// of the user that follows.
 fn results(
     answered: &AnsweredTurn,

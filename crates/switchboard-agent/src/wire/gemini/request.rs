@@ -17,7 +17,7 @@ use crate::wire::{NeutralTurn, note_text, sendable_parts};
 /// them.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The body. What changes from one request of a conversation to the next stands at its end.
+/// The body. The parts that change between requests come last, because vendors cache the beginning.
 pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> String {
     let mut body = ObjectWriter::new();
     if let Some(config) = generation_config(settings) {

@@ -16,7 +16,7 @@ use crate::tools::ToolSpec;
 use crate::wire::TurnContext;
 use crate::wire::{NeutralTurn, call_ids, note_text, sendable_parts};
 
-/// The body. What changes from one request of a conversation to the next stands at its end.
+/// The body. The parts that change between requests come last, because vendors cache the beginning.
 pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> String {
     let mut body = ObjectWriter::new()
         .text("model", &settings.name)
@@ -61,7 +61,7 @@ fn reasons(settings: &ModelSettings) -> bool {
     settings.effort.is_some() || is_later_gpt || is_o || name.contains("codex")
 }
 
-/// Late tools that are sent in the middle of the conversation, where the vendor takes that: the
+/// Late tools that are sent in the middle of the conversation, if the vendor accepts that: then the
 /// beginning of the request stays the same.
 fn tools_in_input<'a>(settings: &ModelSettings, context: &TurnContext<'a>) -> HashSet<&'a str> {
     if !settings.is_vendors_own() {
@@ -163,8 +163,8 @@ fn replayed_items(items: &[VendorItem]) -> Vec<String> {
     if !items.iter().any(|item| reasoning(item) == Some(false)) {
         return items.iter().map(|item| item.as_str().to_owned()).collect();
     }
-    let kept = items.iter().filter(|item| reasoning(item).is_none());
-    kept.map(without_id).collect()
+    let others = items.iter().filter(|item| reasoning(item).is_none());
+    others.map(without_id).collect()
 }
 
 fn without_id(item: &VendorItem) -> String {
