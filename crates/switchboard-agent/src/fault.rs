@@ -1,4 +1,4 @@
-//! What can go wrong with a turn, as a sentence and as a class that the caller acts on.
+//! Why there is no turn: a kind that the caller acts on, and a sentence for a person.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,20 +19,20 @@ pub struct ModelFault {
     pub kind: FaultKind,
     /// What happened; the vendor's own words where it had some. Free of control characters.
     pub message: String,
-    /// What else is known about it. Boxed: a fault is returned from many functions.
+    /// Details. Boxed, because many functions return a fault.
     pub details: Box<FaultDetails>,
 }
 
-/// What is known about a failure beside its kind and message.
+/// The details of a failure.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FaultDetails {
     /// The HTTP status, where one came.
     pub status: Option<u16>,
     /// The vendor's code or type of the error, such as `overloaded_error`.
     pub code: Option<String>,
-    /// How long the vendor wants us to wait.
+    /// The pause that the vendor asks for.
     pub retry_after: Option<Duration>,
-    /// The vendor said explicitly whether a retry makes sense.
+    /// Whether a retry makes sense, if the vendor says so explicitly.
     pub should_retry: Option<bool>,
     /// Which tool the vendor refused, where the message is about tools.
     pub refusal: Option<ToolRefusal>,
@@ -64,7 +64,7 @@ pub enum FaultKind {
     QuotaExceeded,
     /// The conversation is longer than the model can read.
     ContextOverflow {
-        /// How many tokens the model can read, where the vendor tells.
+        /// How many tokens the model can read, if the vendor reports it.
         limit: Option<u64>,
     },
     /// The vendor does not have the model.

@@ -129,7 +129,7 @@ fn write_string(json: &mut Vec<u8>, text: &str) {
     json.push(b'"');
 }
 
-/// Reads `null` as the default: servers that imitate a vendor's API send it for what is absent.
+/// Reads `null` as the default: servers that imitate a vendor's API send it for absent values.
 pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

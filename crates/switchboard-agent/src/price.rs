@@ -21,8 +21,8 @@ pub struct ModelPrice {
     pub cache_write: Option<f64>,
 }
 
-/// Names of models and their prices (input, output, cache read, cache write). A row holds for its
-/// name and for dated releases of it. Only prices that were compared with a published list; others
+/// Names of models and their prices (input, output, cache read, cache write). A row applies to its
+/// name and to dated releases of it. Only prices that were compared with a published list; others
 /// are unknown until the settings have them.
 const PRICES: &[(&str, f64, f64, f64, f64)] = &[
     ("claude-3-haiku", 0.25, 1.25, 0.03, 0.30),
@@ -61,7 +61,7 @@ impl ModelPrice {
         })
     }
 
-    /// What tokens cost, in US dollars. `None` where the vendor did not tell how many there were.
+    /// The cost of tokens, in US dollars. `None` if the vendor did not report the counts.
     pub fn cost(&self, usage: &TokenUsage) -> Option<f64> {
         let million = 1_000_000.0;
         let part = |tokens: u64, price: f64| tokens as f64 * price / million;

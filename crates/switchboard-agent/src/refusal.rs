@@ -1,4 +1,4 @@
-//! Finds the tool because of which a vendor refuses a request, and continues without it.
+//! Finds the tool for which a vendor refuses a request, and continues without it.
 //!
 //! One definition that a vendor does not accept makes it refuse every request. [`ToolRefusal`]
 //! reads which tool the vendor names; [`RefusalRepair`] decides what to send next, and finds the

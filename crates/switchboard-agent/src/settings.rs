@@ -116,10 +116,10 @@ pub struct ModelSettings {
     /// The most tokens of one answer.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,
-    /// How hard the model thinks, in the vendor's words, such as `low` or `high`.
+    /// The reasoning effort, in the vendor's words, such as `low` or `high`.
     #[serde(default)]
     pub effort: Option<String>,
-    /// How many tokens the model may think, for models that take a number in place of an effort.
+    /// The most tokens for reasoning, for models that accept a number instead of an effort.
     #[serde(default)]
     pub thinking_tokens: Option<u32>,
     /// How many tokens the model can read, where the built-in table has no row or is wrong.
@@ -178,7 +178,7 @@ impl ModelSettings {
             .trim_end_matches('/')
     }
 
-    /// Whether the vendor's own server is asked: others imitate its API without all of it.
+    /// Whether the model is at the vendor's own server: others imitate only a part of its API.
     pub fn is_vendors_own(&self) -> bool {
         self.endpoint() == self.vendor.default_base_url()
     }
@@ -208,8 +208,8 @@ impl ModelSettings {
         known.map_or(&[], |(_, variables)| *variables)
     }
 
-    /// How many tokens the model can read: as the settings say, or as is known of the vendor's own
-    /// models. `None` where nobody knows it.
+    /// How many tokens the model can read: from the settings, or from the table of the vendor's own
+    /// models. `None` if it is not known.
     pub fn context_limit(&self) -> Option<u64> {
         let known = || {
             let mut rows = CONTEXT_TOKENS.iter();

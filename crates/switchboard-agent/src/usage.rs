@@ -21,7 +21,7 @@ pub struct TokenUsage {
     pub output: Option<u64>,
     /// The reasoning in the output.
     pub reasoning: Option<u64>,
-    /// What the vendor says that it charged, in US dollars.
+    /// The charge that the vendor reports, in US dollars.
     pub charged_usd: Option<f64>,
 }
 
@@ -33,7 +33,7 @@ impl TokenUsage {
         self.input.map(|input| input.saturating_add(cached))
     }
 
-    /// Whether the vendor told nothing.
+    /// Whether the vendor reported nothing.
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
@@ -82,7 +82,7 @@ impl Default for TokenEstimate {
 }
 
 impl TokenEstimate {
-    /// Corrects the estimate by a request of which the vendor told the tokens.
+    /// Corrects the estimate by a request whose tokens the vendor reported.
     pub fn calibrate(&mut self, request_bytes: usize, usage: &TokenUsage) {
         if let Some(tokens) = usage.total_input().filter(|tokens| *tokens >= 100) {
             let measured = request_bytes as f64 / tokens as f64;

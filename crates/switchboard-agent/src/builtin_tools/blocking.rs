@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Tells work on another thread to stop.
+/// Signals work on another thread to stop.
 #[derive(Debug, Clone)]
 pub(super) struct StopSignal {
     is_dropped: Arc<AtomicBool>,

@@ -32,7 +32,7 @@ pub(super) fn image_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The image as a result. A model that takes no images gets a sentence in its place.
+/// The image as a result. A model that accepts no images gets a sentence instead.
 pub(super) fn image_result(image_type: &str, bytes: &[u8]) -> Result<CallResult, String> {
     if bytes.len() > MAX_IMAGE_BYTES {
         let size = bytes.len();

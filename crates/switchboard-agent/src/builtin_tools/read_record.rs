@@ -1,4 +1,4 @@
-//! Which files each conversation has read, and as what: a file that changed since is not edited.
+//! Which content of a file each conversation has read: a file that changed since is not edited.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +25,7 @@ impl ReadRecord {
         known.insert(key, content);
     }
 
-    /// What the conversation knows of a file.
+    /// The content of a file that the conversation knows.
     pub(super) fn get(&self, caller: CallerId, path: PathBuf) -> Option<blake3::Hash> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&(caller, path)).copied()

@@ -21,7 +21,7 @@ pub(super) struct TextFile {
     /// With `\n` at the end of lines, and without a byte order mark.
     pub(super) text: String,
     layout: TextLayout,
-    /// Of the bytes.
+    /// The hash of the file's bytes.
     pub(super) hash: blake3::Hash,
     pub(super) stat: FileStat,
 }
@@ -127,7 +127,7 @@ fn read_bounded(
 ) -> Result<(Vec<u8>, FileStat), String> {
     let wrong = |fact: String| Err(format!("path {}: {fact}", place.shown()));
     let mut bytes = Vec::new();
-    // A file can be longer than it says: it grows, or it is no stored file (/proc).
+    // A file can be longer than its metadata says: it grows, or the kernel generates it (/proc).
     let read = File::from(file)
         .take(MAX_FILE_BYTES + 1)
         .read_to_end(&mut bytes);

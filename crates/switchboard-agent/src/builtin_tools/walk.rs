@@ -24,7 +24,7 @@ pub(super) fn visit_files(
         .sort_by_file_path(Path::cmp)
         .filter_entry(|entry| entry.file_name() != ".git")
         .build();
-    // What cannot be read is left out, as other tools do.
+    // Unreadable entries are left out, as by other tools.
     for entry in walk.flatten() {
         if stop.is_set() {
             break;
@@ -40,7 +40,7 @@ pub(super) fn visit_files(
     Ok(())
 }
 
-/// A path as it is shown: from the first folder where it is in that, else whole.
+/// A path as it is shown: relative to the first folder if it is inside, else absolute.
 pub(super) fn shown_path(place: &WorkspacePath<'_>, first: &Path) -> String {
     let path: PathBuf = place.path();
     let shown = path.strip_prefix(first).unwrap_or(&path);

@@ -39,7 +39,7 @@ struct WebFetchArgs {
     url: String,
 }
 
-/// What an address answered.
+/// A response, read.
 struct Page {
     url: Url,
     content_type: String,
@@ -125,7 +125,7 @@ fn check_address(url: &Url) -> Result<(), &'static str> {
     }
 }
 
-/// Where an answer leads instead.
+/// The target of a redirect.
 fn redirection(response: &Response, from: &Url) -> Result<Option<Url>, &'static str> {
     if !response.status().is_redirection() {
         return Ok(None);
@@ -139,7 +139,7 @@ fn redirection(response: &Response, from: &Url) -> Result<Option<Url>, &'static 
     Ok(Some(next))
 }
 
-/// Whether what was approved for one address covers the other: the same host, not less safe.
+/// Whether the approval of one address covers the other: the same host, and not less safe.
 fn is_same_place(from: &Url, to: &Url) -> bool {
     let is_upgrade = from.scheme() == "http" && to.scheme() == "https";
     let is_same_origin = from.origin() == to.origin();
@@ -147,7 +147,7 @@ fn is_same_place(from: &Url, to: &Url) -> bool {
         && (is_same_origin || is_upgrade && from.port().is_none() && to.port().is_none())
 }
 
-/// What went wrong with a connection, in words.
+/// Why a connection failed, for the model.
 fn explain(error: &reqwest::Error) -> String {
     let mut source: Option<&dyn std::error::Error> = Some(error);
     let mut deepest = String::new();

@@ -69,7 +69,7 @@ impl Workspace {
         &self.folders[0].path
     }
 
-    /// The place that a path means; `None` is the first folder.
+    /// Finds a path in the folders; `None` is the first folder.
     pub(super) fn locate(&self, path: Option<&str>) -> Result<WorkspacePath<'_>, String> {
         let text = path.unwrap_or(".");
         let wrong = |fact: &str| Err(format!("path {}: {fact}", quoted(text)));
@@ -164,8 +164,8 @@ impl WorkspacePath<'_> {
         open_beneath(&self.folder.folder, &self.relative, flags, links)
     }
 
-    /// Opens the folder that holds the place, name by name, and creates it where it is missing. No
-    /// link is followed. Also returns the name in it.
+    /// Opens the folder of the place, name by name, and creates it if it is missing. No link is
+    /// followed. Also returns the name of the place in it.
     pub(super) fn open_parent(&self) -> Result<(OwnedFd, OsString), String> {
         let (Some(parent), Some(name)) = (self.relative.parent(), self.relative.file_name()) else {
             return Err(self.explain(Errno::EISDIR));

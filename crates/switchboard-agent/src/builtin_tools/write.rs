@@ -26,7 +26,7 @@ pub(super) struct WriteTool(pub(super) FileWriter);
 #[derive(Debug)]
 pub(super) struct EditTool(pub(super) FileWriter);
 
-/// What both tools use.
+/// Plans and applies changes, for both tools.
 #[derive(Debug, Clone)]
 pub(super) struct FileWriter {
     pub(super) workspace: Arc<Workspace>,
@@ -55,18 +55,18 @@ struct EditArgs {
 }
 
 impl FileWriter {
-    /// Plans the change for this conversation and does something with the plan.
+    /// Plans the change for this conversation, and passes the plan to `use_plan`.
     async fn with_plan<T: Send + 'static>(
         &self,
         args: ChangeArgs,
         caller: CallerId,
-        then: impl FnOnce(&FileChange<'_>, &StopSignal) -> Result<T, String> + Send + 'static,
+        use_plan: impl FnOnce(&FileChange<'_>, &StopSignal) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
         let Self { workspace, record } = self.clone();
         let plan_and_run = move |stop: &StopSignal| {
             let place = workspace.locate(Some(args.path()))?;
             let known = record.get(caller, place.path());
-            then(
+            use_plan(
                 &FileChange::plan(place, known, |text| args.changed(text))?,
                 stop,
             )
@@ -81,7 +81,7 @@ impl FileWriter {
         };
         preview
             .await
-            .unwrap_or_else(|why| vec![format!("this call would fail: {why}")])
+            .unwrap_or_else(|reason| vec![format!("this call would fail: {reason}")])
     }
 
     async fn apply(&self, args: ChangeArgs, caller: CallerId) -> Result<CallResult, String> {

@@ -189,16 +189,16 @@ impl HttpModel {
     }
 }
 
-/// Reads what follows the last event, which is the end of the body. A connection whose body was not
-/// read to its end is closed, and the next turn would have to open another one.
+/// Reads the body to its end after the last event. Otherwise the connection would be closed, and the
+/// next turn would have to open another one.
 async fn read_to_end(mut response: Response) {
     let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
     // A server that does not end the body loses the connection, which costs less than waiting.
     let _ = tokio::time::timeout(MAX_WAIT_FOR_END, rest).await;
 }
 
-/// The base URL with the vendor's path. A base URL that has the path's beginning already, as many
-/// servers document it, is taken as it is meant.
+/// The base URL with the vendor's path. Many servers document a base URL that already has the path's
+/// beginning: it is not repeated.
 fn join_url(endpoint: &str, path: &str) -> String {
     let version = path.split('/').nth(1).unwrap_or_default();
     let rest = path.strip_prefix(&format!("/{version}")).unwrap_or(path);

@@ -177,7 +177,7 @@ async fn s0_26_the_denylist_holds_in_yolo_and_after_a_yes() {
             .await;
         let denied = denied.unwrap_err();
         assert!(
-            denied.contains("the deny rule \"bash:touch marked*\" holds for it"),
+            denied.contains("the deny rule \"bash:touch marked*\" matches it"),
             "{denied}"
         );
         let denied = fixture

@@ -90,7 +90,7 @@ impl Denylist {
         let (program, arguments) = words.split_first()?;
         let program = program.rsplit('/').next().unwrap_or(program);
         let fact = self.find_rule(&words.join(" "));
-        let fact = fact.or_else(|| self.judge(program, arguments));
+        let fact = fact.or_else(|| self.find_destructive(program, arguments));
         if fact.is_some() || depth >= MAX_DEPTH || !SHELLS.contains(&program) {
             return fact;
         }
@@ -105,10 +105,11 @@ impl Denylist {
     fn find_rule(&self, command: &str) -> Option<String> {
         let rule = self.rules.iter().find(|rule| rule.matches(command))?;
         let rule = format!("bash:{}", rule.as_str());
-        Some(format!("the deny rule {} holds for it", quoted(&rule)))
+        Some(format!("the deny rule {} matches it", quoted(&rule)))
     }
 
-    fn judge(&self, program: &str, arguments: &[String]) -> Option<String> {
+    /// Why a program with these arguments is never run.
+    fn find_destructive(&self, program: &str, arguments: &[String]) -> Option<String> {
         let has_flag = |letters: &[char], long: &str| {
             arguments
                 .iter()

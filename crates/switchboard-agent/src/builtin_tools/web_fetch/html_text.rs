@@ -12,8 +12,8 @@ use url::Url;
 
 use crate::builtin_tools::blocking::StopSignal;
 
-/// How much is tokenized between two looks at the signal. A tag with very many attributes takes
-/// quadratic time, which the signal ends.
+/// How much is tokenized between two checks of the signal. A tag with very many attributes takes
+/// quadratic time, which the signal bounds.
 const CHUNK_BYTES: usize = 4 << 10;
 /// The longest address of a link.
 const MAX_LINK_BYTES: usize = 500;
@@ -109,7 +109,7 @@ impl HtmlText {
         }
     }
 
-    /// Begins a new line; a block stands apart by an empty one.
+    /// Begins a new line; a block has an empty line before it.
     fn new_line(&mut self, is_block: bool) {
         self.has_space = false;
         // A list item or a heading that begins with a block goes on in its line.
