@@ -126,10 +126,10 @@ impl Paths {
         let linked = config::linked_project_files(&self.project, &self.config, &self.home);
         lines.extend(linked.into_iter().map(|LinkedFile { file, link }| match file == link {
             true => {
-                format!("{} is a symbolic link and was not read: a project's file must stand in the project itself", shown(&file))
+                format!("{} is a symbolic link and was not read: a project's file must be in the project itself", shown(&file))
             }
             false => format!(
-                "{} was not read: {} is a symbolic link, and a project's file must stand in the project itself",
+                "{} was not read: {} is a symbolic link, and a project's file must be in the project itself",
                 shown(&file),
                 shown(&link)
             ),

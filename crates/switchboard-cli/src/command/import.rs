@@ -23,7 +23,7 @@ use crate::view::server::escaped;
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Secrets that stand in a client's file become references to variables, which are named. Entries that are in your file already stay as they are.\n\nExamples:\n  switchboard import                 from every client that is found\n  switchboard import codex cursor\n  switchboard import --project claude-code   its own servers, and those of ./.mcp.json"
+    after_help = "Secrets in a client's file become references to variables, which are named. Entries that are in your file already stay as they are.\n\nExamples:\n  switchboard import                 from every client that is found\n  switchboard import codex cursor\n  switchboard import --project claude-code   its own servers, and those of ./.mcp.json"
 )]
 pub(crate) struct ImportArgs {
     /// Names of clients; without any, every client that is found

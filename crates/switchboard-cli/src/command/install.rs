@@ -27,7 +27,7 @@ const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
 /// Arguments of `install`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The entry starts `switchboard attach --as CLIENT`, so that no token stands in a file.\n\nExamples:\n  switchboard install claude-code codex\n  switchboard install --all --yes\n  switchboard install gemini --http\n  switchboard install cursor --print"
+    after_help = "The entry starts `switchboard attach --as CLIENT`, so that no file contains a token.\n\nExamples:\n  switchboard install claude-code codex\n  switchboard install --all --yes\n  switchboard install gemini --http\n  switchboard install cursor --print"
 )]
 pub(crate) struct InstallArgs {
     #[command(flatten)]

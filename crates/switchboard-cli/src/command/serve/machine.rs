@@ -162,7 +162,7 @@ fn gateway_settings(
         let folder = paths.state.display();
         Failure::new(
             Code::Usage,
-            format!("the gateway's keys in {folder}: {error}"),
+            format!("cannot open the gateway's keys in {folder}: {error}"),
         )
     })?;
     Ok(GatewaySettings {
