@@ -48,6 +48,9 @@ pub(super) struct ServedConnection {
     handled_count: AtomicU64,
 }
 
+/// Hyper's buffer cannot be smaller.
+const MIN_BUFFER_BYTES: usize = 8 << 10;
+
 /// The bytes of a connection.
 pub(super) type ClientStream = WriteDeadline<TcpStream>;
 
@@ -102,7 +105,8 @@ async fn serve_any(
         .timer(connection.timer.clone())
         .header_read_timeout(limits.head_timeout)
         .max_headers(limits.max_headers)
-        .max_buf_size(limits.max_head_bytes)
+        .max_header_size(limits.max_head_bytes)
+        .max_buf_size(limits.max_head_bytes.max(MIN_BUFFER_BYTES))
         .half_close(false)
         .serve_connection(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
@@ -268,31 +272,38 @@ impl HttpExchange<'_> {
         let reading = read_body(&mut body, limits.max_body_bytes);
         let timer = &self.connection.timer;
         let read = timer.timeout(limits.body_timeout, reading).await;
-        read.ok_or_else(|| self.refuse_slow_body())?
-            .map_err(|fault| match fault {
-                BodyFault::TooLarge => {
-                    self.refused(RefusalReason::OversizedBody);
-                    let message = format!("the body has more than {} bytes", limits.max_body_bytes);
-                    response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, &message)
-                }
-                BodyFault::Broken => {
-                    let message = "the body cannot be read";
-                    response::invalid_request(StatusCode::BAD_REQUEST, message)
-                }
-            })
+        read.unwrap_or(Err(BodyFault::TooSlow))
+            .map_err(|fault| self.refuse_body(fault))
     }
 
-    /// The response to a request whose body did not come in time.
-    pub(super) fn refuse_slow_body(&self) -> Response<HttpBody> {
-        self.refused(RefusalReason::TooSlow);
-        let timeout = self.state.limits.body_timeout;
-        let message = format!("the body took longer than {timeout:?}");
-        response::invalid_request(StatusCode::REQUEST_TIMEOUT, &message)
+    /// The response to a request whose body could not be read.
+    pub(super) fn refuse_body(&self, fault: BodyFault) -> Response<HttpBody> {
+        let limits = &self.state.limits;
+        let (status, message) = match fault {
+            BodyFault::TooLarge => {
+                self.refused(RefusalReason::OversizedBody);
+                let message = format!("the body has more than {} bytes", limits.max_body_bytes);
+                (StatusCode::PAYLOAD_TOO_LARGE, message)
+            }
+            BodyFault::TooSlow => {
+                self.refused(RefusalReason::TooSlow);
+                let message = format!("the body took longer than {:?}", limits.body_timeout);
+                (StatusCode::REQUEST_TIMEOUT, message)
+            }
+            BodyFault::Broken => (
+                StatusCode::BAD_REQUEST,
+                "the body cannot be read".to_owned(),
+            ),
+        };
+        response::invalid_request(status, &message)
     }
 }
 
-enum BodyFault {
+/// Why a body could not be read.
+pub(super) enum BodyFault {
     TooLarge,
+    TooSlow,
+    /// It ended early, or is not encoded as its head says.
     Broken,
 }
 

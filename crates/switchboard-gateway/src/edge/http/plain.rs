@@ -19,7 +19,7 @@ use hyper::Response;
 use hyper::body::Body;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::connection::{ClientStream, HttpExchange, ServedConnection, ServedTransport};
+use super::connection::{BodyFault, ClientStream, HttpExchange, ServedConnection, ServedTransport};
 use super::{HttpBody, HttpState, post};
 use crate::refusal::RefusalReason;
 use head::{NextHead, PlainHead};
@@ -59,11 +59,14 @@ pub(super) async fn serve(
         let Some(exchange) = exchange.flatten() else {
             return Some(plain.buffer);
         };
-        let Some(body) = plain.read_body(&head).await.ok()? else {
-            // What follows on the connection is the rest of the body.
-            let refusal = exchange.refuse_slow_body();
-            let _ = plain.respond(refusal, true).await;
-            return None;
+        let body = match plain.read_body(&head).await {
+            Ok(body) => body,
+            Err(fault) => {
+                // What follows on the connection is the rest of the body.
+                let refusal = exchange.refuse_body(fault);
+                let _ = plain.respond(refusal, true).await;
+                return None;
+            }
         };
         let handling = post::handle(&exchange, body);
         let response = plain.unless_disconnected(handling).await?;
@@ -89,7 +92,11 @@ fn admit<'a>(
     connection: &'a ServedConnection,
     head: &'a PlainHead,
 ) -> Option<HttpExchange<'a>> {
-    if head.body_length > state.limits.max_body_bytes {
+    let limits = &state.limits;
+    let is_too_large = head.length() > limits.max_head_bytes
+        || head.header_count() > limits.max_headers
+        || head.body_length > limits.max_body_bytes;
+    if is_too_large {
         return None;
     }
     let (_, name) = ServedTransport::of_path(&head.path)?;
@@ -138,17 +145,15 @@ impl PlainConnection<'_> {
         read.flatten()
     }
 
-    /// Reads what comes; `None` at the end of the connection, or if the edge closes between requests.
+    /// Reads what comes of a head; `None` at the end of the connection, or if the edge closes: no request
+    /// is lost that a client could take for begun.
     async fn read_more(&mut self) -> Option<()> {
         self.buffer.reserve(READ_BYTES);
-        let is_between_requests = self.buffer.is_empty();
         let mut reading = pin!(self.stream.read_buf(&mut self.buffer));
         poll_fn(|context| match reading.as_mut().poll(context) {
             Poll::Ready(Ok(1..)) => Poll::Ready(Some(())),
             Poll::Ready(_) => Poll::Ready(None),
-            Poll::Pending
-                if is_between_requests && self.connection.is_closing.load(Ordering::Relaxed) =>
-            {
+            Poll::Pending if self.connection.is_closing.load(Ordering::Relaxed) => {
                 Poll::Ready(None)
             }
             Poll::Pending => Poll::Pending,
@@ -156,30 +161,31 @@ impl PlainConnection<'_> {
         .await
     }
 
-    /// Takes head and body from the buffer, and returns the body; `None` if it does not come in time.
-    async fn read_body(&mut self, head: &PlainHead) -> io::Result<Option<Bytes>> {
+    /// Takes head and body from the buffer, and returns the body.
+    async fn read_body(&mut self, head: &PlainHead) -> Result<Bytes, BodyFault> {
         self.buffer.advance(head.length());
         let length = head.body_length;
         if self.buffer.len() >= length {
             // Copied: as a part of the buffer it would keep the buffer from being reused.
             let body = Bytes::copy_from_slice(&self.buffer[..length]);
             self.buffer.advance(length);
-            return Ok(Some(body));
+            return Ok(body);
         }
         // Not into the buffer, which would keep the memory for the largest body of the connection.
         let mut body = std::mem::take(&mut self.buffer);
         let reading = async {
             while body.len() < length {
                 let rest = (length - body.len()) as u64;
-                if (&mut *self.stream).take(rest).read_buf(&mut body).await? == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
+                let read = (&mut *self.stream).take(rest).read_buf(&mut body).await;
+                if !matches!(read, Ok(1..)) {
+                    return Err(BodyFault::Broken);
                 }
             }
             Ok(body.freeze())
         };
         let timeout = self.state.limits.body_timeout;
         let read = self.connection.timer.timeout(timeout, reading).await;
-        read.transpose()
+        read.unwrap_or(Err(BodyFault::TooSlow))
     }
 
     /// The output of `work`; `None` if the client disconnects before.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use httparse::Status;
 use hyper::HeaderMap;
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING,
@@ -18,7 +19,7 @@ const MAX_LENGTH_DIGITS: usize = 9;
 /// A head. The next one mostly repeats all of it but the length of the body: then nothing is parsed.
 #[derive(Default)]
 pub(super) struct PlainHead {
-    /// As it came, with the empty line at its end.
+    /// As it came, from the empty lines that may stand before it to the one at its end.
     text: Vec<u8>,
     /// Where the digits of `Content-Length` are.
     digits: Range<usize>,
@@ -48,19 +49,17 @@ impl PlainHead {
             return self.set_digits(digits);
         }
         let text = &buffer[..buffer.len().min(MAX_HEAD_BYTES)];
-        let end = text.windows(4).position(|window| window == b"\r\n\r\n");
-        let Some(end) = end else {
-            // An empty line may also end, and follow, without a carriage return.
-            let has_ended = text.windows(2).any(|window| window == b"\n\n")
-                || text.windows(3).any(|window| window == b"\n\r\n");
-            return match has_ended || text.len() == MAX_HEAD_BYTES {
-                true => NextHead::Other,
-                false => NextHead::Incomplete,
-            };
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        // Hyper parses the same bytes with the same parser, so both find the same end of the head.
+        let mut request = httparse::Request::new(&mut headers);
+        let length = match request.parse(text) {
+            Ok(Status::Complete(length)) => length,
+            Ok(Status::Partial) if text.len() < MAX_HEAD_BYTES => return NextHead::Incomplete,
+            _ => return NextHead::Other,
         };
-        match Self::parse(&text[..end + 4]) {
-            Some(parsed) => {
-                *self = parsed;
+        match Self::of_request(&request, &text[..length]) {
+            Some(head) => {
+                *self = head;
                 NextHead::Plain
             }
             None => NextHead::Other,
@@ -70,6 +69,11 @@ impl PlainHead {
     /// How many bytes it has.
     pub(super) fn length(&self) -> usize {
         self.text.len()
+    }
+
+    /// How many headers it has.
+    pub(super) fn header_count(&self) -> usize {
+        self.headers.len() + 1
     }
 
     /// The digits of the length, if a buffer begins with this head but for them.
@@ -100,14 +104,8 @@ impl PlainHead {
         NextHead::Repeated
     }
 
-    /// Parses a whole head; `None` if it is not that of a plain request.
-    fn parse(text: &[u8]) -> Option<Self> {
-        let mut parsed = [httparse::EMPTY_HEADER; MAX_HEADERS];
-        let mut request = httparse::Request::new(&mut parsed);
-        // A head may also end with two line feeds: then it is shorter, and what follows is its body.
-        if request.parse(text) != Ok(httparse::Status::Complete(text.len())) {
-            return None;
-        }
+    /// The head of a request with this text; `None` if the request is not plain.
+    fn of_request(request: &httparse::Request<'_, '_>, text: &[u8]) -> Option<Self> {
         let path = request.path?;
         let is_plain_path = path.starts_with('/') && !path.contains(['?', '#']);
         if request.method != Some("POST") || request.version != Some(1) || !is_plain_path {
@@ -224,7 +222,6 @@ mod tests {
             "Content-Length : 1",
             "Content-Length: 1\r\n folded: y",
             "Content-Length: 1\r\nX\0: y",
-            "Content-Length: 1\n\nX: y",
         ] {
             assert_eq!(read(&head(lines)), NextHead::Other, "{lines:?}");
         }
@@ -236,18 +233,40 @@ mod tests {
             ("/mcp", "/mcp?x"),
             ("/mcp", "http://a/mcp"),
             ("/mcp", "*"),
-            ("\r\nHost", "\nHost"),
         ] {
             let text = plain.replacen(from, to, 1);
-            let expected = match from {
-                // A line may end without a carriage return.
-                "\r\nHost" => NextHead::Plain,
-                _ => NextHead::Other,
-            };
-            assert_eq!(read(&text), expected, "{text:?}");
+            assert_eq!(read(&text), NextHead::Other, "{text:?}");
         }
-        assert_eq!(read(&"a".repeat(MAX_HEAD_BYTES)), NextHead::Other);
-        assert_eq!(read(&plain.replace("\r\n", "\n")), NextHead::Other);
-        assert_eq!(read(&plain.replace("\r\n\r\n", "\n\r\n")), NextHead::Other);
+        let long = format!("POST /{}", "a".repeat(MAX_HEAD_BYTES));
+        assert_eq!(read(&long[..MAX_HEAD_BYTES - 1]), NextHead::Incomplete);
+        assert_eq!(read(&long), NextHead::Other);
+        // What cannot become a request is not waited for.
+        for beginning in [
+            "\x16\x03\x01",
+            "POST /mcp HTTP/9",
+            "POST /mcp HTTP/1.1\r\n X",
+        ] {
+            assert_eq!(read(beginning), NextHead::Other, "{beginning:?}");
+        }
+    }
+
+    /// Lines may end without a carriage return, also the empty one at the end of the head.
+    #[test]
+    fn a_head_ends_where_its_first_empty_line_does() {
+        let plain = head("Content-Length: 1\r\nX: y");
+        for text in [
+            plain.replacen("\r\nHost", "\nHost", 1),
+            plain.replace("\r\n", "\n"),
+            plain.replace("\r\n\r\n", "\n\r\n"),
+            plain.replace("\r\n\r\n", "\r\n\n"),
+            format!("\r\n\n{plain}"),
+        ] {
+            let mut head = PlainHead::default();
+            for expected in [NextHead::Plain, NextHead::Repeated] {
+                let next = head.read_next(format!("{text}Z: z\r\n\r\n").as_bytes());
+                let found = (next, head.length(), head.body_length);
+                assert_eq!(found, (expected, text.len(), 1), "{text:?}");
+            }
+        }
     }
 }

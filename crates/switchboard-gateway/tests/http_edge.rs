@@ -1,0 +1,14 @@
+//! The HTTP edge over real sockets: requests byte for byte, with short limits.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+/// A running edge, and connections that send bytes as they are.
+#[path = "http_edge/client.rs"]
+mod client;
+/// Limits and deadlines.
+#[path = "http_edge/limits.rs"]
+mod limits;
+/// Both readers of requests understand the same.
+#[path = "http_edge/readers.rs"]
+mod readers;

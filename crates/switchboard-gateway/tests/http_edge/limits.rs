@@ -1,0 +1,152 @@
+//! Limits, deadlines, and ends of connections.
+
+use std::time::Duration;
+
+use serde_json::json;
+use switchboard_gateway::edge::http::HttpLimits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+use super::client::{TestEdge, TestResponse, read_responses, request, short_limits};
+use super::support::PATIENCE;
+
+fn statuses(responses: &[TestResponse]) -> Vec<u16> {
+    responses.iter().map(|response| response.status).collect()
+}
+
+/// T20: the limits of a head hold for both readers, also those that are smaller than what the reader
+/// of plain requests or hyper would allow by themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t20_the_limits_of_heads_hold_for_both_readers() {
+    let limits = HttpLimits {
+        max_headers: 12,
+        max_head_bytes: 2 << 10,
+        ..short_limits()
+    };
+    let edge = TestEdge::start("", limits).await;
+    let session = edge.open_session().await;
+    let hyper = edge.hyper_request();
+    // Host, Authorization, Content-Type, Accept, Mcp-Session-Id, Connection, Content-Length.
+    for (more, status) in [
+        ("X: y\r\n".repeat(5), 200),
+        ("X: y\r\n".repeat(6), 431),
+        (format!("X: {}\r\n", "y".repeat(1 << 10)), 200),
+        (format!("X: {}\r\n", "y".repeat(2 << 10)), 431),
+    ] {
+        let lines = format!("{session}{more}Connection: keep-alive\r\n");
+        let post = edge.post("/mcp", &lines, &request(1, "ping", json!({})));
+        let plain = edge.send(&post).await;
+        assert_eq!(statuses(&plain), [status], "{more}");
+        let by_hyper = edge.send(&format!("{hyper}{post}")).await;
+        assert_eq!(statuses(&by_hyper), [404, status], "{more}");
+    }
+}
+
+/// Whoever sends TLS to the port of plain HTTP learns at once that this is wrong.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t20_bytes_that_begin_no_request_are_refused_at_once() {
+    let limits = HttpLimits {
+        head_timeout: 10 * PATIENCE,
+        ..HttpLimits::default()
+    };
+    let edge = TestEdge::start("", limits).await;
+    for beginning in ["\x16\x03\x01\x02", "SSH-2.0-x\r\n", "POST /mcp HTTP/9"] {
+        let responses = edge.send(beginning).await;
+        assert_eq!(statuses(&responses), [400], "{beginning:?}");
+    }
+}
+
+/// T20: a request that stops anywhere, with or without the end of the connection, has the same
+/// outcome for both readers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t20_requests_that_stop_early_end_alike_for_both_readers() {
+    let edge = TestEdge::start("", short_limits()).await;
+    let session = edge.open_session().await;
+    let post = edge.post("/mcp", &session, &request(1, "ping", json!({})));
+    let head = post.find("\r\n\r\n").unwrap() + 4;
+    let hyper = edge.hyper_request();
+    for length in [
+        0,
+        1,
+        4,
+        20,
+        head - 4,
+        head - 1,
+        head,
+        head + 1,
+        post.len() - 1,
+    ] {
+        for is_half_closed in [true, false] {
+            let mut outcomes = Vec::new();
+            for before in [&*hyper, ""] {
+                edge.refusals.take();
+                let mut stream = edge.connect().await;
+                if !before.is_empty() {
+                    stream.write_all(before.as_bytes()).await.unwrap();
+                    until(&mut stream, b"\"}}").await;
+                }
+                let part = &post.as_bytes()[..length];
+                stream.write_all(part).await.unwrap();
+                if is_half_closed {
+                    stream.shutdown().await.unwrap();
+                }
+                let mut responses = read_responses(&mut stream).await;
+                for response in &mut responses {
+                    // Hyper closes the connection without this word.
+                    response.headers.remove("connection");
+                }
+                outcomes.push((responses, edge.refusals.take()));
+            }
+            let name = format!("{length} of {}, {is_half_closed}", post.len());
+            assert_eq!(outcomes[0], outcomes[1], "{name}");
+        }
+    }
+}
+
+/// An edge that closes waits for no connection without a whole head.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edge_that_closes_waits_for_no_request_that_was_not_sent_yet() {
+    let edge = TestEdge::start("", HttpLimits::default()).await;
+    let session = edge.open_session().await;
+    let post = edge.post("/mcp", &session, &request(1, "ping", json!({})));
+    let hyper = edge.hyper_request();
+    let mut connections = Vec::new();
+    for before in [String::new(), post.clone(), hyper] {
+        for part in ["", &post[..30]] {
+            let mut stream = edge.connect().await;
+            stream
+                .write_all(format!("{before}{part}").as_bytes())
+                .await
+                .unwrap();
+            if !before.is_empty() {
+                stream.read_u8().await.unwrap();
+            }
+            connections.push(stream);
+        }
+    }
+    // What was sent is read by now.
+    assert_eq!(statuses(&edge.send(&closing(&edge, &session)).await), [200]);
+    let began = Instant::now();
+    edge.edge.close().await;
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+fn closing(edge: &TestEdge, session: &str) -> String {
+    let lines = format!("{session}Connection: close\r\n");
+    edge.post("/mcp", &lines, &request(1, "ping", json!({})))
+}
+
+/// Reads until these bytes have come.
+async fn until(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
+    let mut read = Vec::new();
+    while !read.ends_with(end) {
+        read.push(timeout(PATIENCE, stream.read_u8()).await.unwrap().unwrap());
+        assert!(read.len() < 2000, "{:?}", String::from_utf8_lossy(&read));
+    }
+    read
+}
