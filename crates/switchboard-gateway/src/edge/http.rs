@@ -112,7 +112,8 @@ pub struct HttpLimits {
     pub body_timeout: Duration,
     /// How long a client may stop reading its responses.
     pub write_timeout: Duration,
-    /// Sessions of legacy clients; beyond them, the one that was not used for the longest time ends.
+    /// Sessions of legacy clients. Beyond them, of the client that has the most the one ends that was not
+    /// used for the longest time.
     pub max_sessions: usize,
     /// A session that was not used for this time ends.
     pub session_timeout: Duration,

@@ -3,6 +3,8 @@
 //! proxy in front of the gateway could be made to pass on a request that it did not check.
 
 use serde_json::json;
+use switchboard_gateway::RefusalReason;
+use switchboard_gateway::edge::http::HttpLimits;
 use tokio::io::AsyncWriteExt;
 
 use super::client::{TestEdge, TestResponse, read_responses, request, short_limits};
@@ -22,7 +24,11 @@ enum Sending {
 /// connection in the same state, whichever reader they reach and in whatever pieces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t20_both_readers_of_requests_understand_the_same() {
-    let edge = TestEdge::start("", short_limits()).await;
+    let limits = HttpLimits {
+        max_body_bytes: 1 << 20,
+        ..HttpLimits::default()
+    };
+    let edge = TestEdge::start("", limits).await;
     let session = edge.open_session().await;
     let mut different = Vec::new();
     for (name, bytes) in odd_requests(&edge, &session) {
@@ -82,6 +88,21 @@ async fn outcome(edge: &TestEdge, session: &str, bytes: &[u8], sending: Sending)
         responses,
         refusals.iter().map(|reason| reason.as_str()).collect(),
     )
+}
+
+/// T20: the host of a target in absolute form counts instead of `Host`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t20_a_foreign_host_in_the_target_is_refused() {
+    let edge = TestEdge::start("", short_limits()).await;
+    let session = edge.open_session().await + "Connection: close\r\n";
+    for (target, status) in [
+        ("http://localhost/mcp", 200),
+        ("http://evil.example/mcp", 403),
+    ] {
+        let post = edge.post(target, &session, &request(1, "ping", json!({})));
+        assert_eq!(edge.send(&post).await[0].status, status, "{target}");
+    }
+    assert_eq!(edge.refusals.take(), [RefusalReason::ForeignHost]);
 }
 
 fn odd_requests(edge: &TestEdge, session: &str) -> Vec<(String, Vec<u8>)> {

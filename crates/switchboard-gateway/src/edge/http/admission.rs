@@ -6,8 +6,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use hyper::{HeaderMap, Uri};
 
 use crate::principal::Principal;
 use crate::refusal::RefusalReason;
@@ -27,6 +27,7 @@ pub(super) struct Admission {
 
 /// The `Authorization` that a connection's last request carried, and whose it was. A connection
 /// sends the same again and again: hashing it for each request would take 1,000 instructions.
+#[derive(Clone)]
 pub(super) struct CheckedToken {
     authorization: Box<[u8]>,
     client: Principal,
@@ -72,6 +73,14 @@ impl Admission {
         Ok(())
     }
 
+    /// Refuses a target in absolute form for another host: such a host counts instead of `Host`.
+    pub(super) fn check_target(&self, target: &Uri) -> Result<(), RefusalReason> {
+        match target.authority() {
+            Some(host) if !self.is_our_host(host.as_str()) => Err(RefusalReason::ForeignHost),
+            _ => Ok(()),
+        }
+    }
+
     /// The client whose token the request carries. `checked` is that of the connection.
     pub(super) fn authenticate(
         &self,
@@ -99,6 +108,21 @@ impl Admission {
             generation,
         });
         Ok(client)
+    }
+
+    /// Whether the token of an earlier request was not revoked since.
+    pub(super) fn is_still_valid(&self, checked: &mut CheckedToken) -> bool {
+        let generation = self.tokens.generation();
+        if checked.generation == generation {
+            return true;
+        }
+        let authorization = std::str::from_utf8(&checked.authorization);
+        let client = authorization.ok().and_then(|text| self.client_of(text));
+        let is_valid = client.as_ref() == Some(&checked.client);
+        if is_valid {
+            checked.generation = generation;
+        }
+        is_valid
     }
 
     fn client_of(&self, authorization: &str) -> Option<Principal> {
@@ -246,6 +270,15 @@ mod tests {
         ] {
             let checked = admission("127.0.0.1").check_source(&headers(pairs));
             assert_eq!(checked, expected, "{pairs:?}");
+        }
+        for (target, expected) in [
+            ("/mcp", Ok(())),
+            ("http://localhost:8808/mcp", Ok(())),
+            ("http://evil.example/mcp", Err(ForeignHost)),
+            ("http://localhost@evil.example/mcp", Err(ForeignHost)),
+        ] {
+            let checked = admission("127.0.0.1").check_target(&target.parse().unwrap());
+            assert_eq!(checked, expected, "{target}");
         }
         // For an address on the network, local names prove nothing.
         let network = admission("0.0.0.0");

@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 
 use super::admission::CheckedToken;
 use super::attached_request::RequestRoom;
+use super::events::EndConditions;
 use super::sessions::OpenedSessionId;
 use super::stall::{Rewound, WriteDeadline};
 use super::timer::ConnectionTimer;
@@ -165,7 +166,8 @@ async fn respond(
     let peer = connection.peer;
     let (parts, body) = request.into_parts();
     let (headers, path) = (&parts.headers, parts.uri.path());
-    if let Err(reason) = state.admission.check_source(headers) {
+    let checked = state.admission.check_source(headers);
+    if let Err(reason) = checked.and_then(|()| state.admission.check_target(&parts.uri)) {
         state.refused(reason, peer, None, path);
         return response::refused(reason);
     }
@@ -257,6 +259,17 @@ impl HttpExchange<'_> {
     /// How its message arrived.
     pub(super) fn arrival(&self) -> Arrival<'_> {
         Arrival::http(self.headers, self.connection.peer)
+    }
+
+    /// What ends an open-ended stream that the request opens.
+    pub(super) fn end_conditions(&self) -> EndConditions {
+        let state = self.state.clone();
+        let mut token = lock(&self.connection.checked_token).clone();
+        let is_valid = move |token: &mut CheckedToken| state.admission.is_still_valid(token);
+        EndConditions {
+            closing: self.state.closing.clone(),
+            is_admitted: Box::new(move || token.as_mut().is_some_and(&is_valid)),
+        }
     }
 
     /// Reports that the request is refused.

@@ -77,7 +77,7 @@ impl EventStream {
             number: self.replace_reader(),
             stream: self.clone(),
             first,
-            closing: None,
+            end: None,
             on_end: None,
         }
     }
@@ -182,9 +182,17 @@ pub(super) struct EventReader {
     stream: Arc<EventStream>,
     number: u64,
     first: Vec<u8>,
-    /// Becomes true when the edge closes; set for open-ended streams.
-    closing: Option<watch::Receiver<bool>>,
+    /// Set for open-ended streams.
+    end: Option<EndConditions>,
     on_end: Option<OnEnd>,
+}
+
+/// What ends an open-ended stream, besides its client.
+pub(super) struct EndConditions {
+    /// Becomes true when the edge closes.
+    pub(super) closing: watch::Receiver<bool>,
+    /// Whether the token that the stream was opened with is still valid.
+    pub(super) is_admitted: Box<dyn FnMut() -> bool + Send>,
 }
 
 /// Runs when the connection is gone, for whatever reason.
@@ -204,8 +212,8 @@ impl EventReader {
         self
     }
 
-    pub(super) fn ends_on(mut self, closing: watch::Receiver<bool>) -> Self {
-        self.closing = Some(closing);
+    pub(super) fn ends_with(mut self, end: EndConditions) -> Self {
+        self.end = Some(end);
         self
     }
 
@@ -217,13 +225,16 @@ impl EventReader {
         if self.stream.has_ended() {
             return None;
         }
-        tokio::select! {
+        let piece = tokio::select! {
             biased;
             () = self.stream.is_replaced(self.number) => None,
             piece = next_piece(&self.stream) => piece,
-            () = is_closing(&mut self.closing) => None,
+            () = is_closing(&mut self.end) => None,
             () = tokio::time::sleep(KEEP_ALIVE) => Some(Bytes::from_static(b":\n\n")),
-        }
+        };
+        // After the wait, in which the token may have been revoked.
+        let is_admitted = |end: &mut EndConditions| (end.is_admitted)();
+        piece.filter(|_| self.end.as_mut().is_none_or(is_admitted))
     }
 }
 
@@ -250,9 +261,9 @@ async fn next_piece(stream: &EventStream) -> Option<Bytes> {
     Some(events.into())
 }
 
-async fn is_closing(closing: &mut Option<watch::Receiver<bool>>) {
-    match closing {
-        Some(closing) => _ = closing.wait_for(|closing| *closing).await,
+async fn is_closing(end: &mut Option<EndConditions>) {
+    match end {
+        Some(end) => _ = end.closing.wait_for(|closing| *closing).await,
         None => std::future::pending().await,
     }
 }

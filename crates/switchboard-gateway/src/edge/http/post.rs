@@ -189,7 +189,7 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
         return refuse(StatusCode::NOT_FOUND, &fault);
     }
     // Subscriptions are open-ended.
-    let closing = (method == "subscriptions/listen").then(|| exchange.state.closing.clone());
+    let end = (method == "subscriptions/listen").then(|| exchange.end_conditions());
     let gateway = &exchange.state.gateway;
     let (outbound, mut queue) = gateway.outbound();
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
@@ -212,8 +212,8 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
         stream.append(&mut beginning, &message);
     }
     let reader = stream.read(beginning, None).on_end(move || drop(client));
-    response::events(match closing {
-        Some(closing) => reader.ends_on(closing),
+    response::events(match end {
+        Some(end) => reader.ends_with(end),
         None => reader,
     })
 }

@@ -1,6 +1,7 @@
 //! The sessions of legacy clients: their sealed ids, their streams, and the requests that open and
 //! end them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,10 +36,12 @@ const RESUME_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The open sessions, by the number that stands in their sealed ids.
 pub(super) struct HttpSessions {
-    open: Mutex<HashMap<u64, Arc<HttpSession>, RandomState>>,
+    open: Mutex<OpenSessions>,
     last_number: AtomicU64,
     limit: usize,
 }
+
+type OpenSessions = HashMap<u64, Arc<HttpSession>, RandomState>;
 
 /// A session id that a connection's last request had, opened. A connection sends the same again and
 /// again: opening it for each request would take 7,000 instructions.
@@ -100,17 +103,26 @@ impl HttpSessions {
 
     fn add(&self, session: Arc<HttpSession>) {
         let mut open = lock(&self.open);
-        let unused = (open.len() >= self.limit).then(|| {
-            let oldest = open.iter().min_by_key(|(_, session)| *lock(&session.used));
-            oldest.map(|(number, _)| *number)
-        });
-        let unused = unused.flatten().and_then(|number| open.remove(&number));
+        let number = (open.len() >= self.limit).then(|| session_to_end(&open));
+        let ended = number.flatten().and_then(|number| open.remove(&number));
         open.insert(session.number, session);
         drop(open);
-        if let Some(unused) = unused {
-            unused.general.interrupt();
+        if let Some(ended) = ended {
+            ended.general.interrupt();
         }
     }
+}
+
+/// Of the client that has the most sessions, the one that was not used for the longest time: a client
+/// that opens sessions without end loses its own.
+fn session_to_end(open: &OpenSessions) -> Option<u64> {
+    let mut counts: HashMap<&Principal, usize> = HashMap::new();
+    for session in open.values() {
+        *counts.entry(&session.principal).or_default() += 1;
+    }
+    let rank = |session: &HttpSession| (Reverse(counts[&session.principal]), *lock(&session.used));
+    let first = open.values().min_by_key(|session| rank(session));
+    first.map(|session| session.number)
 }
 
 impl HttpState {
@@ -337,7 +349,7 @@ pub(super) fn listen(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
             );
         }
     };
-    response::events(reader.ends_on(exchange.state.closing.clone()))
+    response::events(reader.ends_with(exchange.end_conditions()))
 }
 
 /// A DELETE.

@@ -21,10 +21,9 @@ pub(super) fn open(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
     let id = state.open_session(&session);
     let endpoint = format!("event: endpoint\ndata: {MESSAGE_PATH}?{SESSION_PARAMETER}{id}\n\n");
     let reader = session.general.read(endpoint.into_bytes(), None);
-    let closing = state.closing.clone();
     let number = session.number();
     let reader = reader.on_end(move || state.sessions.close(number));
-    response::events(reader.ends_on(closing))
+    response::events(reader.ends_with(exchange.end_conditions()))
 }
 
 /// A POST carries one message. Its response goes to the stream.
