@@ -24,6 +24,9 @@ impl ShownChange {
     /// The prefix of ids of changes, which distinguishes them from numbers of calls.
     pub const ID_PREFIX: &str = "change-";
 
+    /// 128 bits: whoever can write the file must not find two texts with the same id.
+    const ID_DIGITS: usize = 32;
+
     /// The lines that an operator decides on, without secrets.
     pub fn lines(&self) -> &[String] {
         let disclosure = self.disclosure.as_ref();
@@ -60,7 +63,11 @@ pub(crate) fn pending_changes(host: &Host) -> Vec<ShownChange> {
         }
         let digest = hasher.finalize().to_hex();
         ShownChange {
-            id: format!("{}{}", ShownChange::ID_PREFIX, &digest[..10]),
+            id: format!(
+                "{}{}",
+                ShownChange::ID_PREFIX,
+                &digest[..ShownChange::ID_DIGITS]
+            ),
             change,
             disclosure,
         }

@@ -18,10 +18,10 @@ A call waits here if a rule asks about it and its client cannot show the questio
 A change of the configuration waits here if it would start or allow something new. Its id stands for exactly what is shown of it.
 
 Examples:
-  switchboard approvals                         list what waits
-  switchboard approvals allow 7                 let call 7 run
-  switchboard approvals deny 7                  deny it
-  switchboard approvals allow change-1f0c22ab9e accept a change, and start its server")]
+  switchboard approvals                list what waits
+  switchboard approvals allow 7        let call 7 run
+  switchboard approvals deny 7         deny it
+  switchboard approvals allow change-… accept a change by its id, and start its server")]
 pub(crate) struct ApprovalsArgs {
     /// Print a link to the status page that logs one browser in, once
     #[arg(long)]

@@ -351,6 +351,9 @@ fn a_new_server_waits_until_an_operator_accepts_what_was_shown() {
     add("other");
     let other = change("echo other");
     assert_ne!(first["id"], other["id"]);
+    // Too long for two texts with the same id to be found.
+    let digits = first["id"].as_str().unwrap().strip_prefix("change-");
+    assert_eq!(digits.unwrap().len(), 32);
     let stale = gateway
         .home
         .run(&["approvals", "allow", first["id"].as_str().unwrap()]);
