@@ -12,3 +12,6 @@ mod limits;
 /// Both readers of requests understand the same.
 #[path = "http_edge/readers.rs"]
 mod readers;
+/// Event streams.
+#[path = "http_edge/streams.rs"]
+mod streams;

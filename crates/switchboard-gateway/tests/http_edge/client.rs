@@ -13,6 +13,7 @@ use switchboard_gateway::{
 use switchboard_testkit::Scratch;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use super::support::{PATIENCE, host};
 
@@ -107,6 +108,15 @@ impl TestEdge {
         read_responses(&mut stream).await
     }
 
+    /// A GET of an event stream with these lines in addition.
+    pub(crate) fn get(&self, path: &str, token: &str, lines: &str) -> String {
+        let address = self.edge.address();
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+             Accept: text/event-stream\r\n{lines}\r\n"
+        )
+    }
+
     /// Opens a legacy session; returns the line that names it.
     pub(crate) async fn open_session(&self) -> String {
         let params = json!({
@@ -142,7 +152,7 @@ pub(crate) async fn read_responses(stream: &mut (impl AsyncRead + Unpin)) -> Vec
             bytes.extend_from_slice(&piece[..count]);
         }
     };
-    let ended = tokio::time::timeout(PATIENCE, reading).await;
+    let ended = timeout(PATIENCE, reading).await;
     ended.expect("the connection ends");
     let mut rest = bytes.as_slice();
     let mut responses = Vec::new();
@@ -209,4 +219,17 @@ pub(crate) fn short_limits() -> HttpLimits {
         max_body_bytes: 1 << 20,
         ..HttpLimits::default()
     }
+}
+
+/// Reads until these bytes have come, and nothing after them.
+pub(crate) async fn until(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
+    let mut read = Vec::new();
+    let reading = async {
+        while !read.ends_with(end) {
+            let count = stream.read_buf(&mut read).await.unwrap();
+            assert_ne!(count, 0, "{:?}", String::from_utf8_lossy(&read));
+        }
+    };
+    timeout(PATIENCE, reading).await.expect("the bytes come");
+    read
 }

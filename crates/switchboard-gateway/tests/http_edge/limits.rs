@@ -6,10 +6,9 @@ use serde_json::json;
 use switchboard_gateway::edge::http::HttpLimits;
 use switchboard_gateway::tokens::ClientTokens;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use super::client::{TestEdge, TestResponse, read_responses, request, short_limits};
+use super::client::{TestEdge, TestResponse, read_responses, request, short_limits, until};
 use super::support::PATIENCE;
 
 fn statuses(responses: &[TestResponse]) -> Vec<u16> {
@@ -142,62 +141,6 @@ fn closing(edge: &TestEdge, session: &str) -> String {
     edge.post("/mcp", &lines, &request(1, "ping", json!({})))
 }
 
-/// T19: streams that were open when a token was revoked end, too.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t19_open_streams_end_when_their_token_is_revoked() {
-    let edge = TestEdge::start("", HttpLimits::default()).await;
-    let tokens = ClientTokens::new(&edge.scratch.path("state"));
-    let other = tokens.create("other").unwrap();
-    let get = |path: &str, token: &str, lines: &str| {
-        let address = edge.edge.address();
-        format!(
-            "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
-             Accept: text/event-stream\r\n{lines}\r\n"
-        )
-    };
-    let session = edge.open_session().await;
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let listen = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
-    let listen = request(1, "subscriptions/listen", listen);
-    let modern = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n";
-    let mut revoked = Vec::new();
-    for bytes in [
-        get("/mcp", &edge.token, &session),
-        get("/sse", &edge.token, ""),
-        edge.post("/mcp", modern, &listen),
-    ] {
-        revoked.push(open_stream(&edge, &bytes).await);
-    }
-    let mut open = open_stream(&edge, &get("/sse", &other, "")).await;
-    tokens.revoke("tester").unwrap();
-    for stream in &mut revoked {
-        assert_eq!(until(stream, b"0\r\n\r\n").await, b"0\r\n\r\n");
-    }
-    // The other client's stream goes on.
-    let comment = b"3\r\n:\n\n\r\n";
-    assert_eq!(until(&mut open, comment).await, comment);
-}
-
-/// A stream whose first event was read.
-async fn open_stream(edge: &TestEdge, bytes: &str) -> TcpStream {
-    let mut stream = edge.connect().await;
-    stream.write_all(bytes.as_bytes()).await.unwrap();
-    let mut read = Vec::new();
-    while !read.ends_with(b"\n\n\r\n") {
-        read.push(timeout(PATIENCE, stream.read_u8()).await.unwrap().unwrap());
-        assert!(read.len() < 2000, "{:?}", String::from_utf8_lossy(&read));
-    }
-    assert!(
-        read.starts_with(b"HTTP/1.1 200 "),
-        "{:?}",
-        String::from_utf8_lossy(&read)
-    );
-    stream
-}
-
 /// T20: a client that opens sessions without end loses its own, not those of others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t20_a_client_with_many_sessions_ends_none_of_another() {
@@ -221,14 +164,4 @@ async fn t20_a_client_with_many_sessions_ends_none_of_another() {
     }
     edge.token = first;
     assert_eq!(statuses(&edge.send(&closing(&edge, &mine)).await), [200]);
-}
-
-/// Reads until these bytes have come.
-async fn until(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
-    let mut read = Vec::new();
-    while !read.ends_with(end) {
-        read.push(timeout(PATIENCE, stream.read_u8()).await.unwrap().unwrap());
-        assert!(read.len() < 2000, "{:?}", String::from_utf8_lossy(&read));
-    }
-    read
 }

@@ -130,6 +130,11 @@ impl EventStream {
         self.readers.load(Ordering::Relaxed) > 0
     }
 
+    /// How much is stored for a client that resumes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.log().kept_bytes
+    }
+
     /// Forgets the events that were kept for a client that resumes.
     pub(super) fn forget_kept(&self) {
         let mut log = self.log();

@@ -31,7 +31,7 @@ mod response_head;
 /// How much is read at once.
 const READ_BYTES: usize = 8 << 10;
 
-/// A document of at most this size is copied behind its head, so that one piece is written.
+/// A document, or a chunk, of at most this size is copied, so that one piece is written.
 const MAX_COPIED_BYTES: usize = 16 << 10;
 
 /// Serves plain requests. Returns what was read of the first request that is not plain; `None` once
@@ -219,33 +219,41 @@ impl PlainConnection<'_> {
         let content = (body.content_type(), length);
         self.heads.write(&mut self.out, &parts, content, is_last);
         match body.into_whole() {
-            Ok(document) if document.len() <= MAX_COPIED_BYTES => {
-                self.out.extend_from_slice(&document);
-                self.stream.write_all(&self.out).await
-            }
-            Ok(document) => {
-                let mut pieces = Buf::chain(&self.out[..], document);
-                self.stream.write_all_buf(&mut pieces).await
-            }
+            Ok(document) => self.write_with(document, b"").await,
             Err(pieces) => self.respond_in_pieces(pieces).await,
         }
     }
 
     /// Writes the pieces of a body as they come.
     async fn respond_in_pieces(&mut self, mut body: HttpBody) -> io::Result<()> {
+        self.stream.write_all(&self.out).await?;
         loop {
-            self.stream.write_all(&self.out).await?;
             let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
             let next = self.unless_disconnected(next).await;
             let next = next.ok_or(io::ErrorKind::ConnectionReset)?;
             self.out.clear();
             let Some(Ok(frame)) = next else {
-                self.out.extend_from_slice(b"0\r\n\r\n");
-                return self.stream.write_all(&self.out).await;
+                return self.stream.write_all(b"0\r\n\r\n").await;
             };
-            if let Ok(piece) = frame.into_data() {
-                response_head::push_chunk(&mut self.out, &piece);
+            // An empty chunk would end the body.
+            if let Ok(piece) = frame.into_data()
+                && !piece.is_empty()
+            {
+                response_head::push_chunk_size(&mut self.out, piece.len());
+                self.write_with(piece, b"\r\n").await?;
             }
         }
+    }
+
+    /// Writes what is written next, then `piece`, then `end`. A large piece is not copied: the
+    /// connection would keep the memory for it.
+    async fn write_with(&mut self, piece: Bytes, end: &'static [u8]) -> io::Result<()> {
+        if piece.len() <= MAX_COPIED_BYTES {
+            self.out.extend_from_slice(&piece);
+            self.out.extend_from_slice(end);
+            return self.stream.write_all(&self.out).await;
+        }
+        let mut pieces = Buf::chain(&self.out[..], piece).chain(end);
+        self.stream.write_all_buf(&mut pieces).await
     }
 }

@@ -31,6 +31,9 @@ const MAX_SESSION_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many streams of calls a session stores for a client that resumes.
 const MAX_STREAMS: usize = 256;
 
+/// No more is stored of the streams that have ended, before the next one begins.
+const MAX_STORED_BYTES: usize = 16 << 20;
+
 /// How long they are kept after their end. A client resumes a second after it lost its connection.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -218,11 +221,7 @@ impl HttpSession {
         let number = self.last_stream.fetch_add(1, Ordering::Relaxed) + 1;
         let stream = EventStream::new(Some(number), queue);
         let mut streams = lock(&self.streams);
-        if streams.len() >= MAX_STREAMS {
-            let ended = streams.iter().find(|(_, stream)| stream.has_ended());
-            let oldest = ended.or(streams.iter().next()).map(|(number, _)| *number);
-            oldest.and_then(|number| streams.remove(&number));
-        }
+        make_room(&mut streams);
         streams.insert(number, stream.clone());
         stream
     }
@@ -242,6 +241,22 @@ impl HttpSession {
             0 => Some(self.general.clone()),
             number => lock(&self.streams).get(&number).cloned(),
         }
+    }
+}
+
+/// Forgets streams until there is room for another, the oldest that ended first.
+fn make_room(streams: &mut BTreeMap<u64, Arc<EventStream>>) {
+    let mut stored_bytes: usize = streams.values().map(|stream| stream.kept_bytes()).sum();
+    while streams.len() >= MAX_STREAMS || stored_bytes > MAX_STORED_BYTES {
+        let ended = streams.iter().find(|(_, stream)| stream.has_ended());
+        let is_needed = streams.len() >= MAX_STREAMS;
+        let oldest = ended.or_else(|| streams.iter().next().filter(|_| is_needed));
+        let Some(number) = oldest.map(|(number, _)| *number) else {
+            return;
+        };
+        let forgotten = streams.remove(&number);
+        let freed = forgotten.map_or(0, |stream| stream.kept_bytes());
+        stored_bytes = stored_bytes.saturating_sub(freed);
     }
 }
 

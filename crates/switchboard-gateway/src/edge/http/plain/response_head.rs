@@ -1,4 +1,4 @@
-//! The head of a response to a plain request, and the chunks of its body.
+//! The head of a response to a plain request, and the lines before the chunks of its body.
 
 use std::io::Write as _;
 use std::time::SystemTime;
@@ -68,12 +68,8 @@ fn push_header(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// A piece of a body whose length is not known before. An empty piece would end the body.
-pub(super) fn push_chunk(out: &mut Vec<u8>, piece: &[u8]) {
-    if !piece.is_empty() {
-        // Writing to a vector does not fail.
-        let _ = write!(out, "{:x}\r\n", piece.len());
-        out.extend_from_slice(piece);
-        out.extend_from_slice(b"\r\n");
-    }
+/// The line before a chunk of this size.
+pub(super) fn push_chunk_size(out: &mut Vec<u8>, size: usize) {
+    // Writing to a vector does not fail.
+    let _ = write!(out, "{size:x}\r\n");
 }

@@ -1,0 +1,132 @@
+//! Event streams.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use switchboard_gateway::edge::http::HttpLimits;
+use switchboard_gateway::tokens::ClientTokens;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::client::{TestEdge, request, short_limits, until};
+use super::support::demo;
+
+/// T19: streams that were open when a token was revoked end, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t19_open_streams_end_when_their_token_is_revoked() {
+    let edge = TestEdge::start("", HttpLimits::default()).await;
+    let tokens = ClientTokens::new(&edge.scratch.path("state"));
+    let other = tokens.create("other").unwrap();
+    let session = edge.open_session().await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let listen = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+    let listen = request(1, "subscriptions/listen", listen);
+    let modern = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n";
+    let mut revoked = Vec::new();
+    for bytes in [
+        edge.get("/mcp", &edge.token, &session),
+        edge.get("/sse", &edge.token, ""),
+        edge.post("/mcp", modern, &listen),
+    ] {
+        revoked.push(open_stream(&edge, &bytes).await);
+    }
+    let mut open = open_stream(&edge, &edge.get("/sse", &other, "")).await;
+    tokens.revoke("tester").unwrap();
+    for stream in &mut revoked {
+        assert_eq!(until(stream, b"0\r\n\r\n").await, b"0\r\n\r\n");
+    }
+    // The other client's stream goes on.
+    let comment = b"3\r\n:\n\n\r\n";
+    assert_eq!(until(&mut open, comment).await, comment);
+}
+
+/// A stream whose first event was read.
+async fn open_stream(edge: &TestEdge, bytes: &str) -> TcpStream {
+    let mut stream = edge.connect().await;
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let read = until(&mut stream, b"\n\n\r\n").await;
+    assert!(
+        read.starts_with(b"HTTP/1.1 200 "),
+        "{:?}",
+        String::from_utf8_lossy(&read)
+    );
+    stream
+}
+
+/// An event of a megabyte arrives whole. Of many such events a session stores only the last ones for a
+/// client that resumes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t20_large_events_arrive_and_those_that_are_stored_are_bounded() {
+    const BYTES: usize = 1 << 20;
+    const CALLS: u64 = 20;
+    let edge = TestEdge::start(&demo_tables(), HttpLimits::default()).await;
+    let session = edge.open_session().await;
+    let closing = format!("{session}Connection: close\r\n");
+    // The response to a batch is a stream in any case. A plain request, so hyper takes no part.
+    let post = edge.post("/mcp", &session, &format!("[{}]", big(BYTES)));
+    let mut stream = edge.connect().await;
+    for _ in 0..CALLS {
+        stream.write_all(post.as_bytes()).await.unwrap();
+        let read = until(&mut stream, b"\r\n0\r\n\r\n").await;
+        assert!(read.len() > BYTES, "{} bytes came", read.len());
+    }
+    let resume = |number: u64| {
+        edge.get(
+            "/mcp",
+            &edge.token,
+            &format!("{closing}Last-Event-ID: {number}-0\r\n"),
+        )
+    };
+    let first = edge.send(&resume(1)).await;
+    assert_eq!(first[0].status, 400, "{}", first[0].body);
+    let last = edge.send(&resume(CALLS)).await;
+    let data = last[0]
+        .body
+        .lines()
+        .find_map(|line| line.strip_prefix("data: "));
+    let message: Value = serde_json::from_str(data.unwrap()).unwrap();
+    let text = message["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(text.len(), BYTES);
+}
+
+/// F35: a client that does not read is disconnected, whichever reader its request reached, and whether
+/// its response is a document or a stream. So an edge that closes does not wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f35_an_edge_that_closes_waits_for_no_client_that_does_not_read() {
+    const BYTES: usize = 16 << 20;
+    let edge = TestEdge::start(&demo_tables(), short_limits()).await;
+    let session = edge.open_session().await;
+    let mut connections = Vec::new();
+    for body in [big(BYTES), format!("[{}]", big(BYTES))] {
+        for before in [String::new(), edge.hyper_request()] {
+            let mut stream = edge.connect().await;
+            if !before.is_empty() {
+                stream.write_all(before.as_bytes()).await.unwrap();
+                until(&mut stream, b"\"}}").await;
+            }
+            let post = edge.post("/mcp", &session, &body);
+            stream.write_all(post.as_bytes()).await.unwrap();
+            // The response has begun.
+            stream.read_u8().await.unwrap();
+            connections.push(stream);
+        }
+    }
+    let began = Instant::now();
+    edge.edge.close().await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}
+
+fn demo_tables() -> String {
+    "[permissions]\nallow = [\"*\"]\n".to_owned() + &demo("demo", "legacy", "")
+}
+
+/// A call whose result has so many bytes.
+fn big(bytes: usize) -> String {
+    let params = json!({"name": "mcp__demo__big", "arguments": {"bytes": bytes}});
+    request(1, "tools/call", params)
+}
