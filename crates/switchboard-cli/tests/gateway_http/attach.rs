@@ -17,6 +17,7 @@ use switchboard_gateway::edge::socket::attach_line;
 use switchboard_testkit::is_alive;
 
 use super::client::{Gateway, PATIENCE, initialize, modern, request};
+use super::operator::until;
 use super::support::{Home, PROGRAM};
 
 /// A client that `attach` serves.
@@ -117,13 +118,13 @@ fn attach_starts_one_gateway_for_clients_that_come_at_once() {
     );
     assert_eq!(next.end(), Some(3));
     let folder = home.path("state/switchboard/run");
-    let left = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|file| file.unwrap().path());
-    let left: Vec<_> = left
-        .filter(|path| path.extension().is_some_and(|end| end == "sock"))
-        .collect();
-    assert_eq!(left, Vec::<std::path::PathBuf>::new());
+    // The gateway removes it after its last client has left.
+    until(|| {
+        let files = std::fs::read_dir(&folder).unwrap();
+        let mut names = files.map(|file| file.unwrap().file_name());
+        let is_socket = |name: std::ffi::OsString| name.to_string_lossy().ends_with(".sock");
+        (!names.any(is_socket)).then_some(())
+    });
 }
 
 /// A client whose gateway was killed reads why in what `attach` says, and the next one is served.

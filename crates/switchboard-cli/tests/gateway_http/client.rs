@@ -175,10 +175,7 @@ impl Gateway {
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        head.push_str(&format!(
-            "Content-Length: {}\r\nConnection: close\r\n\r\n",
-            body.len()
-        ));
+        head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
         let mut stream = self.connect();
         stream.write_all(head.as_bytes()).unwrap();
         // A gateway that refuses may close before it has read the body.
@@ -273,10 +270,15 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Reads until the connection ends; status 0 if nothing came.
+    /// Reads until the response or the connection ends; status 0 if nothing came.
     pub(crate) fn read(stream: &mut TcpStream) -> Self {
         let mut bytes = Vec::new();
-        let _ = stream.read_to_end(&mut bytes);
+        let mut piece = vec![0; 64 << 10];
+        while !is_whole_response(&bytes)
+            && let Ok(count @ 1..) = stream.read(&mut piece)
+        {
+            bytes.extend_from_slice(&piece[..count]);
+        }
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let mut lines = head.lines();
@@ -316,6 +318,21 @@ impl Answer {
             .filter_map(|line| line.strip_prefix("data: "));
         data.map(|data| serde_json::from_str(data).unwrap())
             .collect()
+    }
+}
+
+fn is_whole_response(bytes: &[u8]) -> bool {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+    let Some((head, body)) = end.map(|end| bytes.split_at(end + 4)) else {
+        return false;
+    };
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    match length {
+        Some(length) => body.len() >= length.parse().unwrap(),
+        None => body == b"0\r\n\r\n" || body.ends_with(b"\r\n0\r\n\r\n"),
     }
 }
 
