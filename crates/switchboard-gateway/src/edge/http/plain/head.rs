@@ -148,6 +148,8 @@ fn parse_length(digits: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn head(lines: &str) -> String {
@@ -206,6 +208,52 @@ mod tests {
             }
             if expected.is_some() {
                 assert_eq!((&first.path, &first.headers), (&read.path, &read.headers));
+            }
+        }
+    }
+
+    /// A change of a head: at this place, this many bytes are replaced by these.
+    type Change = (prop::sample::Index, usize, &'static str);
+
+    fn changed(text: &str, changes: &[Change]) -> Vec<u8> {
+        let mut bytes = text.as_bytes().to_vec();
+        for (place, count, new) in changes {
+            let start = place.index(bytes.len() + 1);
+            let end = (start + count).min(bytes.len());
+            bytes.splice(start..end, new.bytes());
+        }
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// T20: the same for heads with any few bytes changed, and for whatever follows them.
+        #[test]
+        fn t20_a_changed_head_is_read_as_if_it_were_the_first(
+            changes in prop::collection::vec(
+                (any::<prop::sample::Index>(), 0..4_usize, prop::sample::select(vec![
+                    "", "\r", "\n", "\r\n", "\r\n\r\n", "\n\n", ":", " ", "0", "7", "12", "\0", "é",
+                    "Content-Length: 3\r\n", "Transfer-Encoding: chunked\r\n", "Connection: close\r\n",
+                ])),
+                1..4,
+            ),
+        ) {
+            let plain = head("Content-Length: 12\r\nX: y") + "the body";
+            let text = changed(&plain, &changes);
+            let mut read = PlainHead::default();
+            prop_assert_eq!(read.read_next(plain.as_bytes()), NextHead::Plain);
+            let mut first = PlainHead::default();
+            let expected = first.read_next(&text);
+            let is_plain = expected == NextHead::Plain;
+            let found = read.read_next(&text);
+            prop_assert_eq!(is_plain, matches!(found, NextHead::Plain | NextHead::Repeated));
+            if is_plain {
+                prop_assert_eq!(first.length(), read.length());
+                prop_assert_eq!(first.body_length, read.body_length);
+                prop_assert_eq!((first.path, first.headers), (read.path, read.headers));
+            } else {
+                prop_assert_eq!(expected, found);
             }
         }
     }
