@@ -25,7 +25,8 @@ const LIFETIME: Duration = Duration::from_secs(600);
 /// How often a waiting client gets a progress notification.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How many approvals may wait, and how many permits are stored; more calls are denied.
+/// How many approvals may wait, and how many permits are stored. More calls are denied; of more
+/// permits the oldest is removed.
 const MAX_WAITING: usize = 64;
 
 /// What identifies a call: principal, tool, definition and arguments.
@@ -135,9 +136,7 @@ impl ApprovalQueue {
             (false, _) => ApprovalEffect::Denied,
             (true, true) => ApprovalEffect::Runs,
             (true, false) => {
-                if state.permits.len() < MAX_WAITING {
-                    state.permits.insert(entry.digest, now + LIFETIME);
-                }
+                state.add_permit(entry.digest, now + LIFETIME);
                 ApprovalEffect::Kept
             }
         };
@@ -292,6 +291,17 @@ impl QueueState {
         };
         self.waiting.insert(id, entry);
         id
+    }
+
+    /// Stores a permit. If there are too many, the one that would expire first is removed.
+    fn add_permit(&mut self, digest: CallDigest, until: Instant) {
+        if self.permits.len() >= MAX_WAITING {
+            let first = self.permits.iter().min_by_key(|(_, until)| **until);
+            if let Some(first) = first.map(|(digest, _)| *digest) {
+                self.permits.remove(&first);
+            }
+        }
+        self.permits.insert(digest, until);
     }
 
     fn remove_expired(&mut self, now: Instant) {

@@ -168,3 +168,16 @@ async fn the_queue_is_bounded_and_a_client_that_goes_away_leaves_it() {
     clients.shutdown().await;
     assert!(queue.waiting().is_empty());
 }
+
+#[test]
+fn of_too_many_permits_the_one_that_expires_first_is_removed() {
+    let (mut state, now) = (QueueState::default(), Instant::now());
+    let digest = |number: usize| blake3::hash(&number.to_le_bytes());
+    for number in 0..=MAX_WAITING {
+        let until = now + LIFETIME + std::time::Duration::from_secs(number as u64);
+        state.add_permit(digest(number), until);
+    }
+    assert_eq!(state.permits.len(), MAX_WAITING);
+    assert!(!state.permits.contains_key(&digest(0)));
+    assert!(state.permits.contains_key(&digest(MAX_WAITING)));
+}
