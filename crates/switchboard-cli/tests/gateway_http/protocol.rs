@@ -385,6 +385,20 @@ fn server_cards_are_served_only_with_a_public_address_and_name_no_server_to_stra
             "https://mcp.example.com/mcp"
         )
     );
+    // A web page of any origin may read this card, and nothing else.
+    let foreign = |path: &str| {
+        let host = ("Host", "mcp.example.com");
+        let origin = ("Origin", "https://elsewhere.example");
+        gateway.send("GET", path, &[host, origin, ("Authorization", &token)], "")
+    };
+    let read = foreign("/mcp/server-card");
+    assert_eq!(
+        (read.status, read.header("access-control-allow-origin")),
+        (200, Some("*"))
+    );
+    for path in ["/mcp/demo/server-card", "/mcp", "/"] {
+        assert_eq!(foreign(path).status, 403, "{path}");
+    }
     for (path, token) in [
         ("/mcp/demo/server-card", ""),
         ("/mcp/nobody/server-card", ""),

@@ -2,7 +2,8 @@
 //! client's token.
 //!
 //! A web page that a browser shows can send requests to this machine. It cannot choose `Host` and
-//! `Origin`, so both are compared before anything else, on every path.
+//! `Origin`, so both are compared before anything else, on every path. Only the public server card is
+//! for pages of any origin.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -60,10 +61,7 @@ impl Admission {
 
     /// Refuses a request for another host, or from a foreign page.
     pub(super) fn check_source(&self, headers: &HeaderMap) -> Result<(), RefusalReason> {
-        let is_ours = single(headers, &HOST).is_some_and(|host| self.is_our_host(host));
-        if !is_ours {
-            return Err(RefusalReason::ForeignHost);
-        }
+        self.check_host(headers)?;
         if headers.contains_key(ORIGIN) {
             let is_ours = single(headers, &ORIGIN).is_some_and(|origin| self.is_our_origin(origin));
             if !is_ours {
@@ -71,6 +69,14 @@ impl Admission {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a request for another host.
+    pub(super) fn check_host(&self, headers: &HeaderMap) -> Result<(), RefusalReason> {
+        match single(headers, &HOST) {
+            Some(host) if self.is_our_host(host) => Ok(()),
+            _ => Err(RefusalReason::ForeignHost),
+        }
     }
 
     /// Refuses a target in absolute form for another host: such a host counts instead of `Host`.

@@ -166,7 +166,10 @@ async fn respond(
     let peer = connection.peer;
     let (parts, body) = request.into_parts();
     let (headers, path) = (&parts.headers, parts.uri.path());
-    let checked = state.admission.check_source(headers);
+    let checked = match server_card::is_public(state, path) {
+        true => state.admission.check_host(headers),
+        false => state.admission.check_source(headers),
+    };
     if let Err(reason) = checked.and_then(|()| state.admission.check_target(&parts.uri)) {
         state.refused(reason, peer, None, path);
         return response::refused(reason);

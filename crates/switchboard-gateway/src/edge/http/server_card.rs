@@ -90,6 +90,11 @@ pub(super) fn server_of_path(path: &str) -> Option<&str> {
     }
 }
 
+/// Whether the path is that of the card that anybody may read, from a web page of any origin too.
+pub(super) fn is_public(state: &HttpState, path: &str) -> bool {
+    state.public_url.is_some() && server_of_path(path) == Some("")
+}
+
 /// The card of a server. Without a public address, or a token where one is needed, there is none.
 pub(super) fn respond(
     state: &Arc<HttpState>,
@@ -120,14 +125,16 @@ pub(super) fn respond(
 fn card(public_url: &PublicUrl, server: Option<&str>) -> Response<HttpBody> {
     let text = document(public_url, server).to_string();
     let mut response = response::json(StatusCode::OK, text.into());
-    let cached = match server {
-        Some(_) => "private, no-store",
-        None => "public, max-age=3600",
-    };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    let cached = match server {
+        Some(_) => "private, no-store",
+        None => {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            "public, max-age=3600"
+        }
+    };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cached));
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     response
 }
 
