@@ -2,10 +2,12 @@
 //! decides by the headers decides on the call that runs.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::HeaderMap;
+use hyper::header::{AsHeaderName, HeaderName};
 use switchboard::revision::{Era, Revision};
 use switchboard::{RawJson, ToolDefinition};
 
@@ -13,7 +15,10 @@ use crate::params::RequestParams;
 use crate::reply::ErrorReply;
 
 /// The header of the revision, in both eras.
-pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
+pub(super) static VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+static METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
+static NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 
 const HEADER_MISMATCH: i64 = -32020;
 
@@ -33,7 +38,8 @@ impl RequestParams {
         };
         let version = self.meta.version.as_deref();
         let version = version.ok_or_else(|| missing("protocolVersion"))?;
-        expect(header(headers, VERSION_HEADER)?, VERSION_HEADER, version)?;
+        let given = header(headers, &VERSION_HEADER)?;
+        expect(given, VERSION_HEADER.as_str(), version)?;
         if Revision::parse_in(Era::Modern, version).is_none() {
             // The response names the supported revisions.
             return Ok(());
@@ -41,15 +47,17 @@ impl RequestParams {
         if self.meta.capabilities.is_none() {
             return Err(missing("clientCapabilities"));
         }
-        expect(header(headers, "mcp-method")?, "mcp-method", method)?;
+        let given = header(headers, &METHOD_HEADER)?;
+        expect(given, METHOD_HEADER.as_str(), method)?;
         let name = match method {
             "tools/call" | "prompts/get" => "name",
             "resources/read" => "uri",
             "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
             _ => return Ok(()),
         };
-        let given = decode("mcp-name", header(headers, "mcp-name")?)?;
-        expect(&given, "mcp-name", &self.text(name).unwrap_or_default())
+        let given = decode(NAME_HEADER.as_str(), header(headers, &NAME_HEADER)?)?;
+        let expected = self.text(name).unwrap_or_default();
+        expect(&given, NAME_HEADER.as_str(), &expected)
     }
 
     /// Compares the `Mcp-Param-` headers of a call with the arguments that the tool's schema marks.
@@ -80,7 +88,10 @@ impl RequestParams {
     }
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, ErrorReply> {
+fn header(
+    headers: &HeaderMap,
+    name: impl AsHeaderName + Copy + fmt::Display,
+) -> Result<&str, ErrorReply> {
     let value = headers
         .get(name)
         .ok_or_else(|| mismatch(format!("the header {name} is missing")))?;
@@ -134,14 +145,14 @@ mod tests {
     #[test]
     fn headers_and_body_of_a_modern_request_must_agree() {
         let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
-        let version = (VERSION_HEADER, "2026-07-28");
+        let version = (VERSION_HEADER.as_str(), "2026-07-28");
         let call = format!(r#"{{"name":"Hello, 世界",{meta}}}"#);
         let named = ("mcp-name", "=?base64?SGVsbG8sIOS4lueVjA==?=");
         let method = ("mcp-method", "tools/call");
         assert_eq!(check(&[version, method, named], "tools/call", &call), None);
         for wrong in [
             &[method, named][..],
-            &[(VERSION_HEADER, "2025-11-25"), method, named],
+            &[(VERSION_HEADER.as_str(), "2025-11-25"), method, named],
             &[version, named],
             &[version, ("mcp-method", "tools/list"), named],
             &[version, method],

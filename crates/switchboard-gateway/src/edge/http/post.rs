@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
+use memchr::memmem;
 use serde::Deserialize;
 use switchboard::RawJson;
 use switchboard::wire::{self, Incoming};
@@ -99,7 +100,7 @@ fn accept(exchange: &HttpExchange<'_>, message: Incoming) -> Response<HttpBody> 
             return response::accepted();
         }
         Incoming::Notification { .. } => {}
-        _ if is_modern && !exchange.headers.contains_key(SESSION_HEADER) => {
+        _ if is_modern && !exchange.headers.contains_key(&SESSION_HEADER) => {
             let message = "this revision has no responses of clients";
             return response::invalid_request(StatusCode::BAD_REQUEST, message);
         }
@@ -158,7 +159,7 @@ fn until(text: &[u8], end: u8) -> &[u8] {
 
 /// Whether the header names a revision without sessions.
 pub(super) fn is_modern_version(headers: &HeaderMap) -> bool {
-    let version = headers.get(VERSION_HEADER);
+    let version = headers.get(&VERSION_HEADER);
     version.is_some_and(|version| version.as_bytes() >= FIRST_MODERN.as_bytes())
 }
 
@@ -253,9 +254,8 @@ fn status_of(response: &[u8]) -> StatusCode {
         code: i64,
     }
     // Long responses are results, so they are not parsed for an error.
-    let is_error = response[..response.len().min(400)]
-        .windows(8)
-        .any(|window| window == b"\"error\":");
+    let beginning = &response[..response.len().min(400)];
+    let is_error = memmem::find(beginning, b"\"error\":").is_some();
     let parsed = is_error.then(|| serde_json::from_slice::<ErrorResponse>(response).ok());
     match parsed.flatten().and_then(|parsed| parsed.error) {
         Some(ErrorCode { code: -32601 }) => StatusCode::NOT_FOUND,
@@ -290,7 +290,7 @@ async fn initialize(
     if session.client.handshake().is_some() {
         let id = state.open_session(&session);
         let value = HeaderValue::from_str(&id).expect("a sealed text is ASCII");
-        let name = HeaderName::from_static(SESSION_HEADER);
+        let name = SESSION_HEADER.clone();
         response.headers_mut().insert(name, value);
     }
     response

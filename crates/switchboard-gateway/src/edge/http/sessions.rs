@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use foldhash::fast::RandomState;
+use hyper::header::HeaderName;
 use hyper::{HeaderMap, Response, StatusCode};
 use switchboard::revision::{Era, Revision};
 use switchboard::sync::lock;
@@ -23,7 +24,7 @@ use crate::refusal::RefusalReason;
 use crate::seal::{SealKind, SealedContent};
 use crate::settings::ServerSelection;
 
-pub(super) const SESSION_HEADER: &str = "mcp-session-id";
+pub(super) static SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The expiry of a session id. An idle session ends long before.
 const MAX_SESSION_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -269,7 +270,7 @@ pub(super) fn of_request(
     exchange: &HttpExchange<'_>,
 ) -> Result<Arc<HttpSession>, Response<HttpBody>> {
     check_version(exchange.headers)?;
-    let Some(id) = exchange.headers.get(SESSION_HEADER) else {
+    let Some(id) = exchange.headers.get(&SESSION_HEADER) else {
         return Err(response::edge_error(
             StatusCode::BAD_REQUEST,
             "the header Mcp-Session-Id is missing; send initialize first",
@@ -313,7 +314,7 @@ impl HttpExchange<'_> {
 
 /// A revision that we do not speak is refused; a missing header means an older one.
 fn check_version(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
-    let Some(version) = headers.get(VERSION_HEADER) else {
+    let Some(version) = headers.get(&VERSION_HEADER) else {
         return Ok(());
     };
     let version = version.to_str().unwrap_or("");
