@@ -1,10 +1,11 @@
 """The ring of real clients: each one through the gateway, over `attach` and over HTTP.
 
-    python3 run.py CLIENTS SERVERS PROGRAM [CLIENT…]
+    python3 run.py CLIENTS SERVERS PROGRAM RMCP_CLIENT [CLIENT…]
 
 CLIENTS is the folder that `.ci/real-clients` fills, SERVERS the file that `.ci/real-servers` writes, PROGRAM the `switchboard` to
-check. Not in the ring: VS Code, Cursor, Windsurf, Zed, Cline, Continue, Kiro and Claude Desktop have no way to run without a screen;
-Copilot CLI and Amp do not run without an account. rmcp comes without a client program, and none made with it is checked here yet.
+check, RMCP_CLIENT the program `rmcp-client` of this workspace, since rmcp comes without a client program. Not in the ring: VS Code,
+Cursor, Windsurf, Zed, Cline, Continue, Kiro and Claude Desktop have no way to run without a screen; Copilot CLI and Amp do not run
+without an account.
 """
 
 import json
@@ -23,7 +24,7 @@ import tools
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def main(folder, servers, program, chosen):
+def main(folder, servers, program, rmcp_client, chosen):
     with open(servers) as file:
         servers = json.load(file)
     node = os.path.join(folder, "npm/node/node_modules/.bin/node")
@@ -36,12 +37,23 @@ def main(folder, servers, program, chosen):
         for way in ("attach", "http"):
             checks[f"{agent.name} over {way}"] = (
                 "named", lambda home, agent=agent, way=way: agents.check(agent, installed(agent.name, agent.program), home, way))
-    for version in ("v1", "v2"):
-        command = [node, os.path.join(HERE, "sdk.mjs"), version, os.path.join(folder, "npm/typescript-sdk")]
-        checks[f"typescript-sdk {version}"] = ("identity", lambda home, command=command: tools.sdk(home, command))
-        checks[f"list-changes {version}"] = ("changing", lambda home, command=command: tools.list_changes(home, command))
     python = os.path.join(os.path.dirname(servers["time"]["command"]), "python")
-    checks["python-sdk"] = ("identity", lambda home: tools.sdk(home, [python, os.path.join(HERE, "sdk.py")]))
+    typescript = [node, os.path.join(HERE, "sdk.mjs")]
+    packages = os.path.join(folder, "npm/typescript-sdk")
+    sdks = {
+        "typescript-sdk v1": [*typescript, "v1", packages],
+        "typescript-sdk v2": [*typescript, "v2", packages],
+        "rmcp initialize": [rmcp_client, "initialize"],
+        "rmcp auto": [rmcp_client, "auto"],
+        "python-sdk": [python, os.path.join(HERE, "sdk.py")],
+    }
+    for sdk, command in sdks.items():
+        client = sdk.replace(" ", "-")
+        checks[sdk] = ("identity", lambda home, command=command, client=client: tools.sdk(home, command, client))
+        # The script for Python does not wait for changes.
+        if sdk != "python-sdk":
+            checks[f"list-changes {sdk}"] = (
+                "changing", lambda home, command=command, client=client: tools.list_changes(home, command, client))
     checks["inspector"] = ("identity", lambda home: tools.inspector(home, installed("inspector", "mcp-inspector")))
     checks["mcporter"] = ("identity", lambda home: tools.mcporter(home, installed("mcporter", "mcporter")))
     checks["first-steps"] = ("project", lambda home: first_steps.check(
@@ -87,6 +99,6 @@ def main(folder, servers, program, chosen):
     return 1 if failed or not checks else 0
 
 
-if len(sys.argv) < 4:
+if len(sys.argv) < 5:
     sys.exit(__doc__)
-sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2], os.path.abspath(sys.argv[3]), sys.argv[4:]))
+sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2], os.path.abspath(sys.argv[3]), os.path.abspath(sys.argv[4]), sys.argv[5:]))

@@ -59,9 +59,11 @@ saw.tools = Object.fromEntries(list.tools.map((tool) => [tool.name, tool]));
 for (const [name, input] of JSON.parse(calls)) {
     saw.results[name] = await call(name, input, { onprogress: () => { saw.progress += 1; } });
 }
-// A call that is cancelled ends at once for its client, and the next one is answered.
+// A call that is cancelled ends at once for its client, and the next one is answered. Progress without a total is v2's own: it answers
+// `input_required`, and no request is in flight.
 const abort = new AbortController();
-const long = call("trigger-long-running-operation", { duration: 60, steps: 60 }, { signal: abort.signal, onprogress: () => abort.abort("enough") });
+const onprogress = ({ total }) => { if (total) abort.abort("enough"); };
+const long = call("trigger-long-running-operation", { duration: 60, steps: 60 }, { signal: abort.signal, onprogress });
 saw.cancelled = await long.then(() => false, () => true);
 saw.results.echo = await call("echo", { message: "after the cancelled call" });
 console.log(JSON.stringify(saw));

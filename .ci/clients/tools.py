@@ -30,21 +30,26 @@ CALLS = [
 CONDITIONAL = {"simulate-research-query", "trigger-url-elicitation", "trigger-elicitation-request-async", "trigger-sampling-request-async"}
 
 
-def targets(home):
-    """The server itself, and both ways to it through the gateway."""
+def targets(home, client):
+    """The server itself, and both ways to it through the gateway, as the client of this name."""
     return {
         "direct": home.server,
-        "attach": {"command": home.at("bin/switchboard"), "args": ["attach", "--as", "sdk"]},
-        "http": {"url": home.url, "token": home.token("sdk")},
+        "attach": {"command": home.at("bin/switchboard"), "args": ["attach", "--as", client]},
+        "http": {"url": home.url, "token": home.token(client)},
     }
 
 
-def sdk(home, command):
-    """Runs one of the scripts for each target, and compares."""
+def sdk(home, command, name):
+    """Runs one of the programs made with an SDK for each target, and compares."""
     calls = json.dumps(CALLS)
     saw = {}
-    for way, target in targets(home).items():
+    for way in ("direct", "attach", "http"):
+        client = f"{name}-{way}"
+        target = targets(home, client)[way]
         saw[way] = json.loads(home.run([*command, json.dumps(target), calls]).splitlines()[-1])
+        if way != "direct":
+            cancelled = ("trigger-long-running-operation", "cancelled")
+            home.wait_for(lambda: cancelled in home.audit(client), f"{way}: the gateway cancels the call")
     for way in ("attach", "http"):
         compare(saw["direct"], saw[way], way)
         for number in ("elicited", "sampled", "cancelled"):
@@ -53,13 +58,13 @@ def sdk(home, command):
         assert saw[way]["progress"] >= saw["direct"]["progress"] > 0, f"{way}: progress {saw[way]['progress']}"
 
 
-def list_changes(home, command):
+def list_changes(home, command, name):
     """A server that `switchboard reload` adds and removes is announced to a client, which lists the tools again."""
     config = ".config/switchboard/switchboard.toml"
     before = home.read(config)
     command_line = f"command = {json.dumps(home.server['command'])}\nargs = {json.dumps(home.server['args'])}\n"
     with_second = f"{before}\n[servers.second]\n{command_line}"
-    for way, target in targets(home).items():
+    for way, target in targets(home, name).items():
         if way == "direct":
             continue
         client = subprocess.Popen([*command, json.dumps(target), "watch"], cwd=home.project, env=home.environment,
@@ -91,8 +96,15 @@ def compare(direct, through, way):
     for name in names:
         listed = [without_execution(saw["tools"][name]) for saw in (direct, through)]
         assert listed[0] == listed[1], f"{way}: {name}: {listed}"
-    for name, result in direct["results"].items():
-        assert without_times(result) == without_times(through["results"][name]), f"{way}: {name}: {result} {through['results'][name]}"
+    for name in direct["results"]:
+        results = [without_times(without_result_type(saw["results"][name])) for saw in (direct, through)]
+        assert results[0] == results[1], f"{way}: {name}: {results}"
+
+
+def without_result_type(result):
+    """The modern era says that a result is complete; of the SDKs, rmcp alone shows it."""
+    assert result.get("resultType", "complete") == "complete", result
+    return {key: value for key, value in result.items() if key != "resultType"}
 
 
 def without_execution(tool):
@@ -109,7 +121,7 @@ def without_times(value):
 def inspector(home, program):
     """Inspector without its page, configured by a file."""
     servers = {}
-    for way, target in targets(home).items():
+    for way, target in targets(home, "inspector").items():
         if way == "http":
             servers[way] = {"type": "streamable-http", "url": target["url"], "headers": {"Authorization": f"Bearer {target['token']}"}}
         else:
@@ -132,7 +144,7 @@ def inspector(home, program):
 def mcporter(home, program):
     """mcporter, configured by a file."""
     servers = {}
-    for way, target in targets(home).items():
+    for way, target in targets(home, "mcporter").items():
         if way == "http":
             servers[way] = {"baseUrl": target["url"], "headers": {"Authorization": f"Bearer {target['token']}"}}
         else:
