@@ -51,6 +51,24 @@ struct Figures {
     many: Vec<f64>,
     idle: Memory,
     loaded: Memory,
+    /// Connections that the gateway closed inside a measurement, so that the time to connect is in it.
+    opened_while_measured: u64,
+}
+
+impl Figures {
+    /// Runs a measurement with connections that are ready.
+    async fn measure(
+        &mut self,
+        gateway: &Connected,
+        width: usize,
+        measured: impl Future<Output = Result<f64, Fault>>,
+    ) -> Result<f64, Fault> {
+        gateway.client.prepare(width).await?;
+        let before = gateway.client.opened_connections();
+        let figure = measured.await?;
+        self.opened_while_measured += gateway.client.opened_connections() - before;
+        Ok(figure)
+    }
 }
 
 /// All rows of the table, and who is missing.
@@ -79,21 +97,40 @@ async fn measure(setting: &mut Setting, options: &Options, way: Way) -> Result<V
         };
         for (gateway, figures) in gateways.iter().zip(&mut figures) {
             let calls = (one / part(gateway)).max(10);
-            let seconds = one_in_flight(&gateway.client, Tool::Echo, calls).await?;
+            let measured = one_in_flight(&gateway.client, Tool::Echo, calls);
+            let seconds = figures.measure(gateway, 1, measured).await;
+            let seconds = seconds.map_err(|fault| failed(way, gateway, round, &fault))?;
             figures.one.extend((round > 0).then_some(seconds));
         }
         for (gateway, figures) in gateways.iter().zip(&mut figures) {
             let calls = (many / part(gateway)).max(WIDTH);
-            let per_second = many_in_flight(&gateway.client, WIDTH, calls).await?;
+            let measured = many_in_flight(&gateway.client, WIDTH, calls);
+            let per_second = figures.measure(gateway, WIDTH, measured).await;
+            let per_second = per_second.map_err(|fault| failed(way, gateway, round, &fault))?;
             figures.many.extend((round > 0).then_some(per_second));
         }
     }
     for (gateway, figures) in gateways.iter().zip(&mut figures) {
         figures.loaded = gateway.memory()?;
     }
+    for (gateway, figures) in gateways.iter().zip(&figures) {
+        if figures.opened_while_measured > 0 {
+            setting.notes.push(format!(
+                "{}, {}: {} connections were opened inside measurements",
+                gateway.who,
+                way.name(),
+                figures.opened_while_measured
+            ));
+        }
+    }
     let names: Vec<_> = gateways.iter().map(|gateway| gateway.who).collect();
     drop(gateways);
     Ok(table(way, &names, &figures))
+}
+
+fn failed(way: Way, gateway: &Connected, round: usize, fault: &Fault) -> String {
+    let (who, way) = (gateway.who, way.name());
+    format!("{who}, {way}, round {round}: {fault}")
 }
 
 fn table(way: Way, names: &[&'static str], figures: &[Figures]) -> Vec<Row> {

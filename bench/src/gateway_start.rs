@@ -74,6 +74,23 @@ pub(crate) enum GatewayClient {
 }
 
 impl GatewayClient {
+    /// Before a measurement with `width` calls in flight. Over HTTP the connections are new ones: while
+    /// others were measured, a gateway may have closed those of the last round.
+    pub(crate) async fn prepare(&self, width: usize) -> Result<(), Fault> {
+        match self {
+            Self::Lines(_) => Ok(()),
+            Self::Http(raw) => raw.renew_connections(width).await,
+        }
+    }
+
+    /// How many connections were opened until now; one, over standard streams.
+    pub(crate) fn opened_connections(&self) -> u64 {
+        match self {
+            Self::Lines(_) => 1,
+            Self::Http(raw) => raw.opened_connections(),
+        }
+    }
+
     pub(crate) async fn list(&self) -> Result<usize, Fault> {
         match self {
             Self::Lines(raw) => raw.list().await,

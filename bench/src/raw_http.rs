@@ -4,7 +4,7 @@
 //! bodies by length or in chunks, answers as JSON or as events, an envelope with the id only. No
 //! gate, no validation, no deadlines, no redirects, no TLS.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::measure::{Contestant, EchoTool, Era, Fault, Tool};
+use crate::measure::{Contestant, EchoTool, Era, Fault, Tool, many_in_flight};
 use crate::raw::field;
 
 /// The minimal room for one read.
@@ -33,6 +33,8 @@ struct Shared {
     next_id: AtomicU64,
     /// Idle connections; the last one used is taken first.
     idle: Mutex<Vec<Connection>>,
+    /// How many connections were opened.
+    opened: AtomicU64,
 }
 
 struct Connection {
@@ -49,6 +51,8 @@ struct Head {
     status: u16,
     session: Option<String>,
     length: usize,
+    /// The server closes the connection after this response.
+    is_last: bool,
     is_chunked: bool,
     is_events: bool,
 }
@@ -91,6 +95,7 @@ impl RawHttp {
             meta,
             next_id,
             idle,
+            opened: AtomicU64::new(0),
         };
         let (method, params) = era.hello();
         let (hello, answer) = shared.request(method, None, &[params]).await?;
@@ -111,6 +116,19 @@ impl RawHttp {
 }
 
 impl RawHttp {
+    /// Replaces all connections by `width` new ones, each of which has answered a call: servers close
+    /// a connection that was idle for some seconds, and may do so just as the next request is sent.
+    pub(crate) async fn renew_connections(&self, width: usize) -> Result<(), Fault> {
+        self.0.lock().clear();
+        many_in_flight(self, width, width).await?;
+        Ok(())
+    }
+
+    /// How many connections were opened until now.
+    pub(crate) fn opened_connections(&self) -> u64 {
+        self.0.opened.load(Ordering::Relaxed)
+    }
+
     /// The whole message that answers a call.
     pub(crate) async fn call_for_answer(&self, tool: Tool) -> Result<BytesMut, Fault> {
         let name = match tool {
@@ -182,7 +200,10 @@ impl Shared {
     ) -> Result<(Head, BytesMut), Fault> {
         let mut connection = match self.idle_connection() {
             Some(connection) => connection,
-            None => Connection::open(&self.address).await?,
+            None => {
+                self.opened.fetch_add(1, Ordering::Relaxed);
+                Connection::open(&self.address).await?
+            }
         };
         let out = &mut connection.out;
         out.clear();
@@ -195,7 +216,9 @@ impl Shared {
         connection.socket.write_all(&connection.out).await?;
         let head = connection.head().await?;
         let body = connection.body(&head).await?;
-        self.lock().push(connection);
+        if !head.is_last {
+            self.lock().push(connection);
+        }
         if id.is_empty() && head.status == 202 {
             return Ok((head, body));
         }
@@ -210,11 +233,12 @@ impl Shared {
         }
     }
 
-    /// A connection that the server has not closed meanwhile.
+    /// A connection that the server has not closed meanwhile, as far as the runtime knows.
     fn idle_connection(&self) -> Option<Connection> {
         let mut idle = self.lock();
         while let Some(connection) = idle.pop() {
-            if connection.socket.try_read(&mut [0]).is_err() {
+            let read = connection.socket.try_read(&mut [0]);
+            if read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
                 return Some(connection);
             }
         }
@@ -264,6 +288,7 @@ impl Connection {
         {
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => head.length = value.parse()?,
+                "connection" => head.is_last = value.eq_ignore_ascii_case("close"),
                 "transfer-encoding" => head.is_chunked = value.eq_ignore_ascii_case("chunked"),
                 "content-type" => head.is_events = value.starts_with("text/event-stream"),
                 "mcp-session-id" => head.session = Some(value.to_owned()),
@@ -312,5 +337,74 @@ impl Connection {
         } else {
             Err("the server closed the connection".into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const IDLE_LIMIT: Duration = Duration::from_millis(20);
+
+    /// Answers each request with the id of the request, and resets a connection that is idle.
+    async fn answer(socket: TcpStream) {
+        let _ = socket.set_zero_linger();
+        let mut connection = Connection {
+            socket,
+            out: Vec::new(),
+            buffer: BytesMut::new(),
+        };
+        while let Ok(Ok(head)) = timeout(IDLE_LIMIT, connection.until(b"\r\n\r\n")).await {
+            let head = String::from_utf8_lossy(&head);
+            let length = head.split("Content-Length: ").nth(1);
+            let length = length.and_then(|rest| rest.trim().parse().ok());
+            let Ok(body) = connection.exactly(length.unwrap_or(0)).await else {
+                return;
+            };
+            let response = match field(&body, b"id") {
+                Some(id) => {
+                    let id = String::from_utf8_lossy(id);
+                    let message = format!("{{\"id\":{id},\"result\":{{\"text\":\"{id:032}\"}}}}");
+                    let length = message.len();
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{message}")
+                }
+                None => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            };
+            if connection
+                .socket
+                .write_all(response.as_bytes())
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn connections_that_were_reset_while_idle_are_not_used_again() -> Result<(), Fault> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}/mcp", listener.local_addr()?);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(answer(socket));
+            }
+        });
+        let client = RawHttp::open(&url, Era::Legacy).await?;
+        many_in_flight(&client, 4, 8).await?;
+        // Time passes for the server, as it does while others are measured.
+        tokio::time::sleep(IDLE_LIMIT * 3).await;
+        client.call(Tool::Echo).await?;
+        tokio::time::sleep(IDLE_LIMIT * 3).await;
+        client.renew_connections(4).await?;
+        let before = client.opened_connections();
+        many_in_flight(&client, 4, 8).await?;
+        assert_eq!(client.opened_connections(), before);
+        Ok(())
     }
 }
