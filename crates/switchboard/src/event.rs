@@ -82,7 +82,8 @@ pub enum Event {
         /// Tools that were added, removed or changed, as `server/tool`.
         changed: Vec<String>,
     },
-    /// A server's log message that belongs to no call.
+    /// A server's log message that belongs to no call: 50 at once and 100 a second; the server's log
+    /// file has more.
     Log {
         /// The server.
         server: ServerName,

@@ -47,6 +47,7 @@ mod handshake;
 mod in_flight;
 mod legacy;
 mod lists;
+mod log_limit;
 mod modern;
 mod notifications;
 mod operations;

@@ -127,7 +127,21 @@ impl Receiver {
         }
     }
 
+    /// Writes a log message to the server's log file, and passes it to its call, or to the readers of
+    /// events.
     fn log(&self, params: Option<&RawJson>, origin: MessageOrigin) {
+        let call = self.call_that_logs(origin);
+        let events = self
+            .options
+            .events
+            .as_ref()
+            .filter(|_| call.is_none() && self.log_events.allows());
+        let file = &self.options.log;
+        let file = file.as_ref().filter(|file| file.has_room_for_message());
+        // Of a flood most messages end here.
+        if call.is_none() && events.is_none() && file.is_none() {
+            return;
+        }
         let Some((log, params)) =
             params.and_then(|params| Some((params.decode::<LogParams>().ok()?, params)))
         else {
@@ -139,21 +153,20 @@ impl Receiver {
                 .map_or_else(|| log.data.to_string(), str::to_owned),
             &self.options.redactor,
         );
-        if let Some(file) = &self.options.log {
+        if let Some(file) = file {
             file.write(LogStream::Message, &format!("{}: {text}", log.level));
         }
-        let params = redacted(params, redactor);
-        if let Some((call, is_certain)) = self.call_that_logs(origin) {
+        if let Some((call, is_certain)) = call {
             let logger = log.logger.map(|logger| redactor.words(&logger));
             return call.log(
                 LogLevel::read(&log.level),
                 logger,
                 redactor.words(&text),
-                &params,
+                &redacted(params, redactor),
                 is_certain,
             );
         }
-        let Some(events) = &self.options.events else {
+        let Some(events) = events else {
             return;
         };
         // There may be no listener.
@@ -162,7 +175,7 @@ impl Receiver {
             server: self.options.server.clone(),
             level,
             text: redactor.words(&text),
-            params,
+            params: redacted(params, redactor),
         });
     }
 }

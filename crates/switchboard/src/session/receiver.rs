@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use super::fault::{ResponseResult, read_error};
 use super::in_flight::{InFlightCall, InFlightCalls};
 use super::legacy::{self, ServerRequests, UrlElicitations};
+use super::log_limit::LogEventLimit;
 use super::peer::notification;
 use super::pending::PendingRequests;
 use super::subscriptions::SubscriptionStatus;
@@ -100,6 +101,7 @@ pub(super) struct Receiver {
     /// Whether the server has asked a question while a call was in flight.
     pub(super) asked_during_call: AtomicBool,
     pub(super) in_flight: InFlightCalls,
+    pub(super) log_events: LogEventLimit,
     /// Consecutive lines that were not messages.
     junk_run: AtomicU64,
     /// Counts messages, so that keep-alive detects activity.
@@ -139,6 +141,7 @@ impl Receiver {
             asked_on_shared_stream: AtomicBool::new(false),
             asked_during_call: AtomicBool::new(false),
             in_flight: InFlightCalls::default(),
+            log_events: LogEventLimit::default(),
             junk_run: AtomicU64::new(0),
             received: AtomicU64::new(0),
             responses: AtomicU64::new(0),

@@ -27,6 +27,9 @@ mod lines;
 const ROTATE_BYTES: u64 = 1024 * 1024;
 /// The burst of the rate limit.
 const BURST_BYTES: f64 = 1024.0 * 1024.0;
+/// The part of the burst that log messages may use. The rest is left to stderr, so that messages
+/// without pause do not replace it, and cost little.
+const MESSAGE_BURST_BYTES: f64 = 64.0 * 1024.0;
 /// The sustained rate.
 const RATE_BYTES_PER_SECOND: f64 = 128.0 * 1024.0;
 
@@ -132,12 +135,26 @@ impl LogFile {
 
     /// Whether the rate limit allows a line now.
     fn allows(&self) -> bool {
+        self.allowance() > 0.0
+    }
+
+    /// Bytes that may be written now.
+    fn allowance(&self) -> f64 {
         let mut state = self.state();
         let now = Instant::now();
         let gained = now.duration_since(state.counted_at).as_secs_f64() * RATE_BYTES_PER_SECOND;
         state.allowance = (state.allowance + gained).min(BURST_BYTES);
         state.counted_at = now.max(state.counted_at);
-        state.allowance > 0.0
+        state.allowance
+    }
+
+    /// Whether a log message may be written now; counts it as one line left out, if not.
+    pub(crate) fn has_room_for_message(&self) -> bool {
+        let has_room = self.allowance() > BURST_BYTES - MESSAGE_BURST_BYTES;
+        if !has_room {
+            self.count_dropped(1);
+        }
+        has_room
     }
 
     fn count_dropped(&self, lines: u64) {

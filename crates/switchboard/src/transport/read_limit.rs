@@ -24,6 +24,10 @@ const BURST: Duration = Duration::from_millis(250);
 /// The cost after which other tasks get a turn.
 const COST_PER_TURN: usize = 64 * 1024;
 
+/// The number of messages that are not responses after which other tasks get a turn. Handling one takes
+/// some microseconds, for which the calls of other servers wait.
+const OTHERS_PER_TURN: usize = 4;
+
 /// The cost of a message that is not a response, and of a line of an event stream, in addition to
 /// their bytes.
 const MESSAGE_COST: usize = 2 * 1024;
@@ -107,7 +111,7 @@ impl ReadUsage {
 
     /// Whether the usage fills a turn.
     pub(super) fn fills_turn(&self) -> bool {
-        self.others * MESSAGE_COST >= COST_PER_TURN
+        self.others >= OTHERS_PER_TURN
     }
 }
 
@@ -116,6 +120,7 @@ impl ReadUsage {
 pub(super) struct Pacer<'a> {
     limit: &'a ReadLimit,
     turn_cost: usize,
+    turn_others: usize,
     resume_at: Option<Instant>,
 }
 
@@ -124,6 +129,7 @@ impl<'a> Pacer<'a> {
         Self {
             limit,
             turn_cost: 0,
+            turn_others: 0,
             resume_at: None,
         }
     }
@@ -132,6 +138,7 @@ impl<'a> Pacer<'a> {
     pub(super) fn count(&mut self, piece_bytes: usize, handled: &ReadUsage) {
         let overhead = handled.others * MESSAGE_COST + handled.lines * LINE_COST;
         self.turn_cost += piece_bytes.max(READ_COST) + overhead;
+        self.turn_others += handled.others;
         let mut cost = handled.bytes.saturating_sub(handled.answer_bytes);
         if handled.answers == 0 {
             cost += overhead + READ_COST.saturating_sub(piece_bytes);
@@ -166,7 +173,10 @@ impl<'a> Pacer<'a> {
     /// The pause before reading more, if one is needed. Boxed, since most reads need none.
     /// Cancel-safe.
     pub(super) fn pause(&mut self) -> Option<BoxFuture<'_, ()>> {
-        if self.resume_at.is_none() && self.turn_cost < COST_PER_TURN {
+        if self.resume_at.is_none()
+            && self.turn_cost < COST_PER_TURN
+            && self.turn_others < OTHERS_PER_TURN
+        {
             return None;
         }
         Some(Box::pin(async {
@@ -174,7 +184,7 @@ impl<'a> Pacer<'a> {
                 Some(at) => sleep_until(at).await,
                 None => yield_now().await,
             }
-            (self.resume_at, self.turn_cost) = (None, 0);
+            (self.resume_at, self.turn_cost, self.turn_others) = (None, 0, 0);
         }))
     }
 }
@@ -222,6 +232,26 @@ mod tests {
             (14_000..20_000).contains(&(one + other)),
             "{one} and {other}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn p2_other_tasks_get_a_turn_after_every_few_messages() {
+        let limit = ReadLimit::default();
+        let mut pacer = Pacer::new(&limit);
+        let message = || ReadUsage {
+            bytes: 100,
+            others: 1,
+            ..ReadUsage::default()
+        };
+        let mut pauses = 0;
+        for _ in 0..40 {
+            pacer.count(100, &message());
+            if let Some(pause) = pacer.pause() {
+                pause.await;
+                pauses += 1;
+            }
+        }
+        assert_eq!(pauses, 40 / OTHERS_PER_TURN);
     }
 
     #[tokio::test(start_paused = true)]

@@ -491,6 +491,19 @@ fn message(level: &str, text: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
+async fn p2_log_messages_of_a_flood_become_few_events() {
+    let (session, mut peer, mut seen) = offered(Era::Modern, json!({"logging": {}}), plain()).await;
+    (0..1_000).for_each(|_| peer.send(&message("info", "again")));
+    assert_eq!(logs(&mut seen).len(), 50);
+    // Those of a call are all passed on.
+    let reader = LogCaller::new("reader", Some(LogLevel::Debug));
+    let _reading = reader.reads(&session);
+    let _request = peer.expect("resources/read").await;
+    (0..1_000).for_each(|_| peer.send(&message("info", "again")));
+    assert_eq!((reader.lines().len(), logs(&mut seen).len()), (1_000, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_modern_request_carries_its_callers_log_level() {
     let (session, mut peer, mut seen) = offered(Era::Modern, json!({"logging": {}}), plain()).await;
     let level =

@@ -156,3 +156,26 @@ fn a_log_resumes_once_it_can_be_written_again() {
         ["note … 2 lines left out", "stderr found"]
     );
 }
+
+/// F11: log messages without pause use a part of the burst; the rest is left to stderr.
+#[test]
+fn f11_log_messages_do_not_replace_stderr() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = LogFile::open(folder.path(), &name()).unwrap();
+    log.state().counted_at += Duration::from_secs(3600);
+    let text = "0123456789abcdef".repeat(8);
+    let messages = (0..10_000).filter(|_| log.has_room_for_message());
+    let written = messages
+        .map(|_| log.write(LogStream::Message, &text))
+        .count();
+    let bytes = fs::metadata(path(folder.path(), &name())).unwrap().len();
+    assert!(bytes < 66 * 1024, "{bytes}");
+    log.writer(LogStream::Stderr).push(b"the reason\n");
+    assert_eq!(
+        tail(folder.path(), 2),
+        [
+            format!("note … {} lines left out", 10_000 - written),
+            "stderr the reason".to_owned()
+        ]
+    );
+}
