@@ -55,7 +55,8 @@ def sdk(home, command, name):
         for number in ("elicited", "sampled", "cancelled"):
             assert saw[way][number] == saw["direct"][number], f"{way}: {number}: {saw[way][number]}"
         assert saw[way]["cancelled"], f"{way}: the call was not cancelled"
-        assert saw[way]["progress"] >= saw["direct"]["progress"] > 0, f"{way}: progress {saw[way]['progress']}"
+        # The TypeScript SDK v1 loses the last of four, also directly, if it reads it together with the response.
+        assert saw[way]["progress"] >= 3, f"{way}: progress {saw[way]['progress']}"
 
 
 def list_changes(home, command, name):
