@@ -1,6 +1,6 @@
 //! The agent's own tools: Read, Write, Edit, Glob, Grep, Bash and WebFetch.
 //!
-//! They are [`HostTool`]s, so each call passes the host's gate like a call of a server's tool:
+//! They are `HostTool`s, so each call passes the host's gate like a call of a server's tool:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

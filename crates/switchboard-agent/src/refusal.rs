@@ -1,9 +1,9 @@
 //! Finds the tool for which a vendor refuses a request, and continues without it.
 //!
-//! One definition that a vendor does not accept makes it refuse every request. [`ToolRefusal`]
-//! reads which tool the vendor names; [`RefusalRepair`] decides what to send next, and finds the
+//! One definition that a vendor does not accept makes it refuse every request. `ToolRefusal`
+//! reads which tool the vendor names; `RefusalRepair` decides what to send next, and finds the
 //! tool by bisection where the vendor names none. A tool is first [loosened](switchboard::vendor::loosened_schema), then
-//! withheld. [`RefusalMemory`] remembers the outcome for a vendor, a model and a definition.
+//! withheld. `RefusalMemory` remembers the outcome for a vendor, a model and a definition.
 
 pub use memory::RefusalMemory;
 pub use repair::{RefusalRepair, RepairStep};

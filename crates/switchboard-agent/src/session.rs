@@ -1,9 +1,9 @@
 //! A conversation in a file: JSON lines that are only appended to, readable by their owner alone.
 //!
-//! Each line is one [`SessionRecord`]. Vendors' items and servers' results are recorded as strings of
+//! Each line is one `SessionRecord`. Vendors' items and servers' results are recorded as strings of
 //! JSON text, so they come back byte for byte. A crash can leave an incomplete last line and calls
-//! without results: [`SessionFile::load`] repairs and reports both. System prompt and tools are
-//! recorded, too, so [`replay`] can build each request again.
+//! without results: `SessionFile::load` repairs and reports both. System prompt and tools are
+//! recorded, too, so `replay` can build each request again.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};

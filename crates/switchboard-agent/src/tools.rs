@@ -2,8 +2,8 @@
 //!
 //! A vendor caches the beginning of a request, which contains the tools. So a tool keeps its place
 //! for the whole conversation: new ones are appended, removed ones stay listed, and a call of them
-//! fails. Tools beyond a limit ([`budget`]) are deferred: the model sees their names and loads them
-//! with the tool `search_tools` ([`search_tool`], [`search`]) or by calling them.
+//! fails. Tools beyond a limit (`budget`) are deferred: the model sees their names and loads them
+//! with the tool `search_tools` (`search_tool`, `search`) or by calling them.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! What replicas of the gateway share: sealed texts, one-time claims, and requests to one another.
 //!
-//! [`Alone`] implements them for a gateway of one process. Nothing here is on the path of a call.
+//! `Alone` implements them for a gateway of one process. Nothing here is on the path of a call.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
