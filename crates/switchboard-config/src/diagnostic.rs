@@ -165,6 +165,9 @@ pub(super) struct Diagnostics<'a> {
     pub(super) syntax_error_lines: BTreeSet<usize>,
 }
 
+/// Longer messages are cut.
+const MAX_MESSAGE_BYTES: usize = 1_000;
+
 /// The longest list of errors or warnings of one file.
 const MAX_DIAGNOSTICS: usize = 100;
 
@@ -276,9 +279,18 @@ impl<'a> Diagnostics<'a> {
             line,
             column,
             field,
-            message,
+            message: shortened(message),
         }
     }
+}
+
+/// Cuts a message that repeats too much of its file.
+fn shortened(mut message: String) -> String {
+    if message.len() > MAX_MESSAGE_BYTES {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
+        message.push('…');
+    }
+    message
 }
 
 fn bounded(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
@@ -320,6 +332,16 @@ mod tests {
                 text[start..offset].chars().count() + 1
             );
         }
+    }
+
+    #[test]
+    fn a_message_that_repeats_much_of_its_file_is_cut() {
+        assert_eq!(shortened("short".to_owned()), "short");
+        let cut = shortened("é".repeat(MAX_MESSAGE_BYTES));
+        assert_eq!(cut, "é".repeat(MAX_MESSAGE_BYTES / 2) + "…");
+        let scheme = "http".repeat(1_000);
+        let fault = crate::server_entry::check_url(&format!("{scheme}:x"));
+        assert!(fault.is_err_and(|message| message.len() < 200));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::untrusted::quoted;
+
 /// The form of a duration, for messages.
 pub(super) const DURATION_FORM: &str =
     "a whole number and a unit, such as \"500ms\", \"30s\", \"10m\" or \"1h\"";
@@ -21,17 +23,27 @@ const MIN_BYTES: u64 = 1 << 10;
 
 /// Parses `500ms`, `30s`, `10m`, `1h`; the error says what is wrong.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = split(text)
-        .ok_or_else(|| format!("{text:?} is not a duration; expected {DURATION_FORM}"))?;
+    let (number, unit) = split(text).ok_or_else(|| {
+        format!(
+            "{} is not a duration; expected {DURATION_FORM}",
+            quoted(text)
+        )
+    })?;
     let milliseconds_each: u64 = match unit {
         "ms" => 1,
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
-        "" => return Err(format!("{text:?} has no unit; expected {DURATION_FORM}")),
+        "" => {
+            return Err(format!(
+                "{} has no unit; expected {DURATION_FORM}",
+                quoted(text)
+            ));
+        }
         _ => {
             return Err(format!(
-                "{text:?} is not a duration; expected {DURATION_FORM}"
+                "{} is not a duration; expected {DURATION_FORM}",
+                quoted(text)
             ));
         }
     };
@@ -39,16 +51,22 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .checked_mul(milliseconds_each)
         .map(Duration::from_millis)
     {
-        Some(Duration::ZERO) => Err(format!("{text:?} is zero; expected a longer duration")),
+        Some(Duration::ZERO) => Err(format!(
+            "{} is zero; expected a longer duration",
+            quoted(text)
+        )),
         Some(duration) if duration <= MAX_DURATION => Ok(duration),
-        _ => Err(format!("{text:?} is too long; expected at most \"24h\"")),
+        _ => Err(format!(
+            "{} is too long; expected at most \"24h\"",
+            quoted(text)
+        )),
     }
 }
 
 /// Parses `512KiB`, `64MiB`; the error says what is wrong.
 pub(super) fn bytes(text: &str) -> Result<usize, String> {
-    let (number, unit) =
-        split(text).ok_or_else(|| format!("{text:?} is not a size; expected {BYTES_FORM}"))?;
+    let (number, unit) = split(text)
+        .ok_or_else(|| format!("{} is not a size; expected {BYTES_FORM}", quoted(text)))?;
     let each: u64 = match unit {
         "" | "B" => 1,
         "KiB" => 1 << 10,
@@ -57,7 +75,12 @@ pub(super) fn bytes(text: &str) -> Result<usize, String> {
         "kB" | "KB" => 1_000,
         "MB" => 1_000_000,
         "GB" => 1_000_000_000,
-        _ => return Err(format!("{text:?} is not a size; expected {BYTES_FORM}")),
+        _ => {
+            return Err(format!(
+                "{} is not a size; expected {BYTES_FORM}",
+                quoted(text)
+            ));
+        }
     };
     number
         .checked_mul(each)

@@ -7,6 +7,7 @@ use crate::diagnostic::{Diagnostics, visible_key};
 use crate::raw::AtOffset;
 use crate::reference::{ReferenceSyntax, TextRole};
 use crate::secret::Secret;
+use crate::untrusted::quoted;
 use crate::{Endpoint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant};
 
 impl ServerEntry<'_> {
@@ -195,7 +196,8 @@ pub(crate) fn check_url(text: &str) -> Result<url::Url, String> {
     match url.scheme() {
         "http" | "https" => Ok(url),
         other => Err(format!(
-            "unsupported scheme {other:?}; expected http or https"
+            "unsupported scheme {}; expected http or https",
+            quoted(other)
         )),
     }
 }
