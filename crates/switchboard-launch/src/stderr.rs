@@ -119,15 +119,16 @@ async fn read(reader: Reader, run: u64, mut stderr: pipe::Receiver, mut sink: im
     let mut chunk = Vec::new();
     loop {
         // Most children write little: the buffer is allocated when there is data.
-        if chunk.is_empty() && stderr.readable().await.is_err() {
+        if chunk.capacity() == 0 && stderr.readable().await.is_err() {
             break;
         }
-        chunk.resize(CHUNK_BYTES, 0);
-        match stderr.read(&mut chunk).await {
+        chunk.reserve(CHUNK_BYTES);
+        match stderr.read_buf(&mut chunk).await {
             Ok(0) | Err(_) => break,
             Ok(count) => {
-                reader.0.push(run, &chunk[..count]);
-                sink(&chunk[..count]);
+                reader.0.push(run, &chunk);
+                sink(&chunk);
+                chunk.clear();
                 if count < CHUNK_BYTES {
                     chunk = Vec::new();
                 }

@@ -85,12 +85,12 @@ pub struct Catalog {
     by_exposed: HashMap<ExposedName, usize, RandomState>,
     /// Index into `tools`, `nameless` or `withheld`. By server, then by tool, so that a lookup
     /// allocates no pair.
-    by_pair: HashMap<ServerName, HashMap<ToolName, ToolIndex>>,
+    by_pair: HashMap<ServerName, HashMap<ToolName, ToolIndex, RandomState>, RandomState>,
     /// Index into `tools`, by the names that vendors' APIs accept if they do not accept the exposed
     /// one.
-    by_projection: HashMap<String, usize>,
+    by_projection: HashMap<String, usize, RandomState>,
     /// Index into `withheld`, by the exposed name that the tool would have had.
-    withheld_names: HashMap<String, usize>,
+    withheld_names: HashMap<String, usize, RandomState>,
     /// Tools that are callable only as `server/tool`, since their exposed names are not known yet.
     nameless: Vec<Arc<Tool>>,
     /// Indices of the servers that the nameless tools wait for.

@@ -57,7 +57,7 @@ impl ReservedNames<'_> {
 #[derive(Debug, Clone, Default)]
 pub struct AssignedNames {
     names: HashMap<ExposedName, ToolId, RandomState>,
-    of_server: HashMap<ServerName, usize>,
+    of_server: HashMap<ServerName, usize, RandomState>,
 }
 
 /// Names every tool, with servers in config order. The results are in the same order.
@@ -156,11 +156,11 @@ fn publish(
 }
 
 /// Which tools claim which name, in the styles that withhold both tools of a collision.
-struct Claims<'a>(HashMap<(bool, &'a str), (usize, Option<usize>)>);
+struct Claims<'a>(HashMap<(bool, &'a str), (usize, Option<usize>), RandomState>);
 
 impl<'a> Claims<'a> {
     fn of(requests: &[NameRequest<'_>], plain: &'a [Result<String, Unnameable>]) -> Self {
-        let mut claims: HashMap<_, (usize, Option<usize>)> = HashMap::new();
+        let mut claims: HashMap<_, (usize, Option<usize>), RandomState> = HashMap::default();
         for (index, (request, plain)) in requests.iter().zip(plain).enumerate() {
             let (Ok(plain), true) = (plain, request.style.withholds_both()) else {
                 continue;

@@ -111,27 +111,21 @@ impl Catalog {
                 })
             }
         };
-        let wish = |tool: &'_ UnnamedTool| {
-            let style = style_of(&tool.server, naming);
-            (style, style != Style::FirstWins || may_be_bare(tool, style))
-        };
         let names = {
-            let wishes: Vec<_> = (offered.iter())
-                .map(|tool| (&tool.id, wish(tool)))
-                .map(|(pair, (style, may_be_bare))| NameRequest {
-                    pair,
+            let requests = offered.iter().map(|tool| {
+                let style = style_of(&tool.server, naming);
+                NameRequest {
+                    pair: &tool.id,
                     style,
-                    may_be_bare,
-                })
-                .collect();
-            expose(
-                &wishes,
-                ReservedNames {
-                    own: &own,
-                    builtin: &BUILTIN_NAMES,
-                },
-                &mut self.published,
-            )
+                    may_be_bare: style != Style::FirstWins || may_be_bare(tool, style),
+                }
+            });
+            let reserved = ReservedNames {
+                own: &own,
+                builtin: &BUILTIN_NAMES,
+            };
+            let requests: Vec<_> = requests.collect();
+            expose(&requests, reserved, &mut self.published)
         };
         self.tools.reserve_exact(offered.len());
         for (name, offered) in names.into_iter().zip(offered) {
