@@ -183,7 +183,7 @@ impl RequestCaller {
         };
         let members = params.members().unwrap_or_default();
         let others = members.iter().filter(|(key, _)| key != "progressToken");
-        let others = others.map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+        let others = others.map(|(key, value)| (&**key, &value.as_bytes()[..]));
         let token = std::iter::once(("progressToken", &token.as_bytes()[..]));
         let params = reply::object(token.chain(others));
         outbound.send(reply::notification("notifications/progress", &params));
@@ -310,8 +310,8 @@ impl Caller for RequestCaller {
         self.settings.recorder.wants_reports() || self.settings.traces.is_on()
     }
 
-    fn call_ended(&self, report: &CallReport) {
-        *lock(&self.report) = Some(report.clone());
+    fn call_ended(&self, report: CallReport) {
+        *lock(&self.report) = Some(report);
     }
 
     fn became_task(&self) {

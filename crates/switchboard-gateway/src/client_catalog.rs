@@ -251,7 +251,7 @@ fn exposed_prompt(host: &Host, server: &ServerName, name: &str) -> Option<String
 fn renamed(definition: &RawJson, name: &str) -> Bytes {
     let name = Value::from(name).to_string();
     let members = definition.members().unwrap_or_default();
-    let text = members.iter().map(|(key, value)| match key.as_str() {
+    let text = members.iter().map(|(key, value)| match &**key {
         "name" => ("name", name.as_bytes()),
         key => (key, &value.as_bytes()[..]),
     });

@@ -1,6 +1,8 @@
 //! A parsed request of a client: its era, and the capabilities of the client.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::json;
 use switchboard::RawJson;
@@ -14,7 +16,8 @@ use crate::reply::{self, ErrorReply};
 #[derive(Debug)]
 pub(crate) struct ClientRequest {
     pub(crate) client: Arc<ClientState>,
-    pub(crate) method: String,
+    pub(crate) arrived: Instant,
+    pub(crate) method: Cow<'static, str>,
     pub(crate) params: RequestParams,
     pub(crate) era: Era,
     pub(crate) capabilities: ClientCapabilities,
@@ -25,7 +28,8 @@ impl ClientRequest {
     /// Finds the era, and the capabilities that the client declared.
     pub(crate) fn read(
         client: &Arc<ClientState>,
-        method: String,
+        arrived: Instant,
+        method: Cow<'static, str>,
         mut params: RequestParams,
     ) -> Result<Self, ErrorReply> {
         let era = params.meta.era();
@@ -53,6 +57,7 @@ impl ClientRequest {
         };
         Ok(Self {
             client: client.clone(),
+            arrived,
             method,
             params,
             era,

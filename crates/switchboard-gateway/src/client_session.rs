@@ -2,7 +2,7 @@
 //! one modern request.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use switchboard::RawJson;
@@ -162,6 +162,7 @@ impl ClientSession {
                     id,
                     method,
                     params: RequestParams::read(params.as_ref()),
+                    arrived: Instant::now(),
                     arrival,
                 };
                 if let Some(request) = self.begin(request, outbound) {

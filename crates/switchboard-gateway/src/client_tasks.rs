@@ -5,6 +5,7 @@
 //! with a server of either era, and the server's questions are asked through the task. Tasks belong
 //! to their principal and end with this process.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -184,7 +185,7 @@ impl ClientTask {
     /// The task for a modern client: with its result, its error, or its open questions.
     fn detailed(&self) -> Vec<u8> {
         let shown = RawJson::from_value(&self.shown());
-        let mut fields = vec![("resultType".to_owned(), RawJson::from(json!("complete")))];
+        let mut fields = vec![(Cow::from("resultType"), RawJson::from(json!("complete")))];
         fields.extend(shown.members().unwrap_or_default());
         let end = self.end.borrow().clone().map(|end| end.outcome);
         let (key, value) = match end {
@@ -195,7 +196,7 @@ impl ClientTask {
         };
         let fields = fields
             .iter()
-            .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+            .map(|(key, value)| (&**key, &value.as_bytes()[..]));
         let more = (!key.is_empty()).then_some((key, &value[..]));
         reply::object(fields.chain(more))
     }
@@ -258,7 +259,7 @@ pub(crate) fn answer(
     tasks: &ClientTasks,
     request: &ClientRequest,
 ) -> Result<Option<bytes::Bytes>, ErrorReply> {
-    let result = match (request.method.as_str(), request.era) {
+    let result = match (&*request.method, request.era) {
         ("tasks/list", Era::Legacy) => {
             let tasks = tasks.all_of(&request.client.principal);
             let shown: Vec<_> = tasks.iter().map(|task| task.shown()).collect();

@@ -30,7 +30,7 @@ pub(crate) struct DeferredRequest {
 impl DeferredRequest {
     /// Answers the request.
     pub(crate) async fn run(self) {
-        match self.request.method.as_str() {
+        match &*self.request.method {
             "tools/call"
             | "prompts/get"
             | "resources/read"
@@ -57,7 +57,7 @@ impl DeferredRequest {
             responder,
             cancel,
         } = self;
-        match (request.method.as_str(), request.era) {
+        match (&*request.method, request.era) {
             ("skills/list", _) => tokio::select! {
                 () = skills::list(&gateway.host, &gateway.skills, &request, responder) => {}
                 () = cancel.notified() => {}

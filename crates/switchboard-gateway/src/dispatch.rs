@@ -1,8 +1,9 @@
 //! Dispatches a message: a request that needs no server is answered at once, any other is returned
 //! for a task to answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -28,9 +29,18 @@ const ROOTS_TIMEOUT: Duration = Duration::from_secs(60);
 /// A request as an edge received it.
 pub(crate) struct ReceivedRequest<'a> {
     pub(crate) id: RequestId,
-    pub(crate) method: String,
+    pub(crate) method: Cow<'static, str>,
     pub(crate) params: ReadParams,
+    pub(crate) arrived: Instant,
     pub(crate) arrival: Arrival<'a>,
+}
+
+/// A request whose params are valid.
+struct ValidRequest<'a> {
+    id: &'a RequestId,
+    method: Cow<'static, str>,
+    params: RequestParams,
+    arrived: Instant,
 }
 
 /// Answers a request, or returns it for a task to answer.
@@ -44,6 +54,7 @@ pub(crate) fn request(
         id,
         method,
         params,
+        arrived,
         arrival,
     } = request;
     let params = match params {
@@ -61,7 +72,13 @@ pub(crate) fn request(
         legacy_revision: client.handshake().map(|handshake| handshake.revision),
         arrival,
     });
-    match begin(gateway, client, &id, method, params, outbound, &mut span) {
+    let request = ValidRequest {
+        id: &id,
+        method,
+        params,
+        arrived,
+    };
+    match begin(gateway, client, request, outbound, &mut span) {
         Ok(Dispatched::Answered(result)) => {
             span.answered();
             outbound.send(reply::result(&id, &result));
@@ -85,16 +102,20 @@ enum Dispatched {
 fn begin(
     gateway: &Arc<GatewayState>,
     client: &Arc<ClientState>,
-    id: &RequestId,
-    method: String,
-    params: RequestParams,
+    request: ValidRequest<'_>,
     outbound: &Outbound,
     span: &mut ServerSpan,
 ) -> Result<Dispatched, ErrorReply> {
+    let ValidRequest {
+        id,
+        method,
+        params,
+        arrived,
+    } = request;
     if method == "initialize" {
         return immediate::initialize(gateway, client, &params).map(Dispatched::Answered);
     }
-    let request = ClientRequest::read(client, method, params)?;
+    let request = ClientRequest::read(client, arrived, method, params)?;
     let awaits_servers = ListKind::of_method(&request.method).is_some()
         && gateway.awaits_first_lists(&client.selection);
     if !awaits_servers && let Some(result) = immediate::answer(gateway, &request)? {

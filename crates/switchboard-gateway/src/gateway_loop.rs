@@ -86,7 +86,7 @@ async fn leads_back(server: &ServerHandle, session: &Session, path: &[String]) -
     let caller: Arc<dyn Caller> = Arc::new(ListCaller {
         id: CallerId::new("gateway"),
         forwarded: ForwardedParams {
-            params: vec![("path".to_owned(), RawJson::from(json!(path)))],
+            params: vec![("path".into(), RawJson::from(json!(path)))],
             meta: Vec::new(),
         },
     });

@@ -54,7 +54,7 @@ pub(crate) fn answer(
     if let Some(result) = client_tasks::answer(&gateway.tasks, request)? {
         return Ok(Some(result));
     }
-    match (request.method.as_str(), request.era) {
+    match (&*request.method, request.era) {
         ("server/discover", Era::Modern) => Ok(Some(discover(gateway, client))),
         ("ping", Era::Legacy) => Ok(Some(Bytes::from_static(b"{}"))),
         ("logging/setLevel", Era::Legacy) => set_log_level(gateway, request).map(Some),

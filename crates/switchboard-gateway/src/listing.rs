@@ -1,6 +1,8 @@
 //! The list of tools for clients: schemas in a form that strict clients accept, and a search instead
 //! of a long list.
 
+use std::borrow::Cow;
+
 use switchboard::RawJson;
 use switchboard::catalog::{Catalog, Tool};
 use switchboard::name::ToolId;
@@ -62,9 +64,9 @@ pub fn repairs(catalog: &Catalog) -> Vec<ToolRepair> {
 /// change.
 pub(crate) fn repaired_definition(tool: &Tool) -> Option<RawJson> {
     let repaired = repaired(tool)?;
-    let mut written: Vec<(String, String)> = Vec::new();
+    let mut written: Vec<(Cow<'_, str>, String)> = Vec::new();
     for (key, value) in tool.definition.raw.members().unwrap_or_default() {
-        let value = match key.as_str() {
+        let value = match &*key {
             "inputSchema" => repaired.input_schema.clone(),
             "outputSchema" => match &repaired.output_schema {
                 Some(None) => continue,
@@ -82,7 +84,7 @@ pub(crate) fn repaired_definition(tool: &Tool) -> Option<RawJson> {
     let object = reply::object(
         written
             .iter()
-            .map(|(key, value)| (key.as_str(), value.as_bytes())),
+            .map(|(key, value)| (&**key, value.as_bytes())),
     );
     RawJson::parse(object).ok()
 }

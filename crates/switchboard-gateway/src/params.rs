@@ -1,8 +1,11 @@
 //! The params of a client's request: the members that are routed on, and the rest as it came.
 
+use std::borrow::Cow;
+
 use switchboard::caller::ForwardedParams;
 use switchboard::event::LogLevel;
 use switchboard::revision::{Era, Revision};
+use switchboard::wire::JsonMember;
 use switchboard::{Offers, RawJson};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -23,7 +26,7 @@ pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 #[derive(Debug, Default)]
 pub(crate) struct RequestParams {
     /// All members but `_meta`.
-    members: Vec<(String, RawJson)>,
+    members: Vec<JsonMember>,
     pub(crate) meta: RequestMeta,
 }
 
@@ -37,7 +40,7 @@ pub(crate) struct RequestMeta {
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) progress_token: Option<RawJson>,
     /// Members that are passed on, because they are not about the connection with the client.
-    others: Vec<(String, RawJson)>,
+    others: Vec<JsonMember>,
 }
 
 /// Params that were read; the error is for the client.
@@ -64,13 +67,13 @@ impl RequestParams {
     }
 
     /// A member that is a string.
-    pub(crate) fn text(&self, key: &str) -> Option<String> {
-        Some(self.get(key)?.text()?.into_owned())
+    pub(crate) fn text(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.get(key)?.text()
     }
 
     /// The params for the server: all members except those that the host writes itself.
     pub(crate) fn forwarded(&self, host_members: &[&str]) -> ForwardedParams {
-        let is_forwarded = |(key, _): &&(String, RawJson)| !host_members.contains(&key.as_str());
+        let is_forwarded = |(key, _): &&JsonMember| !host_members.contains(&&**key);
         ForwardedParams {
             params: self.members.iter().filter(is_forwarded).cloned().collect(),
             meta: self.meta.others.clone(),
@@ -82,7 +85,7 @@ impl RequestMeta {
     fn read(meta: &RawJson) -> Result<Self, &'static str> {
         let mut read = Self::default();
         for (key, value) in meta.members().ok_or("_meta must be an object")? {
-            match key.as_str() {
+            match &*key {
                 VERSION => {
                     let version = value.decode().map_err(|_| "the version must be a string");
                     read.version = Some(version?);
@@ -171,12 +174,12 @@ mod tests {
         assert_eq!(read.meta.era(), Era::Modern);
         assert_eq!(read.meta.progress_token, Some(raw("\"p\"")));
         let forwarded = read.forwarded(&["name", "arguments"]);
-        assert_eq!(forwarded.params, [("x".to_owned(), raw("1.00"))]);
+        assert_eq!(forwarded.params, [("x".into(), raw("1.00"))]);
         assert_eq!(
             forwarded.meta,
             [
-                ("a".to_owned(), raw(r#"{"b": 1e400}"#)),
-                ("traceparent".to_owned(), raw("\"00-1\""))
+                ("a".into(), raw(r#"{"b": 1e400}"#)),
+                ("traceparent".into(), raw("\"00-1\""))
             ]
         );
         assert!(RequestParams::read(Some(&raw("[]"))).is_err());

@@ -22,11 +22,11 @@ pub(crate) fn related(object: &[u8], task: &str) -> Vec<u8> {
     let meta = meta
         .iter()
         .filter(|(key, _)| key != RELATED_TASK)
-        .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+        .map(|(key, value)| (&**key, &value.as_bytes()[..]));
     let meta = reply::object(meta.chain([(RELATED_TASK, &related.as_bytes()[..])]));
     let fields = fields
         .iter()
-        .map(|(key, value)| (key.as_str(), &value.as_bytes()[..]));
+        .map(|(key, value)| (&**key, &value.as_bytes()[..]));
     reply::object(fields.chain([("_meta", &meta[..])]))
 }
 

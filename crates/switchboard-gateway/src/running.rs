@@ -1,6 +1,7 @@
 //! The requests in flight at servers: shown to operators, who can cancel them, and cancelled when a
 //! connection ends.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -26,18 +27,18 @@ struct RunningState {
 }
 
 #[derive(Debug)]
-struct RunningRequest {
+pub(crate) struct RunningRequest {
     /// The number of the client.
-    client: u64,
-    principal: Principal,
-    method: String,
-    name: String,
-    arguments: Option<RawJson>,
-    began: Instant,
+    pub(crate) client: u64,
+    pub(crate) principal: Principal,
+    pub(crate) method: Cow<'static, str>,
+    pub(crate) name: Arc<str>,
+    pub(crate) arguments: Option<RawJson>,
+    pub(crate) began: Instant,
     /// Wakes the task of the request; the client's cancellation does so, too.
-    cancel: Arc<Notify>,
+    pub(crate) cancel: Arc<Notify>,
     /// Why it is cancelled, if not by its client.
-    reason: OnceLock<&'static str>,
+    pub(crate) reason: OnceLock<&'static str>,
 }
 
 /// A request in flight at a server, for display.
@@ -59,25 +60,8 @@ pub struct ShownRequest {
 
 impl RunningRequests {
     /// A request begins; it ends when the guard is dropped.
-    pub(crate) fn begin(
-        self: &Arc<Self>,
-        client: u64,
-        principal: &Principal,
-        method: &str,
-        name: &str,
-        arguments: Option<&RawJson>,
-        cancel: &Arc<Notify>,
-    ) -> RunningGuard {
-        let request = Arc::new(RunningRequest {
-            client,
-            principal: principal.clone(),
-            method: method.to_owned(),
-            name: name.to_owned(),
-            arguments: arguments.cloned(),
-            began: Instant::now(),
-            cancel: cancel.clone(),
-            reason: OnceLock::new(),
-        });
+    pub(crate) fn begin(self: &Arc<Self>, request: RunningRequest) -> RunningGuard {
+        let request = Arc::new(request);
         let mut state = lock(&self.0);
         state.last_id += 1;
         let id = state.last_id;
@@ -95,8 +79,8 @@ impl RunningRequests {
         let shown = |(id, request): (&u64, &Arc<RunningRequest>)| ShownRequest {
             id: *id,
             principal: request.principal.clone(),
-            method: request.method.clone(),
-            name: request.name.clone(),
+            method: request.method.to_string(),
+            name: request.name.to_string(),
             arguments: request.arguments.clone(),
             age: request.began.elapsed(),
         };

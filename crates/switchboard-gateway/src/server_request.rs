@@ -2,7 +2,7 @@
 //! meanwhile.
 
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use crate::listing::search;
 use crate::recorder::RequestOutcome;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::reply::{self, ErrorReply};
-use crate::running::RunningGuard;
+use crate::running::{RunningGuard, RunningRequest};
 use crate::skills;
 use crate::spans::SpanOutcome;
 use crate::suspended::{self, RESUME_WITHIN, RequestDigest, Resumption};
@@ -62,14 +62,16 @@ pub(crate) async fn run(
         }
     }
     let caller = caller(gateway, request, &target, &responder);
-    let running = gateway.settings.running.begin(
-        request.client.number,
-        &request.client.principal,
-        &request.method,
-        &target.name,
-        target.arguments.as_ref(),
-        &cancel,
-    );
+    let running = gateway.settings.running.begin(RunningRequest {
+        client: request.client.number,
+        principal: request.client.principal.clone(),
+        method: request.method.clone(),
+        name: target.name.clone(),
+        arguments: target.arguments.clone(),
+        began: request.arrived,
+        cancel: cancel.clone(),
+        reason: OnceLock::new(),
+    });
     let mut record = RecordGuard {
         gateway,
         request,
@@ -93,7 +95,7 @@ fn caller(
     let mut forwarded = request.params.forwarded(target.host_members);
     if let Some((key, value)) = &target.replacement {
         forwarded.params.retain(|(known, _)| known != key);
-        forwarded.params.push(((*key).to_owned(), value.clone()));
+        forwarded.params.push(((*key).into(), value.clone()));
     }
     RequestCaller::new(&gateway.settings, request, forwarded, responder)
 }
@@ -271,7 +273,7 @@ async fn resume(
             reason: RefusalReason::InvalidState,
             peer: None,
             principal: Some(client.principal.clone()),
-            path: request.method.clone(),
+            path: request.method.to_string(),
         });
         let message = "requestState is not valid: it was changed or used, has expired, or belongs to another request; the call may have run";
         return responder.error(&ErrorReply::invalid_params(message)).await;
@@ -333,7 +335,7 @@ fn response_of(
     match (answer, request.era) {
         (Ok(result), Era::Legacy) => Ok(result.as_bytes().clone()),
         (Ok(result), Era::Modern) => {
-            let extra = match request.method.as_str() {
+            let extra = match &*request.method {
                 "resources/read" => r#","ttlMs":0,"cacheScope":"private""#,
                 _ => "",
             };

@@ -199,7 +199,7 @@ fn pages(
                 .map(|cursor| RawJson::from(Value::from(cursor)));
             forwarded
                 .params
-                .extend(next.map(|next| ("cursor".to_owned(), next)));
+                .extend(next.map(|next| ("cursor".into(), next)));
             let id = id.clone();
             let caller: Arc<dyn Caller> = Arc::new(ListCaller { id, forwarded });
             let result = host.forward(&server, "skills/list", None, &caller).await?;

@@ -158,7 +158,7 @@ impl ClientTokens {
     pub fn client_of(&self, token: &str) -> Option<Principal> {
         let digest = blake3::hash(token.as_bytes());
         let mut cache = lock(&self.cache);
-        self.reread_if_due(&mut cache);
+        self.reread_if_due(&mut cache, Instant::now());
         if let Some(client) = find(&cache.tokens, &digest) {
             return Some(client);
         }
@@ -168,17 +168,16 @@ impl ClientTokens {
     }
 
     /// The current generation. A token that was found in it is still valid.
-    pub(crate) fn generation(&self) -> TokenGeneration {
+    pub(crate) fn generation(&self, now: Instant) -> TokenGeneration {
         let mut cache = lock(&self.cache);
-        self.reread_if_due(&mut cache);
+        self.reread_if_due(&mut cache, now);
         cache.generation
     }
 
-    fn reread_if_due(&self, cache: &mut TokenCache) {
-        let now = Instant::now();
+    fn reread_if_due(&self, cache: &mut TokenCache, now: Instant) {
         let is_fresh = cache
             .checked
-            .is_some_and(|checked| now - checked < REREAD_INTERVAL);
+            .is_some_and(|checked| now.saturating_duration_since(checked) < REREAD_INTERVAL);
         if !is_fresh {
             self.reread(cache, now);
         }
@@ -301,11 +300,11 @@ mod tests {
         let names: Vec<_> = here.list().unwrap().into_keys().collect();
         assert_eq!(names, ["codex", "gemini"]);
 
-        let generation = here.generation();
-        assert_eq!(here.generation(), generation);
+        let generation = here.generation(Instant::now());
+        assert_eq!(here.generation(Instant::now()), generation);
         elsewhere.revoke("codex").unwrap();
         here.expire();
-        assert_ne!(here.generation(), generation);
+        assert_ne!(here.generation(Instant::now()), generation);
         assert_eq!(here.client_of(&token), None);
         assert_eq!(here.client_of(&other), Some(Principal::new("gemini")));
         assert!(matches!(here.revoke("codex"), Err(TokenError::Unknown(_))));

@@ -46,7 +46,7 @@ impl Host {
     /// with a plain [`Call`].
     pub fn call(
         &self,
-        tool: impl Into<String>,
+        tool: impl Into<Arc<str>>,
         arguments: impl Into<RawJson>,
     ) -> BoxFuture<'_, Result<CallResult, CallError>> {
         self.call_with(Call::new(tool, arguments))
@@ -196,7 +196,7 @@ impl HostState {
             let catalog = call.listed.as_ref().unwrap_or(&current.catalog);
             let found = catalog.resolve(&call.tool);
             let tool = found.cloned().map_err(|why| CallError::Unresolved {
-                name: call.tool.clone(),
+                name: call.tool.to_string(),
                 why,
             })?;
             if tool.is_host_tool() {

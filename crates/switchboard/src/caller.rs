@@ -8,7 +8,7 @@ use crate::event::LogLevel;
 pub use crate::future::BoxFuture;
 use crate::name::{ServerName, ToolId};
 use crate::secret::Redacted;
-use crate::wire::RawJson;
+use crate::wire::{JsonMember, RawJson};
 
 pub use approval::{Approval, ApprovalRequest, Keep};
 pub use callbacks::Callbacks;
@@ -149,7 +149,7 @@ pub trait Caller: Send + Sync {
     }
 
     /// A call of this caller has ended, successfully or not. Must not block.
-    fn call_ended(&self, report: &CallReport) {
+    fn call_ended(&self, report: CallReport) {
         let _ = report;
     }
 }
@@ -223,7 +223,7 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
         (**self).wants_reports()
     }
 
-    fn call_ended(&self, report: &CallReport) {
+    fn call_ended(&self, report: CallReport) {
         (**self).call_ended(report)
     }
 }
@@ -232,9 +232,16 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
 #[derive(Debug, Clone, Default)]
 pub struct ForwardedParams {
     /// Members of `params`, by key; those that the host writes itself take precedence.
-    pub params: Vec<(String, RawJson)>,
+    pub params: Vec<JsonMember>,
     /// Members of `_meta`, by key, without those that describe one connection.
-    pub meta: Vec<(String, RawJson)>,
+    pub meta: Vec<JsonMember>,
+}
+
+impl ForwardedParams {
+    /// Whether nothing is forwarded.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.params.is_empty() && self.meta.is_empty()
+    }
 }
 
 /// A server's log message during a call.

@@ -43,6 +43,9 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(Bytes);
 
+/// A member of a JSON object: its key, and its value as it stands.
+pub type JsonMember = (Cow<'static, str>, RawJson);
+
 /// Why a text is not one JSON value, or cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -111,13 +114,14 @@ impl RawJson {
     }
 
     /// The members of a JSON object in their order, values as they stand. `None` for any other value.
-    pub fn members(&self) -> Option<Vec<(String, RawJson)>> {
+    pub fn members(&self) -> Option<Vec<JsonMember>> {
         let mut members = Vec::with_capacity(4);
         scan::members(self.as_str(), |key, value| {
-            members.push((
-                message::unescaped(key)?.into_owned(),
-                Self::share(&self.0, value),
-            ));
+            let key = match message::frequent_name(key) {
+                Some(key) => Cow::Borrowed(key),
+                None => message::unescaped(key)?.into_owned().into(),
+            };
+            members.push((key, Self::share(&self.0, value)));
             Ok(())
         })
         .ok()?;

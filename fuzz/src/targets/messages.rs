@@ -64,11 +64,11 @@ fn check(input: &[u8]) {
     for (message, tree) in messages.iter().zip(&trees) {
         match message {
             Incoming::Request { id, method, params } => {
-                assert_eq!(tree["method"], method.as_str());
+                assert_eq!(tree["method"], **method);
                 compare(Some(id), &tree["id"], params.as_ref(), tree.get("params"));
             }
             Incoming::Notification { method, params } => {
-                assert_eq!(tree["method"], method.as_str());
+                assert_eq!(tree["method"], **method);
                 compare(None, &tree["id"], params.as_ref(), tree.get("params"));
             }
             Incoming::Result { id, result } => {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use switchboard::RawJson;
 use switchboard::call::{CallError, CallReport};
+use switchboard::revision::Era;
 use switchboard::sync::lock;
 
 use super::Answer;
@@ -37,7 +38,7 @@ impl RecordGuard<'_> {
                 .is_some_and(|report| report.outcome == "tool error")
         };
         let outcome = match answer {
-            Ok(result) if is_input_required(result) => RequestOutcome::InputRequired,
+            Ok(result) if self.is_input_required(result) => RequestOutcome::InputRequired,
             Ok(_) if is_tool_error() => RequestOutcome::ToolError,
             Ok(_) => RequestOutcome::Answered,
             Err(error) => {
@@ -77,12 +78,20 @@ impl RecordGuard<'_> {
             });
     }
 
+    /// Whether the server requires input first. Only a modern client's request is answered so.
+    fn is_input_required(&self, result: &RawJson) -> bool {
+        let text = result.as_str();
+        self.request.era == Era::Modern
+            && text.contains("\"input_required\"")
+            && text.contains("\"inputRequests\"")
+    }
+
     /// Ends the span of what the server was sent.
     fn end_span(&self, report: Option<&CallReport>, outcome: &SpanOutcome) {
         let tool = report.and_then(|report| report.tool.as_deref());
-        let target = match self.request.method.as_str() {
+        let target = match &*self.request.method {
             "tools/call" => tool.map(|tool| tool.id.tool.as_wire()),
-            "prompts/get" => Some(self.target.name.as_str()),
+            "prompts/get" => Some(&*self.target.name),
             _ => None,
         };
         self.caller.span.end(outcome, target, || {
@@ -99,9 +108,4 @@ impl Drop for RecordGuard<'_> {
             self.record(RequestOutcome::Cancelled, &SpanOutcome::cancelled());
         }
     }
-}
-
-fn is_input_required(result: &RawJson) -> bool {
-    let text = result.as_str();
-    text.contains("\"input_required\"") && text.contains("\"inputRequests\"")
 }

@@ -21,7 +21,7 @@ pub(super) struct ServerRequest {
     /// `None` if the host finds it by the tool's name.
     pub(super) server: Option<ServerName>,
     /// The server's own name of the tool or prompt, or the URI of the resource.
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     pub(super) arguments: Option<RawJson>,
     /// The members of `params` that the host writes itself.
     pub(super) host_members: &'static [&'static str],
@@ -43,7 +43,7 @@ impl ServerRequest {
     /// Whether the URI may be that of a skill, which only lists of skills name.
     pub(super) fn is_of_unknown_skill(gateway: &GatewayState, request: &ClientRequest) -> bool {
         let is_of_address = matches!(
-            request.method.as_str(),
+            &*request.method,
             "skills/get" | "resources/directory/read" | "resources/read"
         );
         is_of_address
@@ -58,7 +58,7 @@ impl ServerRequest {
         gateway: &GatewayState,
         request: &ClientRequest,
     ) -> Result<Self, ErrorReply> {
-        match request.method.as_str() {
+        match &*request.method {
             "tools/call" => Self::tool_call(gateway, request),
             "prompts/get" => Self::prompt(gateway, request),
             "resources/read" => Self::resource(gateway, request),
@@ -78,13 +78,14 @@ impl ServerRequest {
         let (name, arguments) = match gateway.is_search_call(request, search::CALL_TOOL) {
             true => {
                 let inner = search::inner_call(params).map_err(ErrorReply::invalid_params)?;
-                (inner.0, inner.1.unwrap_or_else(|| RawJson::from(json!({}))))
+                let arguments = inner.1.unwrap_or_else(|| RawJson::from(json!({})));
+                (inner.0.into(), arguments)
             }
             false => (name, arguments),
         };
         let name = match &request.client.selection {
-            ServerSelection::All => name,
-            ServerSelection::One(server) => format!("{server}/{name}"),
+            ServerSelection::All => name.into(),
+            ServerSelection::One(server) => format!("{server}/{name}").into(),
         };
         Ok(Self {
             server: None,
@@ -104,7 +105,7 @@ impl ServerRequest {
         Ok(Self {
             server: Some(server),
             replacement: Some(("name", RawJson::from(Value::from(name.as_str())))),
-            name,
+            name: name.into(),
             arguments: None,
             host_members: &[],
         })
@@ -120,7 +121,7 @@ impl ServerRequest {
             .ok_or_else(|| ErrorReply::no_resource(&uri, request.era))?;
         Ok(Self {
             server: Some(server),
-            name: uri,
+            name: uri.into(),
             arguments: None,
             host_members: &["uri"],
             replacement: None,
@@ -169,7 +170,7 @@ impl ServerRequest {
             let is_renamed = name != reference.name;
             return Ok(Self {
                 server: Some(server),
-                name,
+                name: name.into(),
                 arguments: None,
                 host_members: &[],
                 replacement: is_renamed.then(|| ("ref", RawJson::from(renamed))),
@@ -180,7 +181,7 @@ impl ServerRequest {
             .ok_or_else(|| ErrorReply::no_resource(&reference.uri, request.era))?;
         Ok(Self {
             server: Some(server),
-            name: reference.uri,
+            name: reference.uri.into(),
             arguments: None,
             host_members: &[],
             replacement: None,
@@ -206,11 +207,10 @@ impl ServerRequest {
                 return host.call_with(call).await.map(|result| result.raw);
             };
             // Boxed, because only tool calls are frequent.
-            match method.as_str() {
+            match &*method {
                 "resources/read" => Box::pin(host.read(&server, &name, &caller)).await,
                 "prompts/get" => {
-                    let name = Some(name.as_str());
-                    Box::pin(host.forward(&server, &method, name, &caller)).await
+                    Box::pin(host.forward(&server, &method, Some(&name), &caller)).await
                 }
                 _ => Box::pin(host.forward(&server, &method, None, &caller)).await,
             }

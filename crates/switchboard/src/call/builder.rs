@@ -23,7 +23,7 @@ use crate::wire::RawJson;
 #[non_exhaustive]
 pub struct Call {
     /// An exposed name, or `server/tool`.
-    pub tool: String,
+    pub tool: Arc<str>,
     /// The arguments, a JSON object.
     pub arguments: RawJson,
     /// Who calls, and is asked for approval; the host's default caller if absent.
@@ -40,7 +40,7 @@ pub struct Call {
 impl Call {
     /// A call with the current catalog and the entry's deadlines, which needs approval if the gate
     /// says so.
-    pub fn new(tool: impl Into<String>, arguments: impl Into<RawJson>) -> Self {
+    pub fn new(tool: impl Into<Arc<str>>, arguments: impl Into<RawJson>) -> Self {
         Self {
             tool: tool.into(),
             arguments: arguments.into(),

@@ -18,8 +18,8 @@ use crate::result::CallResult;
 /// The tracing target, for filters.
 const TARGET: &str = "switchboard::calls";
 
-/// The report of a call in flight, sent when it is dropped: a call that ends without an outcome was
-/// cancelled.
+/// The report of a call in flight, sent when this is dropped: a call that ends without an outcome
+/// was cancelled.
 pub(super) struct CallTrace(Option<Box<PendingReport>>);
 
 /// The phases whose time is reported.
@@ -146,14 +146,21 @@ impl CallTrace {
     }
 }
 
-impl Drop for PendingReport {
+impl Drop for CallTrace {
     fn drop(&mut self) {
-        self.report.total = self.began.elapsed();
-        if self.caller.wants_reports() {
-            self.caller.call_ended(&self.report);
-        }
+        let Some(pending) = self.0.take() else { return };
+        let PendingReport {
+            span,
+            began,
+            caller,
+            mut report,
+        } = *pending;
+        report.total = began.elapsed();
         if tracing::enabled!(target: TARGET, tracing::Level::INFO) {
-            trace(&self.span, &self.report);
+            trace(&span, &report);
+        }
+        if caller.wants_reports() {
+            caller.call_ended(report);
         }
     }
 }

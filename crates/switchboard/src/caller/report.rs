@@ -14,7 +14,7 @@ pub struct CallReport {
     /// The caller.
     pub caller: CallerId,
     /// The name that was called.
-    pub name: String,
+    pub name: Arc<str>,
     /// The tool of that name, if there is one.
     pub tool: Option<Arc<Tool>>,
     /// The arguments.

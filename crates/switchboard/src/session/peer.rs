@@ -350,7 +350,7 @@ impl Peer {
         let id = self.receiver.pending.add(call.cloned())?;
         let forwarded = call
             .and_then(|call| call.caller().forwarded())
-            .filter(|_| request.forwards_params);
+            .filter(|forwarded| request.forwards_params && !forwarded.is_empty());
         // A second thread at the same moment has a buffer of its own.
         let (mut reused, mut own) = (self.receiver.encoded.try_lock(), Vec::new());
         let body = reused.as_deref_mut().unwrap_or(&mut own);

@@ -50,14 +50,14 @@ pub enum Incoming {
         /// The id, which the response repeats exactly.
         id: RequestId,
         /// The method.
-        method: String,
+        method: Cow<'static, str>,
         /// The params, unparsed.
         params: Option<RawJson>,
     },
     /// A notification of the server.
     Notification {
         /// The method.
-        method: String,
+        method: Cow<'static, str>,
         /// The params, unparsed.
         params: Option<RawJson>,
     },
@@ -204,9 +204,25 @@ pub(super) fn unescaped(key: &str) -> Result<Cow<'_, str>, ScanError> {
     }
 }
 
-fn method(json: &str) -> Result<String, NotJson> {
+fn method(json: &str) -> Result<Cow<'static, str>, NotJson> {
     let text = string_text(json).ok_or_else(|| NotJson("`method` is not a string".into()))?;
-    Ok(text.into_owned())
+    Ok(match frequent_name(&text) {
+        Some(name) => Cow::Borrowed(name),
+        None => text.into_owned().into(),
+    })
+}
+
+/// The methods and members of most messages, which need no allocation.
+pub(super) fn frequent_name(text: &str) -> Option<&'static str> {
+    const NAMES: [&str; 6] = [
+        "name",
+        "arguments",
+        "_meta",
+        "tools/call",
+        "notifications/message",
+        "notifications/progress",
+    ];
+    NAMES.into_iter().find(|name| *name == text)
 }
 
 #[cfg(test)]

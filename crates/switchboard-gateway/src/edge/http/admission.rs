@@ -6,10 +6,12 @@
 //! for pages of any origin.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Instant;
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Uri};
 
+use super::connection::HeadNumber;
 use crate::principal::Principal;
 use crate::refusal::RefusalReason;
 use crate::tokens::{ClientTokens, TokenGeneration};
@@ -30,6 +32,8 @@ pub(super) struct Admission {
 /// sends the same again and again: hashing it for each request would take 1,000 instructions.
 #[derive(Clone)]
 pub(super) struct CheckedToken {
+    /// The head of that request.
+    head_number: Option<HeadNumber>,
     authorization: Box<[u8]>,
     client: Principal,
     generation: TokenGeneration,
@@ -91,24 +95,35 @@ impl Admission {
     pub(super) fn authenticate(
         &self,
         headers: &HeaderMap,
+        head_number: Option<HeadNumber>,
+        now: Instant,
         checked: &mut Option<CheckedToken>,
     ) -> Result<Principal, RefusalReason> {
+        // Before the token is looked up: one that is revoked meanwhile has an old generation.
+        let generation = self.tokens.generation(now);
+        if let Some(known) = checked
+            && known.generation == generation
+            && head_number.is_some()
+            && known.head_number == head_number
+        {
+            return Ok(known.client.clone());
+        }
         if !headers.contains_key(AUTHORIZATION) {
             return Err(RefusalReason::MissingToken);
         }
         let authorization = single(headers, &AUTHORIZATION).ok_or(RefusalReason::WrongToken)?;
-        // Before the token is looked up: one that is revoked meanwhile has an old generation.
-        let generation = self.tokens.generation();
         if let Some(known) = checked
             && known.generation == generation
             && known.is_same(authorization.as_bytes())
         {
+            known.head_number = head_number;
             return Ok(known.client.clone());
         }
         let client = self
             .client_of(authorization)
             .ok_or(RefusalReason::WrongToken)?;
         *checked = Some(CheckedToken {
+            head_number,
             authorization: authorization.as_bytes().into(),
             client: client.clone(),
             generation,
@@ -118,7 +133,7 @@ impl Admission {
 
     /// Whether the token of an earlier request was not revoked since.
     pub(super) fn is_still_valid(&self, checked: &mut CheckedToken) -> bool {
-        let generation = self.tokens.generation();
+        let generation = self.tokens.generation(Instant::now());
         if checked.generation == generation {
             return true;
         }
@@ -317,7 +332,12 @@ mod tests {
                 RefusalReason::WrongToken,
             ),
         ] {
-            let authenticated = admission("127.0.0.1").authenticate(&headers(pairs), &mut None);
+            let authenticated = admission("127.0.0.1").authenticate(
+                &headers(pairs),
+                None,
+                Instant::now(),
+                &mut None,
+            );
             assert_eq!(authenticated, Err(expected), "{pairs:?}");
         }
     }
@@ -334,9 +354,17 @@ mod tests {
         );
         let admission = Admission::new(tokens, [127, 0, 0, 1].into(), &[], &[]);
         let mut checked = None;
+        // Each head is sent twice: the second time its headers are not read.
+        let mut head_number = HeadNumber::default();
         let mut client = |authorization: &str| {
+            head_number = head_number.next();
             let headers = headers(&[("authorization", authorization)]);
-            admission.authenticate(&headers, &mut checked)
+            let [first, second] = [0; 2].map(|_| {
+                let number = Some(head_number);
+                admission.authenticate(&headers, number, Instant::now(), &mut checked)
+            });
+            assert_eq!(first, second);
+            first
         };
         let (token, other) = (format!("Bearer {token}"), format!("Bearer {other}"));
         for _ in 0..2 {
@@ -353,5 +381,15 @@ mod tests {
         admission.tokens.expire();
         assert_eq!(client(&token), Err(RefusalReason::WrongToken));
         assert_eq!(client(&other), Ok(Principal::new("gemini")));
+
+        let repeated = Some(head_number);
+        let mut again = || {
+            let none = HeaderMap::new();
+            admission.authenticate(&none, repeated, Instant::now(), &mut checked)
+        };
+        assert_eq!(again(), Ok(Principal::new("gemini")));
+        elsewhere.revoke("gemini").unwrap();
+        admission.tokens.expire();
+        assert_eq!(again(), Err(RefusalReason::MissingToken));
     }
 }

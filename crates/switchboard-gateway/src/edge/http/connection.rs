@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -47,6 +48,16 @@ pub(super) struct ServedConnection {
     read_count: Arc<AtomicU64>,
     /// The bytes read when the last request was handled: an idle connection has read no more.
     handled_count: AtomicU64,
+}
+
+/// Which head of a connection a request has: requests with the same number have the same headers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct HeadNumber(u64);
+
+impl HeadNumber {
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
 }
 
 /// Hyper's buffer cannot be smaller.
@@ -142,9 +153,13 @@ impl ServedConnection {
         &self,
         state: &HttpState,
         headers: &HeaderMap,
+        head_number: Option<HeadNumber>,
+        now: Instant,
     ) -> Result<Principal, RefusalReason> {
         let mut checked = lock(&self.checked_token);
-        state.admission.authenticate(headers, &mut checked)
+        state
+            .admission
+            .authenticate(headers, head_number, now, &mut checked)
     }
 
     fn mark_handled(&self) {
@@ -166,6 +181,7 @@ async fn respond(
     let peer = connection.peer;
     let (parts, body) = request.into_parts();
     let (headers, path) = (&parts.headers, parts.uri.path());
+    let arrived = Instant::now();
     let checked = match server_card::is_public(state, path) {
         true => state.admission.check_host(headers),
         false => state.admission.check_source(headers),
@@ -180,7 +196,7 @@ async fn respond(
     let Some((transport, rest)) = ServedTransport::of_path(path) else {
         return mounted(state, connection, parts, body).await;
     };
-    let principal = match connection.authenticate(state, headers) {
+    let principal = match connection.authenticate(state, headers, None, arrived) {
         Ok(principal) => principal,
         Err(reason) => {
             state.refused(reason, peer, None, path);
@@ -190,13 +206,15 @@ async fn respond(
     let Some(selection) = state.selection(rest) else {
         return response::not_found("no server has this name; see `switchboard status`");
     };
-    let exchange = HttpExchange {
+    let mut exchange = HttpExchange {
         state,
         connection,
         principal,
         selection,
         headers,
+        head_number: None,
         path,
+        arrived,
     };
     match (transport, &parts.method) {
         (ServedTransport::Streamable, &Method::POST) => {
@@ -204,7 +222,10 @@ async fn respond(
                 return refusal;
             }
             match exchange.read_body(body).await {
-                Ok(body) => post::handle(&exchange, body).await,
+                Ok(body) => {
+                    exchange.arrived = Instant::now();
+                    post::handle(&exchange, body).await
+                }
                 Err(refusal) => refusal,
             }
         }
@@ -255,7 +276,10 @@ pub(super) struct HttpExchange<'a> {
     pub(super) principal: Principal,
     pub(super) selection: ServerSelection,
     pub(super) headers: &'a HeaderMap,
+    pub(super) head_number: Option<HeadNumber>,
     pub(super) path: &'a str,
+    /// When all of it was there.
+    pub(super) arrived: Instant,
 }
 
 impl HttpExchange<'_> {
@@ -361,13 +385,13 @@ async fn mounted(
         let message = "the body is too large or too slow";
         return response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message);
     };
-    let principal = connection.authenticate(state, &parts.headers).ok();
+    let authenticated = connection.authenticate(state, &parts.headers, None, Instant::now());
     let request = RouteRequest {
         method: parts.method,
         uri: parts.uri,
         headers: parts.headers,
         body,
-        principal,
+        principal: authenticated.ok(),
         closing: state.closing.clone(),
     };
     let response = state.routes.respond(request).await;

@@ -13,6 +13,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::Response;
@@ -56,9 +57,10 @@ pub(super) async fn serve(
             next => next == NextHead::Repeated,
         };
         let exchange = is_admissible.then(|| admit(state, connection, &head));
-        let Some(exchange) = exchange.flatten() else {
+        let Some(mut exchange) = exchange.flatten() else {
             return Some(plain.buffer);
         };
+        let was_read = plain.buffer.len() >= head.length() + head.body_length;
         let body = match plain.read_body(&head).await {
             Ok(body) => body,
             Err(fault) => {
@@ -68,6 +70,9 @@ pub(super) async fn serve(
                 return None;
             }
         };
+        if !was_read {
+            exchange.arrived = Instant::now();
+        }
         let handling = post::handle(&exchange, body);
         let response = plain.unless_disconnected(handling).await?;
         let is_last = connection.is_closing.load(Ordering::Relaxed);
@@ -100,13 +105,17 @@ fn admit<'a>(
         return None;
     }
     let (_, name) = ServedTransport::of_path(&head.path)?;
+    let (head_number, arrived) = (Some(head.number), Instant::now());
+    let authenticated = connection.authenticate(state, &head.headers, head_number, arrived);
     Some(HttpExchange {
         state,
         connection,
-        principal: connection.authenticate(state, &head.headers).ok()?,
+        principal: authenticated.ok()?,
         selection: state.selection(name)?,
         headers: &head.headers,
+        head_number,
         path: &head.path,
+        arrived,
     })
 }
 

@@ -49,6 +49,7 @@ pub(super) async fn handle(exchange: &HttpExchange<'_>, body: Bytes) -> Response
                 id,
                 method,
                 params,
+                arrived: exchange.arrived,
                 arrival: exchange.arrival(),
             };
             answer(exchange, request).await
@@ -176,7 +177,7 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
     let refuse = |status: StatusCode, fault: &ErrorReply| {
         response::json(status, reply::error(Some(&request.id), fault))
     };
-    let method = request.method.as_str();
+    let method = &*request.method;
     let checked = request
         .params
         .as_ref()
@@ -198,9 +199,8 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
     let client = gateway.connect(principal, selection, Outbound::nowhere());
     let mut attached = attach(exchange, client.begin(request, &outbound));
     drop(outbound);
-    let timer = &exchange.connection.timer;
     let next = attached.next_message(&mut queue);
-    let first = match timer.timeout(STREAM_AFTER, next).await {
+    let first = match exchange.until_stream(next).await {
         Some(None) => return response::accepted(),
         Some(Some(message)) if reply::is_response(&message) => {
             return response::json(status_of(&message), message);
@@ -266,6 +266,14 @@ fn status_of(response: &[u8]) -> StatusCode {
     }
 }
 
+impl HttpExchange<'_> {
+    /// The output of `work`, unless the request must become an event stream before.
+    async fn until_stream<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let deadline = self.arrived + STREAM_AFTER;
+        self.connection.timer.timeout_at(deadline, work).await
+    }
+}
+
 fn attach<'c>(
     exchange: &HttpExchange<'c>,
     request: Option<DeferredRequest>,
@@ -308,7 +316,7 @@ async fn in_session(
     // If the connection is lost meanwhile, so is the response: the client has no event's id yet to
     // resume after.
     let next = attached.next_message(&mut queue);
-    match exchange.connection.timer.timeout(STREAM_AFTER, next).await {
+    match exchange.until_stream(next).await {
         // The request was cancelled, so there is no response.
         Some(None) => response::accepted(),
         Some(Some(message)) if reply::is_response(&message) => {

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
@@ -112,7 +113,7 @@ pub(super) fn respond(
     if server.is_empty() {
         return card(public_url, None);
     }
-    if let Err(reason) = connection.authenticate(state, &request.headers) {
+    if let Err(reason) = connection.authenticate(state, &request.headers, None, Instant::now()) {
         state.refused(reason, connection.peer, None, request.uri.path());
         return none();
     }

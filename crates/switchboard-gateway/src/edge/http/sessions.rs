@@ -13,7 +13,7 @@ use hyper::{HeaderMap, Response, StatusCode};
 use switchboard::revision::{Era, Revision};
 use switchboard::sync::lock;
 
-use super::connection::HttpExchange;
+use super::connection::{HeadNumber, HttpExchange};
 use super::events::{EventStream, RETRY_MS, parse_event_id};
 use super::mirror::VERSION_HEADER;
 use super::{HttpBody, HttpState, post, response};
@@ -50,6 +50,8 @@ type OpenSessions = HashMap<u64, Arc<HttpSession>, RandomState>;
 /// A session id that a connection's last request had, opened. A connection sends the same again and
 /// again: opening it for each request would take 7,000 instructions.
 pub(super) struct OpenedSessionId {
+    /// The head of that request.
+    head_number: Option<HeadNumber>,
     id: Box<str>,
     principal: Principal,
     number: u64,
@@ -170,12 +172,8 @@ impl HttpState {
     }
 
     /// Opens an id that was sealed for this client and leads to a session of this process.
-    fn open_session_id(
-        &self,
-        id: &str,
-        principal: &Principal,
-        now: Instant,
-    ) -> Option<OpenedSessionId> {
+    fn open_session_id(&self, id: &str, exchange: &HttpExchange<'_>) -> Option<OpenedSessionId> {
+        let principal = &exchange.principal;
         let cluster = self.gateway.cluster();
         let content = cluster
             .open_sealed(SealKind::Session, principal.as_str(), id)
@@ -187,10 +185,11 @@ impl HttpState {
         }
         let left = content.expires.duration_since(SystemTime::now()).ok()?;
         Some(OpenedSessionId {
+            head_number: exchange.head_number,
             id: id.into(),
             principal: principal.clone(),
             number: u64::from_le_bytes(content.payload.try_into().ok()?),
-            expires: now + left,
+            expires: exchange.arrived + left,
         })
     }
 }
@@ -269,6 +268,9 @@ fn retry() -> Vec<u8> {
 pub(super) fn of_request(
     exchange: &HttpExchange<'_>,
 ) -> Result<Arc<HttpSession>, Response<HttpBody>> {
+    if let Some(session) = exchange.session_of_same_head() {
+        return Ok(session);
+    }
     check_version(exchange.headers)?;
     let Some(id) = exchange.headers.get(&SESSION_HEADER) else {
         return Err(response::edge_error(
@@ -277,7 +279,7 @@ pub(super) fn of_request(
         ));
     };
     let id = id.to_str().unwrap_or("");
-    let found = exchange.find_session(id, Some(&exchange.selection));
+    let found = exchange.find_session(id, true);
     found.ok_or_else(|| {
         exchange.refused(RefusalReason::UnknownSession);
         response::unknown_session()
@@ -285,29 +287,44 @@ pub(super) fn of_request(
 }
 
 impl HttpExchange<'_> {
-    /// The session of an id, if it is this client's and for these servers.
+    /// The session of an id, if it is this client's and, where that is checked, for these servers.
     pub(super) fn find_session(
         &self,
         id: &str,
-        selection: Option<&ServerSelection>,
+        checks_selection: bool,
     ) -> Option<Arc<HttpSession>> {
-        let (state, principal) = (self.state, &self.principal);
-        let now = Instant::now();
         let mut opened = lock(&self.connection.opened_session);
-        let number = match &*opened {
-            Some(known) if *known.id == *id && known.principal == *principal => {
-                (now < known.expires).then_some(known.number)?
+        let number = match &mut *opened {
+            Some(known) if *known.id == *id && known.principal == self.principal => {
+                known.head_number = self.head_number;
+                (self.arrived < known.expires).then_some(known.number)?
             }
             _ => {
-                let new = state.open_session_id(id, principal, now)?;
+                let new = self.state.open_session_id(id, self)?;
                 opened.insert(new).number
             }
         };
-        let session = lock(&state.sessions.open).get(&number).cloned()?;
-        if selection.is_some_and(|selection| *selection != session.selection) {
+        self.session_of_number(number, checks_selection)
+    }
+
+    /// The session of the connection's last request, if this one has the same headers: they need not
+    /// be read again.
+    fn session_of_same_head(&self) -> Option<Arc<HttpSession>> {
+        let opened = lock(&self.connection.opened_session);
+        let known = opened.as_ref()?;
+        let is_same = self.head_number.is_some()
+            && known.head_number == self.head_number
+            && known.principal == self.principal
+            && self.arrived < known.expires;
+        is_same.then(|| self.session_of_number(known.number, true))?
+    }
+
+    fn session_of_number(&self, number: u64, checks_selection: bool) -> Option<Arc<HttpSession>> {
+        let session = lock(&self.state.sessions.open).get(&number).cloned()?;
+        if checks_selection && self.selection != session.selection {
             return None;
         }
-        *lock(&session.used) = now;
+        *lock(&session.used) = self.arrived;
         Some(session)
     }
 }

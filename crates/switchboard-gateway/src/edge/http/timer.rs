@@ -30,15 +30,30 @@ impl ConnectionTimer {
         limit: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let mut work = pin!(work);
         // What is ready at once needs no deadline.
         let mut deadline = None;
-        poll_fn(|context| {
-            if let Poll::Ready(output) = work.as_mut().poll(context) {
-                return Poll::Ready(Some(output));
-            }
-            let deadline = *deadline.get_or_insert_with(|| self.now() + limit);
-            self.poll_deadline(deadline, context).map(|()| None)
+        let deadline = || *deadline.get_or_insert_with(|| self.now() + limit);
+        self.until(deadline, work).await
+    }
+
+    /// The output of `work`; `None` if it takes until the deadline.
+    pub(super) async fn timeout_at<T>(
+        &self,
+        deadline: Instant,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        self.until(|| deadline, work).await
+    }
+
+    async fn until<T>(
+        &self,
+        mut deadline: impl FnMut() -> Instant,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut work = pin!(work);
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => self.poll_deadline(deadline(), context).map(|()| None),
         })
         .await
     }

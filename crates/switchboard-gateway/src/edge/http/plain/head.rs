@@ -9,6 +9,8 @@ use hyper::header::{
     UPGRADE,
 };
 
+use crate::edge::http::connection::HeadNumber;
+
 /// More headers, or a longer head, are not plain.
 const MAX_HEADERS: usize = 64;
 const MAX_HEAD_BYTES: usize = 8 << 10;
@@ -19,6 +21,8 @@ const MAX_LENGTH_DIGITS: usize = 9;
 /// A head. The next one mostly repeats all of it but the length of the body: then nothing is parsed.
 #[derive(Default)]
 pub(super) struct PlainHead {
+    /// Another one for each head that is parsed.
+    pub(super) number: HeadNumber,
     /// As it came, from the empty lines that may stand before it to the one at its end.
     text: Vec<u8>,
     /// Where the digits of `Content-Length` are.
@@ -59,7 +63,8 @@ impl PlainHead {
         };
         match Self::of_request(&request, &text[..length]) {
             Some(head) => {
-                *self = head;
+                let number = self.number.next();
+                *self = Self { number, ..head };
                 NextHead::Plain
             }
             None => NextHead::Other,
@@ -128,6 +133,7 @@ impl PlainHead {
         let digits = length?;
         let start = digits.as_ptr() as usize - text.as_ptr() as usize;
         Some(Self {
+            number: HeadNumber::default(),
             digits: start..start + digits.len(),
             body_length: parse_length(digits)?,
             path: path.to_owned(),
