@@ -4,9 +4,12 @@
 //! that is anything else is hyper's, and so is the rest of the connection.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Poll, ready};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -83,18 +86,8 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
     };
     let read_count = connection.read_count.clone();
     let mut stream = WriteDeadline::new(stream, limits.write_timeout, read_count);
-    let mut closing = state.closing.clone();
-    let next = {
-        let mut serving = std::pin::pin!(plain::serve(state, &connection, &mut stream));
-        tokio::select! {
-            biased;
-            next = serving.as_mut() => next,
-            () = closed(&mut closing) => {
-                connection.is_closing.store(true, Ordering::Relaxed);
-                serving.await
-            }
-        }
-    };
+    let serving = plain::serve(state, &connection, &mut stream);
+    let next = connection.until_closing(state, serving).await;
     // Boxed, because the state of hyper's connection would be part of every connection.
     if let Some(read) = next {
         Box::pin(serve_any(state, &connection, Rewound::new(read, stream))).await;
@@ -121,7 +114,7 @@ async fn serve_any(
         .max_buf_size(limits.max_head_bytes.max(MIN_BUFFER_BYTES))
         .half_close(false)
         .serve_connection(TokioIo::new(stream), service);
-    let mut serving = std::pin::pin!(serving);
+    let mut serving = pin!(serving);
     let mut closing = state.closing.clone();
     let ended = tokio::select! {
         biased;
@@ -160,6 +153,29 @@ impl ServedConnection {
         state
             .admission
             .authenticate(headers, head_number, now, &mut checked)
+    }
+
+    /// Runs `serving`, and marks the connection when the edge closes.
+    async fn until_closing<T>(&self, state: &HttpState, serving: impl Future<Output = T>) -> T {
+        let mut serving = pin!(serving);
+        let mut receiver = state.closing.clone();
+        let mut closed = pin!(closed(&mut receiver));
+        let mut is_registered = false;
+        poll_fn(|context| {
+            if let Poll::Ready(output) = serving.as_mut().poll(context) {
+                return Poll::Ready(output);
+            }
+            // Polled once, which is enough for it to wake this task: each poll takes 230 instructions.
+            let is_due = !is_registered || state.is_closing();
+            is_registered = true;
+            if !is_due || self.is_closing.load(Ordering::Relaxed) {
+                return Poll::Pending;
+            }
+            ready!(closed.as_mut().poll(context));
+            self.is_closing.store(true, Ordering::Relaxed);
+            serving.as_mut().poll(context)
+        })
+        .await
     }
 
     fn mark_handled(&self) {
@@ -399,6 +415,11 @@ async fn mounted(
 }
 
 impl HttpState {
+    /// Whether the edge closes.
+    fn is_closing(&self) -> bool {
+        !matches!(self.closing.has_changed(), Ok(false))
+    }
+
     /// The servers that a path names; `None` if there is no such server.
     pub(super) fn selection(&self, name: &str) -> Option<ServerSelection> {
         if name.is_empty() {

@@ -3,7 +3,7 @@
 //! Each request begins several deadlines: for its head, its body, its first message. Nearly all of
 //! them are met, and entering one into the runtime's timer and taking it out takes 600 instructions.
 //! So one entry serves all deadlines of a connection: it stays where it was, and is moved to the
-//! deadline that counts only when it fires too early.
+//! deadline that counts only when it fires too early. While it waits it is not polled again.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -16,12 +16,28 @@ use switchboard::sync::lock;
 
 /// Clones share the timer. All must be polled by the task of the connection.
 #[derive(Clone)]
-pub(super) struct ConnectionTimer(Arc<Mutex<Pin<Box<tokio::time::Sleep>>>>);
+pub(super) struct ConnectionTimer(Arc<Mutex<TimerEntry>>);
+
+struct TimerEntry {
+    sleep: Pin<Box<tokio::time::Sleep>>,
+    /// Whether it wakes the task of the connection when it fires.
+    is_registered: bool,
+}
+
+impl TimerEntry {
+    fn move_to(&mut self, deadline: tokio::time::Instant) {
+        self.sleep.as_mut().reset(deadline);
+        self.is_registered = false;
+    }
+}
 
 impl ConnectionTimer {
     /// A timer that first fires at this deadline, or earlier if one is begun.
     pub(super) fn new(first: Duration) -> Self {
-        Self(Arc::new(Mutex::new(Box::pin(tokio::time::sleep(first)))))
+        Self(Arc::new(Mutex::new(TimerEntry {
+            sleep: Box::pin(tokio::time::sleep(first)),
+            is_registered: false,
+        })))
     }
 
     /// The output of `work`; `None` if it takes longer than the limit.
@@ -60,16 +76,19 @@ impl ConnectionTimer {
 
     fn poll_deadline(&self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
         let deadline = deadline.into();
-        let mut sleep = lock(&self.0);
-        if sleep.deadline() > deadline {
-            sleep.as_mut().reset(deadline);
+        let mut entry = lock(&self.0);
+        if entry.sleep.deadline() > deadline {
+            entry.move_to(deadline);
+        } else if entry.is_registered && !entry.sleep.is_elapsed() {
+            return Poll::Pending;
         }
         loop {
-            ready!(sleep.as_mut().poll(context));
-            if sleep.deadline() >= deadline {
+            entry.is_registered = true;
+            ready!(entry.sleep.as_mut().poll(context));
+            if entry.sleep.deadline() >= deadline {
                 return Poll::Ready(());
             }
-            sleep.as_mut().reset(deadline);
+            entry.move_to(deadline);
         }
     }
 }
