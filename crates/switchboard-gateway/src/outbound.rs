@@ -51,7 +51,11 @@ struct OutboundState {
 
 #[derive(Debug, Default)]
 struct WaitingMessages {
-    messages: VecDeque<Bytes>,
+    /// The oldest message, if none waited when it came. Most queues carry one message in all, which
+    /// needs no allocation so.
+    first: Option<Bytes>,
+    /// Those that came after it.
+    others: VecDeque<Bytes>,
     /// The sum of their lengths.
     bytes: usize,
     /// Wakes the reader: a message came, the last sender went, or the client is cut off.
@@ -60,6 +64,30 @@ struct WaitingMessages {
     is_closed: bool,
     /// The client was found to read too slowly.
     is_cut_off: bool,
+}
+
+impl WaitingMessages {
+    fn count(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
+    fn push(&mut self, message: Bytes) {
+        self.bytes += message.len();
+        if self.count() == 0 {
+            self.first = Some(message);
+        } else {
+            self.others.push_back(message);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        let message = self.first.take().or_else(|| self.others.pop_front())?;
+        self.bytes -= message.len();
+        if self.others.is_empty() && self.others.capacity() > KEPT_CAPACITY {
+            self.others = VecDeque::new();
+        }
+        Some(message)
+    }
 }
 
 /// Counts over all queues of a gateway.
@@ -142,7 +170,10 @@ impl Outbound {
 
     /// Sends a notification that says nothing new while the same one waits: that a list changed.
     pub(crate) fn send_once(&self, message: Bytes) {
-        let is_waiting = self.0.lock().messages.contains(&message);
+        let is_waiting = {
+            let waiting = self.0.lock();
+            waiting.first.as_ref() == Some(&message) || waiting.others.contains(&message)
+        };
         if !is_waiting {
             self.send(message);
         }
@@ -153,7 +184,7 @@ impl Outbound {
     pub(crate) fn send_log(&self, message: Bytes) {
         let has_room = {
             let waiting = self.0.lock();
-            waiting.messages.len() < MAX_MESSAGES_FOR_LOGS && waiting.bytes < MAX_BYTES_FOR_LOGS
+            waiting.count() < MAX_MESSAGES_FOR_LOGS && waiting.bytes < MAX_BYTES_FOR_LOGS
         };
         if has_room {
             self.send(message);
@@ -207,11 +238,10 @@ impl OutboundState {
             // A client that is gone gets nothing.
             return Ok(());
         }
-        if waiting.messages.len() >= MAX_MESSAGES || waiting.bytes >= MAX_BYTES {
+        if waiting.count() >= MAX_MESSAGES || waiting.bytes >= MAX_BYTES {
             return Err(message);
         }
-        waiting.bytes += message.len();
-        waiting.messages.push_back(message);
+        waiting.push(message);
         self.meter.waiting.fetch_add(1, Ordering::Relaxed);
         self.wake_reader(waiting);
         Ok(())
@@ -229,11 +259,7 @@ impl OutboundState {
         if waiting.is_cut_off {
             return None;
         }
-        let message = waiting.messages.pop_front()?;
-        waiting.bytes -= message.len();
-        if waiting.messages.is_empty() && waiting.messages.capacity() > KEPT_CAPACITY {
-            waiting.messages = VecDeque::new();
-        }
+        let message = waiting.pop()?;
         drop(waiting);
         self.meter.waiting.fetch_sub(1, Ordering::Relaxed);
         self.room.notify_waiters();
@@ -262,7 +288,7 @@ impl OutboundQueue {
         if waiting.is_cut_off {
             return Poll::Ready(None);
         }
-        if !waiting.messages.is_empty() {
+        if waiting.count() > 0 {
             return Poll::Ready(self.0.take_next(waiting));
         }
         // The last sender lowers the count before it takes the lock to wake the reader.
@@ -295,9 +321,9 @@ impl Drop for OutboundQueue {
             let mut waiting = self.0.lock();
             waiting.is_closed = true;
             waiting.bytes = 0;
-            std::mem::take(&mut waiting.messages)
+            (waiting.first.take(), std::mem::take(&mut waiting.others))
         };
-        let count = unread.len();
+        let count = usize::from(unread.0.is_some()) + unread.1.len();
         self.0.meter.waiting.fetch_sub(count, Ordering::Relaxed);
         self.0.closed.notify_waiters();
         self.0.room.notify_waiters();

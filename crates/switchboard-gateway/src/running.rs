@@ -2,10 +2,11 @@
 //! connection ends.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use foldhash::fast::RandomState;
 use switchboard::RawJson;
 use switchboard::sync::lock;
 use tokio::sync::Notify;
@@ -23,7 +24,7 @@ pub struct RunningRequests(Mutex<RunningState>);
 #[derive(Debug, Default)]
 struct RunningState {
     last_id: u64,
-    requests: BTreeMap<u64, Arc<RunningRequest>>,
+    requests: HashMap<u64, Arc<RunningRequest>, RandomState>,
 }
 
 #[derive(Debug)]
@@ -84,7 +85,9 @@ impl RunningRequests {
             arguments: request.arguments.clone(),
             age: request.began.elapsed(),
         };
-        lock(&self.0).requests.iter().map(shown).collect()
+        let mut requests: Vec<_> = lock(&self.0).requests.iter().map(shown).collect();
+        requests.sort_unstable_by_key(|request| request.id);
+        requests
     }
 
     /// How many there are.

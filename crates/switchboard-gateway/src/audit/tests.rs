@@ -48,6 +48,28 @@ async fn lines_are_json_without_secrets_in_a_file_of_the_owner() {
     assert_eq!(log.dropped(), 0);
 }
 
+/// The clock of this test stands still while a task is ready, so no line is written because of time.
+#[tokio::test(start_paused = true)]
+async fn lines_of_a_busy_gateway_are_written_before_their_buffer_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(folder.path(), AuditArguments::Shape, Redactor::default());
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let name = "x".repeat(900);
+    for _ in 0..2 * MAX_PENDING_BYTES / name.len() {
+        log.add(&AuditLine {
+            event: "request",
+            name: &name,
+            ..AuditLine::default()
+        });
+        while lock(&log.0.buffer).pending.len() >= WRITE_BYTES {
+            assert!(std::time::Instant::now() < until, "nothing was written");
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(log.dropped(), 0);
+    log.close().await;
+}
+
 /// A disk that does not take lines delays no call: they are counted, and the next line says so.
 #[tokio::test]
 async fn lines_that_do_not_fit_are_counted_and_reported() {
