@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 pub use message::{Incoming, Outgoing, RequestId, RequestMetadata, parse};
 
+pub(crate) mod bounded;
 pub mod events;
 pub mod lines;
 mod message;

@@ -1,11 +1,14 @@
 //! Requests lists page by page, with limits: a list that does not end, repeats a cursor or is
 //! invalid is a fault of that list alone.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,6 +19,7 @@ use crate::catalog::{
 };
 use crate::transport::WireFault;
 use crate::wire::RawJson;
+use crate::wire::bounded::BoundedList;
 
 const MAX_PAGES: usize = 1_000;
 const MAX_ITEMS: usize = 20_000;
@@ -222,18 +226,110 @@ fn read_page(
     key: &str,
     items: &mut Vec<RawJson>,
 ) -> Result<Option<String>, RequestFault> {
-    let members: indexmap::IndexMap<String, &RawValue> = page
-        .decode()
+    let read = PageReader { key }
+        .deserialize(&mut serde_json::Deserializer::from_str(page.as_str()))
         .map_err(|fault| RequestFault::Invalid(format!("the list is not an object: {fault}")))?;
-    let listed = members
-        .get(key)
+    let listed = read
+        .items
         .ok_or_else(|| RequestFault::Invalid(format!("a list without {key:?}")))?;
-    let elements: Vec<&RawValue> = serde_json::from_str(listed.get())
-        .map_err(|_| RequestFault::Invalid(format!("{key:?} is no array")))?;
+    let listed: BoundedList<'_, MAX_ITEMS> = serde_json::from_str(listed.get())
+        .map_err(|_| RequestFault::Invalid(format!("{key:?} is not an array")))?;
+    let elements = listed
+        .elements()
+        .map_err(|_| RequestFault::Invalid(format!("more than {MAX_ITEMS} items")))?;
     items.extend(elements.into_iter().map(|element| page.part(element)));
-    match members.get("nextCursor") {
+    match read.next_cursor {
         None => Ok(None),
         Some(raw) => serde_json::from_str(raw.get())
             .map_err(|_| RequestFault::Invalid("nextCursor is not a string".into())),
+    }
+}
+
+/// The members of a page that are used.
+struct Page<'a> {
+    items: Option<&'a RawValue>,
+    next_cursor: Option<&'a RawValue>,
+}
+
+/// Reads a [`Page`] whose items have this key. Other members are skipped: there may be millions.
+struct PageReader<'k> {
+    key: &'k str,
+}
+
+impl<'de> DeserializeSeed<'de> for PageReader<'_> {
+    type Value = Page<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Page<'de>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for PageReader<'_> {
+    type Value = Page<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Page<'de>, A::Error> {
+        let mut page = Page {
+            items: None,
+            next_cursor: None,
+        };
+        while let Some(key) = members.next_key::<Cow<'de, str>>()? {
+            match &*key {
+                key if key == self.key => page.items = Some(members.next_value()?),
+                "nextCursor" => page.next_cursor = Some(members.next_value()?),
+                _ => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn p3_t28_a_page_of_too_many_items_is_refused_before_they_are_kept() {
+        let page = |items: usize| -> RawJson {
+            let items = vec!["1"; items].join(",");
+            format!(r#"{{"x":1,"tools":[{items}],"nextCursor":"c"}}"#)
+                .parse()
+                .unwrap()
+        };
+        let read = |page: &RawJson| {
+            let mut items = Vec::new();
+            let next = read_page(page, "tools", &mut items);
+            (next, items.len())
+        };
+        assert_eq!(read(&page(2)), (Ok(Some("c".to_owned())), 2));
+        assert_eq!(
+            read(&page(MAX_ITEMS + 1)),
+            (
+                Err(RequestFault::Invalid(format!(
+                    "more than {MAX_ITEMS} items"
+                ))),
+                0
+            )
+        );
+        let wrong = |text: &str| read(&text.parse().unwrap()).0.unwrap_err();
+        for (text, fault) in [
+            (r#"{"tools":{}}"#, "\"tools\" is not an array"),
+            (r#"{"prompts":[]}"#, "a list without \"tools\""),
+            (
+                r#"{"tools":[],"nextCursor":7}"#,
+                "nextCursor is not a string",
+            ),
+        ] {
+            assert_eq!(
+                wrong(text),
+                RequestFault::Invalid(fault.to_owned()),
+                "{text}"
+            );
+        }
     }
 }

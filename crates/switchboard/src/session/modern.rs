@@ -31,6 +31,7 @@ mod meta;
 mod tasks;
 
 pub(super) use discover::{discover, discover_once, read_discovery, start_discover};
+pub(super) use input::{MAX_REQUESTS, input_requests};
 
 /// The most times that a server may require input for one request.
 const MAX_ROUNDS: usize = 16;

@@ -15,9 +15,10 @@ use crate::session::in_flight::InFlightCall;
 use crate::session::peer::{Peer, json_string};
 use crate::session::{RequestFault, sampling};
 use crate::wire::RawJson;
+use crate::wire::bounded::{BoundedMap, TooMany};
 
 /// The most inputs that a server may require at once.
-const MAX_REQUESTS: usize = 64;
+pub(in crate::session) const MAX_REQUESTS: usize = 64;
 
 /// The member that names a result's kind.
 static RESULT_TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resultType\""));
@@ -41,7 +42,7 @@ impl ResultKind {
             #[serde(borrow, default)]
             result_type: Option<Cow<'a, str>>,
             #[serde(borrow, default)]
-            input_requests: Option<indexmap::IndexMap<String, &'a RawValue>>,
+            input_requests: Option<BoundedMap<'a, MAX_REQUESTS>>,
             #[serde(borrow, default)]
             request_state: Option<&'a RawValue>,
         }
@@ -70,27 +71,31 @@ impl ResultKind {
                     "it requires input without inputRequests or requestState".into(),
                 ))
             }
-            Some("input_required") => {
-                let requests = read.input_requests.unwrap_or_default();
-                if requests.len() > MAX_REQUESTS {
-                    return Err(RequestFault::Invalid(format!(
-                        "it asks {} things at once",
-                        requests.len()
-                    )));
-                }
-                Ok(Self::InputRequired {
-                    requests: requests
-                        .into_iter()
-                        .map(|(key, raw)| (key, result.part(raw)))
-                        .collect(),
-                    state: read.request_state.map(|state| result.part(state)),
-                })
-            }
+            Some("input_required") => Ok(Self::InputRequired {
+                requests: input_requests(result, read.input_requests)?,
+                state: read.request_state.map(|state| result.part(state)),
+            }),
             Some(other) => Err(RequestFault::Invalid(format!(
                 "resultType {other:?} is not known"
             ))),
         }
     }
+}
+
+/// The inputs that a result or a task requires, by key.
+pub(in crate::session) fn input_requests(
+    whole: &RawJson,
+    requests: Option<BoundedMap<'_, MAX_REQUESTS>>,
+) -> Result<Vec<(String, RawJson)>, RequestFault> {
+    let Some(requests) = requests else {
+        return Ok(Vec::new());
+    };
+    let members = requests.members().map_err(|TooMany(count)| {
+        let fact = format!("it requires {count} inputs at once; the limit is {MAX_REQUESTS}");
+        RequestFault::Invalid(fact)
+    })?;
+    let part = |(key, raw): (String, &RawValue)| (key, whole.part(raw));
+    Ok(members.into_iter().map(part).collect())
 }
 
 const SAMPLING_METHOD: &str = "sampling/createMessage";

@@ -7,8 +7,10 @@ use serde_json::value::RawValue;
 
 use super::{LONGEST_INTERVAL, SHORTEST_INTERVAL, USUAL_INTERVAL};
 use crate::session::RequestFault;
+use crate::session::modern::{MAX_REQUESTS, input_requests};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
+use crate::wire::bounded::BoundedMap;
 
 /// The status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -62,7 +64,7 @@ impl TaskState {
             #[serde(borrow, default)]
             error: Option<&'a RawValue>,
             #[serde(borrow, default)]
-            input_requests: Option<indexmap::IndexMap<String, &'a RawValue>>,
+            input_requests: Option<BoundedMap<'a, MAX_REQUESTS>>,
         }
         let read: TaskFields<'_> = raw
             .decode()
@@ -84,12 +86,7 @@ impl TaskState {
             interval: interval.map_or(USUAL_INTERVAL, within_bounds),
             result: read.result.map(|result| raw.part(result)),
             error: read.error.map(|error| raw.part(error)),
-            input_requests: read
-                .input_requests
-                .into_iter()
-                .flatten()
-                .map(|(key, question)| (key, raw.part(question)))
-                .collect(),
+            input_requests: input_requests(raw, read.input_requests)?,
         })
     }
 
@@ -169,6 +166,18 @@ mod tests {
         check(
             r#""status":"working","pollInterval":"soon""#,
             Ok((TaskStatus::Working, None, 1_000)),
+        );
+        let inputs = |count: usize| {
+            let requests: Vec<_> = (0..count)
+                .map(|number| format!(r#""{number}":{{}}"#))
+                .collect();
+            let requests = requests.join(",");
+            format!(r#""status":"input_required","inputRequests":{{{requests}}}"#)
+        };
+        check(&inputs(64), Ok((TaskStatus::InputRequired, None, 1_000)));
+        check(
+            &inputs(65),
+            Err("it requires 65 inputs at once; the limit is 64"),
         );
         check(r#""status":"resting""#, Err("unknown variant"));
         check(r#""task":1"#, Err("missing field"));
