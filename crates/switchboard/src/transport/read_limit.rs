@@ -96,17 +96,23 @@ impl ReadUsage {
         self.answers
     }
 
-    /// Delivers and counts a message of this length: as a response if `inbound` then reports one
-    /// more.
-    pub(super) fn message(&mut self, bytes: usize, inbound: &dyn Inbound, deliver: impl FnOnce()) {
-        let answers = inbound.awaited_responses();
-        deliver();
-        if inbound.awaited_responses() > answers {
-            self.answers += 1;
+    /// Delivers and counts a message, or a batch, of this length. `deliver` returns how many
+    /// messages there were: as many of them are responses as `inbound` then reports more. What is
+    /// not a message counts as one.
+    pub(super) fn message(
+        &mut self,
+        bytes: usize,
+        inbound: &dyn Inbound,
+        deliver: impl FnOnce() -> usize,
+    ) {
+        let before = inbound.awaited_responses();
+        let count = deliver().max(1);
+        let answers = usize::try_from(inbound.awaited_responses() - before).unwrap_or(count);
+        if answers > 0 {
+            self.answers += answers;
             self.answer_bytes += bytes + FRAMING_BYTES;
-        } else {
-            self.others += 1;
         }
+        self.others += count.saturating_sub(answers);
     }
 
     /// Whether the usage fills a turn.
@@ -148,14 +154,15 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// Parses the events in a part of a stream and passes them on.
+    /// Parses the events in a part of a stream and passes them on; `each` returns how many messages
+    /// there were.
     #[cfg(feature = "http")]
     pub(super) fn push(
         &mut self,
         piece: &[u8],
         frames: &mut EventFrames,
         inbound: &dyn Inbound,
-        each: &mut dyn FnMut(ServerEvent<'_>),
+        each: &mut dyn FnMut(ServerEvent<'_>) -> usize,
     ) {
         let (mut handled, buffered) = (ReadUsage::default(), frames.buffered());
         let lines = frames.push(piece, &mut |event| {
@@ -252,6 +259,41 @@ mod tests {
             }
         }
         assert_eq!(pauses, 40 / OTHERS_PER_TURN);
+    }
+
+    /// A batch costs as much as its messages would one by one.
+    #[cfg(feature = "http")]
+    #[tokio::test(start_paused = true)]
+    async fn p2_each_message_of_a_batch_counts_against_the_rate() {
+        use crate::transport::http::standalone_stream::deliver;
+        use crate::transport::{MessageOrigin, WireFault};
+        use crate::wire::{Incoming, RequestId};
+
+        struct Ignore;
+        impl Inbound for Ignore {
+            fn message(&self, _: Incoming, _: MessageOrigin) {}
+            fn failed(&self, _: u64, _: WireFault) {}
+            fn session_renewed(&self) {}
+            fn not_a_message(&self, _: &[u8]) {}
+            fn oversized(&self, _: Option<RequestId>) {}
+            fn closed(&self, _: String) {}
+        }
+
+        let batch = vec![r#"{"method":"n"}"#; 100].join(",");
+        let event = format!("data: [{batch}]\n\n");
+        let (limit, began) = (ReadLimit::default(), Instant::now());
+        let (mut pacer, mut frames) = (Pacer::new(&limit), EventFrames::new(1 << 20));
+        let mut batches = 0;
+        while began.elapsed() < Duration::from_secs(1) {
+            pacer.push(event.as_bytes(), &mut frames, &Ignore, &mut |event| {
+                deliver(event, &Ignore)
+            });
+            batches += 1;
+            if let Some(pause) = pacer.pause() {
+                pause.await;
+            }
+        }
+        assert!((140..210).contains(&batches), "{batches}");
     }
 
     #[tokio::test(start_paused = true)]

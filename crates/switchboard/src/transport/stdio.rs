@@ -295,8 +295,14 @@ async fn read_messages(
 
 fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut ReadUsage) {
     match &frame {
-        Frame::Oversized(id) => handled.message(0, inbound, || inbound.oversized(Some(id.clone()))),
-        Frame::OversizedUnknown => handled.message(0, inbound, || inbound.oversized(None)),
+        Frame::Oversized(id) => handled.message(0, inbound, || {
+            inbound.oversized(Some(id.clone()));
+            1
+        }),
+        Frame::OversizedUnknown => handled.message(0, inbound, || {
+            inbound.oversized(None);
+            1
+        }),
         Frame::Short(line) => handled.message(line.len(), inbound, || {
             deliver_line(line, &RawJson::keep, inbound)
         }),
@@ -307,17 +313,26 @@ fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut ReadUsage) {
     }
 }
 
-fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) {
-    if read_line(line, keep, inbound).is_err() && !line.trim_ascii().is_empty() {
+/// Returns the number of messages in the line.
+fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> usize {
+    let mut count = 0;
+    if read_line(line, keep, inbound, &mut count).is_err() && !line.trim_ascii().is_empty() {
         inbound.not_a_message(line);
     }
+    count
 }
 
-fn read_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
+fn read_line(
+    line: &[u8],
+    keep: &dyn Fn(&str) -> RawJson,
+    inbound: &dyn Inbound,
+    count: &mut usize,
+) -> Result<(), ()> {
     let Ok(text) = text_of(line) else {
         return fail_unreadable(line, inbound);
     };
     parse(text, keep, &mut |message| {
+        *count += 1;
         inbound.message(message, MessageOrigin::Shared)
     })
     .map_err(drop)

@@ -8,10 +8,12 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
+use super::bounded::BoundedList;
 use super::scan::{self, ScanError, plain_end};
 use super::{NotJson, RawJson, string_text};
+
+/// The most messages in a batch.
+const MAX_BATCH: usize = 100;
 
 /// The id of a request. Ours are integers; a server's may be any JSON value, and is returned
 /// byte for byte.
@@ -103,7 +105,7 @@ pub struct RequestMetadata<'a> {
     pub parameters: &'a [(String, String)],
 }
 
-/// Parses one message, or a batch of them (2025-03-26), and passes each to `each`. `keep` copies or
+/// Parses one message, or a batch of at most 100 (2025-03-26), and passes each to `each`. `keep` copies or
 /// shares the values.
 pub fn parse(
     text: &str,
@@ -118,9 +120,11 @@ pub fn parse(
         return Ok(());
     }
     if text.trim_ascii_start().starts_with('[') {
-        let batch: Vec<&RawValue> =
+        let batch: BoundedList<'_, MAX_BATCH> =
             serde_json::from_str(text).map_err(|error| NotJson(error.to_string()))?;
         let messages = batch
+            .elements()
+            .map_err(|_| NotJson(format!("a batch of more than {MAX_BATCH} messages")))?
             .into_iter()
             .map(|member| open(member.get(), keep))
             .collect::<Result<Vec<_>, _>>()?;
@@ -332,6 +336,17 @@ mod tests {
                 },
             ]),
         );
+    }
+
+    #[test]
+    fn p3_a_batch_of_too_many_messages_is_refused() {
+        let batch = |members: usize| format!("[{}]", vec![r#"{"method":"n"}"#; members].join(","));
+        let one = Incoming::Notification {
+            method: "n".into(),
+            params: None,
+        };
+        check(&batch(100), Ok(vec![one; 100]));
+        check(&batch(101), Err(()));
     }
 
     /// F5: the raw path carries any depth without a stack to overflow.

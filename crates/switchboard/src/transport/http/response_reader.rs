@@ -171,7 +171,21 @@ impl<'a> ResponseReader<'a> {
             return Err(missing_response(response));
         }
         let address = &self.channel.endpoint.address;
-        if self.handle_messages(&body, Some(&body)).is_err() {
+        let (mut handled, mut read) = (ReadUsage::default(), Ok(0));
+        let channel = self.channel;
+        handled.message(body.len(), &*channel.inbound, || {
+            read = self.handle_messages(&body, Some(&body));
+            read.unwrap_or(0)
+        });
+        // A batch may have more than the response.
+        if matches!(read, Ok(2..)) {
+            handled.bytes = body.len();
+            pacer.count(body.len(), &handled);
+            if let Some(pause) = pacer.pause() {
+                pause.await;
+            }
+        }
+        if read.is_err() {
             let start = String::from_utf8_lossy(&body[..body.len().min(200)]);
             return Err(WireFault::Lost(format!(
                 "the response from {address} is not a JSON-RPC message: {}",
@@ -248,10 +262,13 @@ impl<'a> ResponseReader<'a> {
                 pacer.push(piece, frames, &*channel.inbound, &mut |event| match event {
                     ServerEvent::Event { name, data, id } => {
                         has_events = true;
-                        self.handle_event(name, &data, id);
+                        self.handle_event(name, &data, id)
                     }
                     // Any oversized event of this stream belongs to this request.
-                    ServerEvent::Oversized(_) => too_large = true,
+                    ServerEvent::Oversized(_) => {
+                        too_large = true;
+                        0
+                    }
                 });
                 if too_large || frames.is_oversized() {
                     self.channel
@@ -301,16 +318,16 @@ impl<'a> ResponseReader<'a> {
                 if let Some(pause) = pacer.pause() {
                     pause.await;
                 }
-                pacer.push(piece, frames, &*channel.inbound, &mut |event| {
-                    if let ServerEvent::Event { name, data, id } = event {
-                        self.handle_event(name, &data, id);
-                    }
+                pacer.push(piece, frames, &*channel.inbound, &mut |event| match event {
+                    ServerEvent::Event { name, data, id } => self.handle_event(name, &data, id),
+                    ServerEvent::Oversized(_) => 0,
                 });
             }
         }
     }
 
-    fn handle_event(&mut self, name: &str, data: &EventData<'_>, id: Option<&str>) {
+    /// Returns the number of messages in the event.
+    fn handle_event(&mut self, name: &str, data: &EventData<'_>, id: Option<&str>) -> usize {
         if let Some(id) = id {
             if self.is_resumed
                 && self
@@ -318,7 +335,7 @@ impl<'a> ResponseReader<'a> {
                     .iter()
                     .any(|seen_event_ids| seen_event_ids == id)
             {
-                return;
+                return 0;
             }
             if self.seen_event_ids.len() == MAX_SEEN_EVENT_IDS {
                 self.seen_event_ids.pop_front();
@@ -326,25 +343,33 @@ impl<'a> ResponseReader<'a> {
             self.seen_event_ids.push_back(id.to_owned());
         }
         if !is_message(name, data) {
-            return;
+            return 0;
         }
         let shared = match data {
             EventData::Short(_) => None,
             EventData::Long(bytes) => Some(bytes),
         };
-        if self.handle_messages(data.as_ref(), shared).is_err() {
-            self.channel.inbound.not_a_message(data.as_ref());
-        }
+        self.handle_messages(data.as_ref(), shared)
+            .unwrap_or_else(|()| {
+                self.channel.inbound.not_a_message(data.as_ref());
+                0
+            })
     }
 
-    /// Handles the messages in a text. Long ones share its bytes.
-    fn handle_messages(&mut self, text: &[u8], shared: Option<&Bytes>) -> Result<(), ()> {
+    /// Handles the messages in a text, and returns how many there are. Long ones share its bytes.
+    fn handle_messages(&mut self, text: &[u8], shared: Option<&Bytes>) -> Result<usize, ()> {
         let text = std::str::from_utf8(text).map_err(drop)?;
         let shared = shared.filter(|bytes| bytes.len() >= SHARED_LINE_BYTES);
         let keep = |part: &str| {
             shared.map_or_else(|| RawJson::keep(part), |bytes| RawJson::share(bytes, part))
         };
-        parse(text, &keep, &mut |message| self.message(message)).map_err(drop)
+        let mut count = 0;
+        let mut each = |message| {
+            count += 1;
+            self.message(message);
+        };
+        parse(text, &keep, &mut each).map_err(drop)?;
+        Ok(count)
     }
 
     fn message(&mut self, message: Incoming) {

@@ -150,20 +150,25 @@ async fn read(channel: &Channel, mut response: HttpResponse, frames: &mut EventF
             }
             pacer.push(piece, frames, &*channel.inbound, &mut |event| {
                 has_events |= matches!(event, ServerEvent::Event { .. });
-                deliver(event, &*channel.inbound);
+                deliver(event, &*channel.inbound)
             });
         }
     }
     has_events || opened_at.elapsed() > STABLE_AFTER
 }
 
-/// Delivers an event of a stream that is shared by all requests.
-pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inbound) {
+/// Delivers an event of a stream that is shared by all requests. Returns the number of messages in
+/// it.
+pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inbound) -> usize {
     let data = match event {
-        ServerEvent::Oversized(id) => return inbound.oversized(id),
+        ServerEvent::Oversized(id) => {
+            inbound.oversized(id);
+            return 0;
+        }
         ServerEvent::Event { name, data, .. } if response_reader::is_message(name, &data) => data,
-        ServerEvent::Event { .. } => return,
+        ServerEvent::Event { .. } => return 0,
     };
+    let mut count = 0;
     let keep = |part: &str| match &data {
         EventData::Short(_) => RawJson::keep(part),
         EventData::Long(bytes) => RawJson::share(bytes, part),
@@ -171,6 +176,7 @@ pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inboun
     let text = std::str::from_utf8(data.as_ref()).ok();
     let read = text.and_then(|text| {
         parse(text, &keep, &mut |message| {
+            count += 1;
             inbound.message(message, MessageOrigin::Shared)
         })
         .ok()
@@ -178,6 +184,7 @@ pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inboun
     if read.is_none() {
         inbound.not_a_message(data.as_ref());
     }
+    count
 }
 
 #[cfg(test)]

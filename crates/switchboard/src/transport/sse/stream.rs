@@ -99,6 +99,7 @@ impl<'a> SseStream<'a> {
                             ..
                         } if messages.is_none() => {
                             messages = Some(destination(&stream.messages, data.as_ref()));
+                            0
                         }
                         event => deliver(event, inbound),
                     },
