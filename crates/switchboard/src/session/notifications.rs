@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::in_flight::InFlightCall;
 use super::receiver::Receiver;
@@ -198,13 +198,23 @@ fn redacted(params: &RawJson, redactor: &Redactor) -> RawJson {
             }
             Value::Object(members) => {
                 let replaced = members.values_mut().map(|member| replace(member, redactor));
-                replaced.fold(false, |any, one| any | one)
+                let any = replaced.fold(false, |any, one| any | one);
+                if !members.keys().any(|key| redactor.redact(key) != *key) {
+                    return any;
+                }
+                let clean = |(key, value): (String, Value)| (redactor.redact(&key).into(), value);
+                *members = std::mem::take(members).into_iter().map(clean).collect();
+                true
             }
             _ => false,
         }
     }
     let Ok(mut value) = params.to_value() else {
-        return params.clone();
+        // Nested too deep to be changed.
+        return match redactor.redact(params.as_str()) == params.as_str() {
+            true => params.clone(),
+            false => RawJson::from_value(&json!({})),
+        };
     };
     match replace(&mut value, redactor) {
         true => RawJson::from_value(&value),
@@ -263,4 +273,32 @@ struct LogParams {
     logger: Option<String>,
     #[serde(default)]
     data: serde_json::Value,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::secret::Secret;
+
+    #[test]
+    fn t25_params_have_no_secret_in_keys_or_values_at_any_depth() {
+        let redactor = Redactor::new([Secret::new("hunter22")]);
+        let check = |text: &str, expected: &str| {
+            let params: RawJson = text.parse().unwrap();
+            assert_eq!(redacted(&params, &redactor).as_str(), expected, "{text}");
+        };
+        check(r#"{ "a": [1e2] }"#, r#"{ "a": [1e2] }"#);
+        let mask = redactor.redact("hunter22").into_owned();
+        check(r#"{"a":["hunter22"]}"#, &format!(r#"{{"a":["{mask}"]}}"#));
+        check(
+            r#"{"a":{"hunter22":1}}"#,
+            &format!(r#"{{"a":{{"{mask}":1}}}}"#),
+        );
+        let deep =
+            |inner: &str| format!(r#"{{"a":{}{inner}{}}}"#, "[".repeat(200), "]".repeat(200));
+        check(&deep("1"), &deep("1"));
+        check(&deep(r#""hunter22""#), "{}");
+    }
 }
