@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::in_flight::InFlightCall;
@@ -13,7 +14,7 @@ use crate::event::{Event, LogLevel};
 use crate::secret::Redactor;
 use crate::store::LogStream;
 use crate::transport::MessageOrigin;
-use crate::wire::RawJson;
+use crate::wire::{RawJson, RequestId};
 
 impl Receiver {
     /// Dispatches a notification.
@@ -40,7 +41,8 @@ impl Receiver {
                 if let Some(CancelledParams { request_id }) =
                     params.and_then(|params| params.decode().ok())
                 {
-                    self.server_requests.withdraw(request_id);
+                    self.server_requests
+                        .withdraw(&RequestId::read(request_id.get()));
                 }
             }
             _ if !self.era().is_subscribed(self, params, origin) => {}
@@ -223,9 +225,10 @@ fn redacted(params: &RawJson, redactor: &Redactor) -> RawJson {
 }
 
 #[derive(Deserialize)]
-struct CancelledParams {
-    #[serde(rename = "requestId")]
-    request_id: serde_json::Value,
+struct CancelledParams<'a> {
+    /// As the server wrote it, so that it equals the id of its question.
+    #[serde(borrow, rename = "requestId")]
+    request_id: &'a RawValue,
 }
 
 #[derive(Deserialize)]

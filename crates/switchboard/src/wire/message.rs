@@ -27,7 +27,7 @@ pub enum RequestId {
 
 impl RequestId {
     /// Reads an id from its JSON text. `1.0`, `"1"` and `01` are not the number 1.
-    fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         // The scanner accepts JSON alone, so there is no plus sign and no leading zero.
         text.parse()
             .map_or_else(|_| Self::Other(RawJson::keep(text)), Self::Number)

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::AbortHandle;
 
 use super::caller_question::{CallerQuestion, CallerQuestionKind, ReplyBody};
@@ -67,12 +67,8 @@ impl ServerRequests {
     }
 
     /// Withdraws a question that the server cancelled.
-    pub(in crate::session) fn withdraw(&self, id: Value) {
-        let id = id.as_u64().map_or_else(
-            || RequestId::Other(RawJson::from_value(&id)),
-            RequestId::Number,
-        );
-        if let Some(question) = self.open().remove(&id) {
+    pub(in crate::session) fn withdraw(&self, id: &RequestId) {
+        if let Some(question) = self.open().remove(id) {
             question.task.abort();
         }
     }

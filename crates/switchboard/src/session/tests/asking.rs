@@ -249,6 +249,44 @@ async fn f28_questions_are_withdrawn_with_the_call_that_caused_them() {
     );
 }
 
+/// The id of a question is compared as text, with the escapes that the server wrote.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_question_is_withdrawn_whatever_its_id() {
+    for question_id in [
+        "7",
+        "7.0",
+        r#""q""#,
+        r#""a\u0062\/c""#,
+        "-1",
+        "12345678901234567890123",
+    ] {
+        let (session, mut peer) = opened(Era::Legacy).await;
+        let reading = read(&session, "a:b", "me");
+        let request = peer.expect("resources/read").await;
+        let origin = MessageOrigin::Response(id(&request));
+        let send = |text: String| {
+            parse(&text, &RawJson::keep, &mut |message| {
+                peer.inbound.message(message, origin)
+            })
+            .unwrap();
+        };
+        let schema = r#"{"type":"object","properties":{}}"#;
+        send(format!(
+            r#"{{"id":{question_id},"method":"elicitation/create","params":{{"message":"?","requestedSchema":{schema}}}}}"#
+        ));
+        send(format!(
+            r#"{{"method":"notifications/cancelled","params":{{"requestId":{question_id}}}}}"#
+        ));
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        peer.expect_nothing();
+        peer.answer(&request, json!({}));
+        reading.await.unwrap().unwrap();
+        peer.expect_nothing();
+    }
+}
+
 /// T32: sampling is advertised where it is offered, permitted by the overseer, answered byte for
 /// byte, and counted.
 #[tokio::test(start_paused = true)]
