@@ -96,6 +96,7 @@ pub use load::{ConfigFile, load};
 pub use model_entry::{ModelEntry, ModelEntryFault, TokenPrice};
 pub use permissions::{AuditArguments, GatewayConfig, Mode, Permissions, RuleText, Security};
 pub use project::ProjectPermissions;
+pub use quantity::MAX_TIMEOUT;
 pub use reference::ReferenceSyntax;
 pub use resolve_launch::{ResolvedLaunch, resolve_launch};
 pub use resolve_url::{ResolvedUrl, UrlFault, resolve_url};

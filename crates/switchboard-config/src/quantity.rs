@@ -12,8 +12,8 @@ pub(super) const DURATION_FORM: &str =
 pub(super) const BYTES_FORM: &str =
     "a whole number of bytes, or one with a unit, such as \"512KiB\" or \"64MiB\"";
 
-/// The longest duration accepted: deadlines are added to points in time, which must not overflow.
-const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest time limit: deadlines are points in time, whose sums must not overflow.
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The largest message limit accepted.
 const MAX_BYTES: u64 = 1 << 30;
@@ -55,7 +55,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
             "{} is zero; expected a longer duration",
             quoted(text)
         )),
-        Some(duration) if duration <= MAX_DURATION => Ok(duration),
+        Some(duration) if duration <= MAX_TIMEOUT => Ok(duration),
         _ => Err(format!(
             "{} is too long; expected at most \"24h\"",
             quoted(text)

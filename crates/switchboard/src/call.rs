@@ -10,7 +10,7 @@ use tracing::Instrument;
 pub use crate::caller::CallReport;
 use crate::caller::{ApprovalRequest, BoxFuture, Caller};
 use crate::catalog::{Tool, ToolDefinition};
-use crate::config::Timeouts;
+use crate::config::{MAX_TIMEOUT, Timeouts};
 use crate::gate::{DecisionRequest, Gate, NotAllowed, Permit};
 use crate::host::{Host, HostState, MAX_RELOADS, ServerLease};
 use crate::name::ServerName;
@@ -321,6 +321,7 @@ struct CallDeadline {
 
 impl CallDeadline {
     fn start(limit: Option<Duration>) -> Self {
+        let limit = limit.map(|limit| limit.min(MAX_TIMEOUT));
         Self {
             limit,
             since: limit.map(|_| Instant::now()),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::config::{
-    Endpoint, HttpEndpoint, ReferenceSyntax, ServerConfig, Source, Start, StdioEndpoint, Timeouts,
+    Endpoint, HttpEndpoint, MAX_TIMEOUT, ReferenceSyntax, ServerConfig, Source, Start,
+    StdioEndpoint, Timeouts,
 };
 use crate::name::ServerName;
 use crate::secret::Secret;
@@ -99,14 +100,15 @@ impl Server {
         self
     }
 
-    /// Sets the time limit of connecting.
+    /// Sets the time limit of connecting, at most [`MAX_TIMEOUT`].
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.connect_timeout = Some(limit);
+        self.connect_timeout = Some(limit.min(MAX_TIMEOUT));
         self
     }
 
-    /// Sets how long a call may go without progress.
+    /// Sets how long a call may go without progress, at most [`MAX_TIMEOUT`].
     pub fn call_timeout(mut self, limit: Duration) -> Self {
+        let limit = limit.min(MAX_TIMEOUT);
         self.timeouts.call = limit;
         self.timeouts.call_max = self.timeouts.call_max.max(limit);
         self

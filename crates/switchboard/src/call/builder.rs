@@ -63,7 +63,8 @@ impl Call {
         self
     }
 
-    /// Sets the time limit of the whole call.
+    /// Sets the time limit of the whole call; more than
+    /// [`MAX_TIMEOUT`](crate::config::MAX_TIMEOUT) counts as that.
     pub fn timeout(mut self, most: Duration) -> Self {
         self.timeout = Some(most);
         self

@@ -18,7 +18,7 @@ use super::status_publisher::StatusPublisher;
 use super::{ConnectStep, Wire};
 use crate::auth::NeedsLogin;
 use crate::catalog::Offerings;
-use crate::config::{Asks, Protocol, ServerConfig};
+use crate::config::{Asks, MAX_TIMEOUT, Protocol, ServerConfig};
 use crate::future::BoxFuture;
 use crate::launch::Exit;
 use crate::name::ToolName;
@@ -113,7 +113,7 @@ impl ConnectAttempt {
 
     /// Connects within the entry's `connect_timeout`. `cancelled` ends the attempt early.
     pub(super) async fn run(mut self, cancelled: oneshot::Receiver<()>) -> AttemptOutcome {
-        let limit = self.limit().await;
+        let limit = self.limit().await.min(MAX_TIMEOUT);
         self.options.connect_timeout = limit;
         let deadline = Instant::now() + limit;
         let connected = tokio::select! {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::{CallOptions, RequestFault};
 use crate::caller::{Caller, CallerId, LogLine, Progress};
 use crate::catalog::ToolDefinition;
-use crate::config::Timeouts;
+use crate::config::{MAX_TIMEOUT, Timeouts};
 use crate::event::LogLevel;
 use crate::gate::Permit;
 use crate::name::{ServerName, ToolId};
@@ -224,7 +224,9 @@ pub(super) enum DeadlineCheck {
 
 impl Deadlines {
     /// The total is counted from `started`, which may lie before `now`.
-    pub(super) fn start(timeouts: Timeouts, started: Instant, now: Instant) -> Self {
+    pub(super) fn start(mut timeouts: Timeouts, started: Instant, now: Instant) -> Self {
+        timeouts.call = timeouts.call.min(MAX_TIMEOUT);
+        timeouts.call_max = timeouts.call_max.min(MAX_TIMEOUT);
         let times = DeadlineTimes {
             last_activity: now,
             pauses: 0,

@@ -3,6 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use switchboard::config::{self, ConfigFile, Scope};
+use switchboard::launch::Launcher;
+use switchboard::{HostBuilder, Server};
 use switchboard_testkit::script::{Cursor, IdPlace};
 use switchboard_testkit::{Chaos, Scratch, Step, peak_rss_bytes, rss_bytes};
 use tokio::task::JoinSet;
@@ -235,4 +238,31 @@ async fn p3_t28_all_pages_of_a_list_together_have_the_limit_of_one_message() {
         test.record("seen").count("tools/list") < 12
     })
     .await;
+}
+
+#[tokio::test]
+async fn f1_any_time_limit_is_accepted_and_bounded() {
+    let scratch = Scratch::new();
+    let launch = Chaos::new().tool("ok", Step::text("hi")).launch();
+    let server = Server::stdio("s", launch.command.display().to_string())
+        .args(launch.args)
+        .connect_timeout(Duration::MAX)
+        .call_timeout(Duration::MAX);
+    let config = config::load(&[ConfigFile::new(
+        scratch.config_with("[permissions]\nmode = \"yolo\"\n", &[]),
+        Scope::Given,
+    )]);
+    let launcher = Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
+    let host = HostBuilder::new(config.unwrap())
+        .launcher(launcher)
+        .server(server)
+        .start()
+        .await
+        .unwrap();
+    assert!(host.settled(support::TIMEOUT).await);
+    let call = support::call("s/ok", &(person("ada").arc() as _));
+    for call in [call.clone(), call.timeout(Duration::MAX)] {
+        assert_eq!(support::text(&host.call_with(call).await.unwrap()), "hi");
+    }
+    host.stop().await;
 }
