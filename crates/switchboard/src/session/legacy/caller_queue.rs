@@ -23,7 +23,10 @@ struct CallerQueueState {
 
 /// An admitted call. Dropping the last one of a caller admits the next caller.
 #[derive(Debug)]
-pub(super) struct CallerTurn(Arc<CallerQueue>);
+pub(super) struct CallerTurn {
+    /// `None` if its waiter gave up: then it was not counted.
+    queue: Option<Arc<CallerQueue>>,
+}
 
 impl CallerQueue {
     fn state(&self) -> MutexGuard<'_, CallerQueueState> {
@@ -35,6 +38,8 @@ impl CallerQueue {
         let waiting = {
             let mut guard = self.state();
             let state = &mut *guard;
+            // A waiter that gave up is in nobody's way.
+            state.waiting.retain(|(_, waiter)| !waiter.is_closed());
             let joins = match &mut state.admitted {
                 None => {
                     state.admitted = Some((caller.clone(), 1));
@@ -49,7 +54,7 @@ impl CallerQueue {
                 Some(_) => false,
             };
             if joins {
-                return CallerTurn(self.clone());
+                return self.turn();
             }
             let (sender, receiver) = oneshot::channel();
             state.waiting.push_back((caller.clone(), sender));
@@ -60,9 +65,15 @@ impl CallerQueue {
             .expect("a waiter leaves the queue only by being admitted")
     }
 
+    fn turn(self: &Arc<Self>) -> CallerTurn {
+        CallerTurn {
+            queue: Some(self.clone()),
+        }
+    }
+
     fn leave(self: &Arc<Self>) {
-        let mut refused = Vec::new();
-        let mut state = self.state();
+        let mut guard = self.state();
+        let state = &mut *guard;
         if let Some((_, count)) = &mut state.admitted {
             *count -= 1;
             if *count > 0 {
@@ -70,32 +81,30 @@ impl CallerQueue {
             }
         }
         state.admitted = None;
-        while let Some((caller, _)) = state.waiting.front() {
+        // The next waiter, and those of the same caller right behind it.
+        while let Some((caller, waiter)) = state.waiting.pop_front() {
             let admitted = state.admitted.as_ref();
-            if admitted.is_some_and(|(admitted, _)| admitted != caller) {
-                break;
+            if admitted.is_some_and(|(admitted, _)| *admitted != caller) {
+                state.waiting.push_front((caller, waiter));
+                return;
             }
-            let Some((caller, sender)) = state.waiting.pop_front() else {
-                break;
-            };
-            match &mut state.admitted {
-                Some((_, count)) => *count += 1,
-                None => state.admitted = Some((caller, 1)),
-            }
-            if let Err(turn) = sender.send(CallerTurn(self.clone())) {
-                // The waiter was dropped. Its turn is dropped after the lock is released, as that
-                // locks again.
-                refused.push(turn);
+            match waiter.send(self.turn()) {
+                Ok(()) => match &mut state.admitted {
+                    Some((_, count)) => *count += 1,
+                    None => state.admitted = Some((caller, 1)),
+                },
+                // The waiter gave up: its turn does not leave, since it never entered.
+                Err(mut turn) => turn.queue = None,
             }
         }
-        drop(state);
-        drop(refused);
     }
 }
 
 impl Drop for CallerTurn {
     fn drop(&mut self) {
-        self.0.leave();
+        if let Some(queue) = self.queue.take() {
+            queue.leave();
+        }
     }
 }
 
@@ -144,6 +153,43 @@ mod tests {
         drop(gone);
         drop(first);
         drop(stays.await);
+    }
+
+    #[tokio::test]
+    async fn a_waiter_that_gave_up_delays_no_call_of_the_admitted_caller() {
+        let (turns, a, b) = (
+            Arc::new(CallerQueue::default()),
+            CallerId::new("a"),
+            CallerId::new("b"),
+        );
+        let _first = turns.enter(&a).await;
+        let mut gone = Box::pin(turns.enter(&b));
+        assert!(futures_pending(&mut gone).await);
+        drop(gone);
+        let mut second = Box::pin(turns.enter(&a));
+        assert!(
+            !futures_pending(&mut second).await,
+            "nobody waits before it"
+        );
+    }
+
+    #[tokio::test]
+    async fn p3_any_number_of_waiters_may_give_up_at_once() {
+        let (turns, a) = (Arc::new(CallerQueue::default()), CallerId::new("a"));
+        let first = turns.enter(&a).await;
+        let callers: Vec<_> = (0..10_000)
+            .map(|number| CallerId::new(&number.to_string()))
+            .collect();
+        let mut waiting: Vec<_> = callers
+            .iter()
+            .map(|caller| Box::pin(turns.enter(caller)))
+            .collect();
+        for waiter in &mut waiting {
+            assert!(futures_pending(waiter).await);
+        }
+        drop(waiting);
+        drop(first);
+        drop(turns.enter(&callers[0]).await);
     }
 
     async fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
