@@ -37,6 +37,7 @@ use crate::catalog::Offerings;
 use crate::config::Timeouts;
 use crate::gate::Permit;
 use crate::transport::Connector;
+use crate::untrusted::quoted;
 use crate::wire::RawJson;
 
 mod cache;
@@ -257,6 +258,12 @@ impl Session {
     ) -> Result<RawJson, RequestFault> {
         if method == TOOLS_CALL {
             return Err(RequestFault::no_permit());
+        }
+        // It is written into the message without escapes, and a server would read escapes in it.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_/.$-".contains(&byte);
+        if method.is_empty() || !method.bytes().all(is_plain) {
+            let fact = format!("{} is not the name of a method", quoted(method));
+            return Err(RequestFault::NotSent(fact));
         }
         let server = &self.peer.receiver.options.server;
         let call = InFlightCall::of_other(server, caller, timeouts);

@@ -336,3 +336,30 @@ fn s4_23_requests_of_both_eras_are_encoded_as_specified() {
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"v":1}}}"#,
     );
 }
+
+/// T33: a forwarded method is written into the message as it is, so it cannot contain anything that
+/// the server would read as another method or as further members.
+#[tokio::test(start_paused = true)]
+async fn t33_a_forwarded_method_cannot_become_a_tool_call() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (session, mut peer) = opened(era).await;
+        for method in [
+            "tools/call",
+            r"tools\u002fcall",
+            r"tools\/call",
+            r#"prompts/get","method":"tools/call"#,
+            "prompts/get\n",
+            "",
+        ] {
+            let caller = caller("me");
+            let forwarded = session.forward(method, None, &caller, Timeouts::default());
+            let refused = tokio::time::timeout(Duration::from_secs(1), forwarded).await;
+            let refused = refused.expect("it is refused at once").unwrap_err();
+            assert!(
+                matches!(refused, RequestFault::NotSent(_)),
+                "{method:?}: {refused}"
+            );
+            peer.expect_nothing();
+        }
+    }
+}
