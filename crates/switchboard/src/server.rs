@@ -11,7 +11,7 @@
 //! - `connect`: one attempt to connect. `endpoint` is what differs between a process, a URL and a
 //!   library user's transport (`connectors`); `stderr` is the process's output.
 //! - `connection`: a live connection. `list_refresh` lists again after a change.
-//! - `launch_store`: what is remembered between runs. `store_writes` writes it in order.
+//! - `launch_store`: what is remembered between runs. `store_writes` writes it, the newest last.
 //! - `caller_sessions`, `other_era`, `connection_factory`: further connections to the same server.
 //! - `era` and `switching`: which protocol era a server's handlers need.
 

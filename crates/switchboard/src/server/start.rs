@@ -22,7 +22,7 @@ use crate::future::BoxFuture;
 use crate::panics::catch_panic;
 use crate::secret::Redactor;
 use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Subscriptions};
-use crate::store::LogFile;
+use crate::store::{LogFile, StoreTable};
 
 /// Capacity of the command channel. When it is full, senders wait.
 const COMMAND_CAPACITY: usize = 16;
@@ -117,7 +117,10 @@ impl ServerHandle {
         let mut store_writes = StoreWrites::default();
         if offers_cached {
             status.update_quietly(|snapshot| snapshot.loading_cached = true);
-            store_writes.add(load_cached(status.clone(), launch_store.clone()));
+            store_writes.add(
+                StoreTable::Catalogs,
+                load_cached(status.clone(), launch_store.clone()),
+            );
         }
         let task = ServerTask {
             config: config.clone(),

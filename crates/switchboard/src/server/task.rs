@@ -28,6 +28,7 @@ use crate::config::{Protocol, ServerConfig};
 use crate::future::BoxFuture;
 use crate::secret::Redactor;
 use crate::session::{Era, OpenOptions, RequestFault};
+use crate::store::StoreTable;
 use crate::transport::WireFault;
 
 /// The upper bound on stopping; stopping the process itself takes at most 3.5 s.
@@ -357,6 +358,7 @@ impl ServerTask {
         }
         let offerings = Arc::new(offerings.replace(&self.status.snapshot().offerings));
         self.store_writes.add(
+            StoreTable::Catalogs,
             self.launch_store
                 .clone()
                 .store_offerings(offerings.clone(), redactor.clone().unwrap_or_default()),
@@ -464,6 +466,7 @@ impl ServerTask {
                     Redactor::default()
                 };
                 self.store_writes.add(
+                    StoreTable::Catalogs,
                     self.launch_store
                         .clone()
                         .store_offerings(offerings.clone(), redactor),
@@ -542,8 +545,8 @@ impl ServerTask {
     pub(super) fn set_profile(&mut self, profile: LaunchProfile) {
         if self.profile != profile {
             self.profile = profile.clone();
-            self.store_writes
-                .add(self.launch_store.clone().store_profile(profile));
+            let write = self.launch_store.clone().store_profile(profile);
+            self.store_writes.add(StoreTable::Eras, write);
         }
     }
 
