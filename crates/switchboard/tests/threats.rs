@@ -21,6 +21,8 @@ use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
 #[path = "threats/answers.rs"]
 mod answers;
+#[path = "threats/runs.rs"]
+mod runs;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

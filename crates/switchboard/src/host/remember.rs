@@ -2,6 +2,7 @@
 //! file lock.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,14 +22,23 @@ use crate::sync::lock;
 /// hangs does not.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Why a grant or a pin is not stored.
+const SECRET_IN_NAME: &str = "a tool's name contains a secret of its entry";
+
 impl HostState {
     /// Stores grants, and waits for that. Grants that cannot be stored apply to this run only, and
     /// a notice says so.
     pub(crate) async fn store_grants(&self, server: &ServerName, grants: &[Grant]) {
-        let items: Vec<_> = grants.iter().map(|grant| self.as_stored(grant)).collect();
+        let count = grants.len();
+        let items: Vec<_> = grants
+            .iter()
+            .filter_map(|grant| self.as_stored(grant))
+            .collect();
+        let has_secret = items.len() < count;
         let store = self.store.clone();
         let write = tokio::task::spawn_blocking(move || store.put_all(StoreTable::Grants, &items));
         let fault = match timeout(STORE_TIMEOUT, write).await {
+            Ok(Ok(Ok(()))) if has_secret => SECRET_IN_NAME.to_owned(),
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(fault))) => fault.to_string(),
             Ok(Err(_)) => "the store failed".to_owned(),
@@ -37,7 +47,7 @@ impl HostState {
                 STORE_TIMEOUT.as_secs()
             ),
         };
-        let line = format!("the answer holds for this run only: {fault}");
+        let line = format!("the approval applies to this run only: {fault}");
         let _ = self.events.send(Event::Notice {
             server: Some(server.clone()),
             line,
@@ -47,9 +57,11 @@ impl HostState {
     /// Stores pins in the background. [`Host::stop`](super::Host::stop) waits for that.
     pub(crate) fn store_pins(&self, pins: Vec<Grant>) {
         let writer = self.pins.clone();
-        writer
-            .pending()
-            .extend(pins.iter().map(|pin| self.as_stored(pin)));
+        let items: Vec<_> = pins.iter().map(|pin| self.as_stored(pin)).collect();
+        if items.contains(&None) {
+            writer.notice(&SECRET_IN_NAME);
+        }
+        writer.pending().extend(items.into_iter().flatten());
         let Ok(runtime) = Handle::try_current() else {
             return writer.write();
         };
@@ -58,20 +70,26 @@ impl HostState {
         writes.spawn_blocking_on(move || writer.write(), &runtime);
     }
 
-    /// Key and value. A definition is the server's text, which may contain a secret of the entry,
-    /// so it is redacted.
-    fn as_stored(&self, grant: &Grant) -> (String, String) {
+    /// Key and value. A definition is the server's text, which may contain a secret of the entry: its
+    /// text, which is for people, is redacted. What identifies the grant stays as it is, or the next
+    /// run would not find it; so `None` if the tool's name contains a secret.
+    fn as_stored(&self, grant: &Grant) -> Option<(String, String)> {
         let roster = self.roster();
         let server = roster
             .servers
             .iter()
             .find(|server| server.config.name == grant.id.server);
-        let clean = |text: String| {
-            server
-                .map(|server| server.stderr.redact(&text))
-                .unwrap_or(text)
+        let clean = |text: &str| {
+            server.map_or_else(|| text.to_owned(), |server| server.stderr.redact(text))
         };
-        (clean(grant.key()), clean(grant.to_json()))
+        let name = grant.id.tool.as_wire();
+        (clean(name) == name).then(|| {
+            let stored = Grant {
+                pinned: clean(&grant.pinned),
+                ..grant.clone()
+            };
+            (stored.key(), stored.to_json())
+        })
     }
 
     /// Waits until all pending writes have succeeded or failed.
@@ -121,10 +139,14 @@ impl PinWriter {
             return;
         }
         if let Err(fault) = self.store.put_all(StoreTable::Pins, &items) {
-            let line = format!("definitions are pinned for this run only: {fault}");
-            // There may be no listener.
-            let _ = self.events.send(Event::Notice { server: None, line });
+            self.notice(&fault);
         }
+    }
+
+    fn notice(&self, fault: &dyn fmt::Display) {
+        let line = format!("definitions are pinned for this run only: {fault}");
+        // There may be no listener.
+        let _ = self.events.send(Event::Notice { server: None, line });
     }
 }
 

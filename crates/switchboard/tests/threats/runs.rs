@@ -1,0 +1,88 @@
+//! Tests of what a run remembers of the runs before it: approvals and pins.
+
+use switchboard::store::{Store, StoreTable};
+
+use super::*;
+
+/// A host with one ready server `s`, whose environment refers to variables. `PWD` is the folder of
+/// the configuration, `TOKEN` is `hunter22`.
+async fn run(scratch: &Scratch, tables: &str, chaos: &Chaos, store: Arc<dyn Store>) -> Host {
+    let environment = r#"{ HERE = "${PWD}", TOKEN = "${TOKEN}" }"#;
+    let entry = chaos.entry("s").set_toml("env", environment);
+    let path = scratch.config_with(tables, &[entry]);
+    let variables = [
+        ("PATH".to_owned(), std::env::var("PATH").unwrap()),
+        ("PWD".to_owned(), scratch.folder().display().to_string()),
+        ("TOKEN".to_owned(), "hunter22".to_owned()),
+    ];
+    let host = HostBuilder::new(load(&[ConfigFile::new(path, Scope::User)]).unwrap())
+        .environment(Environment::new(variables))
+        .launcher(Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap())
+        .store(store)
+        .start()
+        .await
+        .unwrap();
+    assert!(host.settled(TIMEOUT).await);
+    host
+}
+
+/// Every variable that an entry refers to counts as a secret, also one that is a part of the path
+/// of the configuration.
+#[tokio::test(flavor = "multi_thread")]
+async fn t9_an_approval_for_good_applies_in_the_next_run_whatever_variables_the_entry_uses() {
+    let (scratch, store) = (Scratch::new(), Arc::new(MemoryStore::default()));
+    let chaos = Chaos::new().tool("t", [Step::text("fine")]);
+    for asked in [1, 0] {
+        let host = run(&scratch, "", &chaos, store.clone()).await;
+        let person = caller_that_answers(Approval::AlwaysTool(Keep::ForGood));
+        let caller: Arc<dyn Caller> = person.clone();
+        host.call_with(call("s/t", &caller)).await.unwrap();
+        assert_eq!(person.seen().approvals.len(), asked);
+        host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t9_a_definition_that_changed_between_runs_is_asked_about_whatever_variables_the_entry_uses()
+ {
+    let (scratch, store) = (Scratch::new(), Arc::new(MemoryStore::default()));
+    let turned = scratch.path("turned");
+    let chaos = changing_server(&turned);
+    let tables = "[permissions]\nallow = [\"s\"]\n[security]\nlocked = true\n";
+    for asked in [vec![], vec![("s/t".to_owned(), true)]] {
+        let host = run(&scratch, tables, &chaos, store.clone()).await;
+        let person = caller_that_answers(Approval::Once);
+        let caller: Arc<dyn Caller> = person.clone();
+        host.call_with(call("s/t", &caller)).await.unwrap();
+        assert_eq!(person.seen().approvals, asked);
+        host.stop().await;
+        std::fs::write(&turned, "").unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t25_a_grant_for_a_tool_with_a_secret_in_its_name_is_not_stored() {
+    let (scratch, store) = (Scratch::new(), Arc::new(MemoryStore::default()));
+    let chaos = Chaos::new().tool("t_hunter22", [Step::text("fine")]);
+    let host = run(&scratch, "", &chaos, store.clone()).await;
+    let mut events = host.events();
+    let person = caller_that_answers(Approval::AlwaysTool(Keep::ForGood));
+    let caller: Arc<dyn Caller> = person.clone();
+    for _ in 0..2 {
+        host.call_with(call("s/t_hunter22", &caller)).await.unwrap();
+    }
+    assert_eq!(person.seen().approvals.len(), 1);
+    assert_eq!(store.all(StoreTable::Grants).unwrap(), []);
+    let notice = async {
+        loop {
+            if let Some(NextEvent::Event(Event::Notice { line, .. })) = events.next().await {
+                return line;
+            }
+        }
+    };
+    assert_eq!(
+        tokio::time::timeout(TIMEOUT, notice).await.unwrap(),
+        "the approval applies to this run only: a tool's name contains a secret of its entry"
+    );
+    host.stop().await;
+}
