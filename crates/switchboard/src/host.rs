@@ -31,7 +31,7 @@ pub(crate) use initial_state::initial_state;
 pub(crate) use reference::HostReference;
 use reload_state::ReloadState;
 pub(crate) use reload_state::{RetiringServer, wait_ended};
-use remember::{PinWriter, Writes, remembered_grants};
+use remember::{GrantWriter, PinWriter, Writes, remembered_grants};
 use roster::CurrentServers;
 pub(crate) use roster::{LeaseError, Roster, ServerLease};
 
@@ -58,11 +58,13 @@ pub(crate) struct HostState {
     replacing: Mutex<()>,
     /// The resources that servers are started with.
     pub(crate) resources: ServerResources,
-    pub(crate) grants: RwLock<Grants>,
+    pub(crate) grants: Arc<RwLock<Grants>>,
     pub(crate) validators: Arc<Validators>,
     /// The host tools.
     pub(crate) own: RegisteredTools,
     pub(crate) store: Arc<dyn Store>,
+    /// Stores and removes grants, on blocking threads.
+    pub(crate) stored_grants: Arc<GrantWriter>,
     /// Stores pins, on blocking threads.
     pins: Arc<PinWriter>,
     /// Writes to the store in flight.
@@ -235,6 +237,7 @@ impl HostState {
     ) -> Self {
         let (store, events) = (resources.store.clone(), resources.events.clone());
         let warnings = roster.gate.warnings().iter();
+        let grants = Arc::new(RwLock::new(remembered_grants(&*store, &events)));
         Self {
             notices: warnings
                 .map(|warning| format!("warning: {warning}"))
@@ -245,7 +248,8 @@ impl HostState {
             }),
             replacing: Mutex::default(),
             resources,
-            grants: RwLock::new(remembered_grants(&*store, &events)),
+            stored_grants: GrantWriter::new(store.clone(), grants.clone()),
+            grants,
             validators: Arc::default(),
             own,
             pins: PinWriter::new(store.clone(), events.clone()),

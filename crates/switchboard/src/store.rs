@@ -87,4 +87,7 @@ pub enum StoreError {
         /// The new name.
         kept_as: std::path::PathBuf,
     },
+    /// The store panicked, or the runtime is shutting down: the change may not have been made.
+    #[error("the store failed")]
+    Failed,
 }

@@ -151,7 +151,7 @@ impl HostState {
             tools.iter().map(|tool| grants.add(tool)).collect()
         };
         if let (Keep::ForGood, Some(tool)) = (keep, tools.first()) {
-            self.store_grants(&tool.id.server, &new).await;
+            self.store_grants(&tool.id.server, new).await;
         }
     }
 

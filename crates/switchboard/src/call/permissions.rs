@@ -7,7 +7,7 @@ use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::host::Host;
 use crate::name::ToolId;
-use crate::store::{StoreError, StoreTable};
+use crate::store::StoreError;
 use crate::sync;
 
 impl Host {
@@ -31,15 +31,9 @@ impl Host {
     /// [`StoreError`] if the store cannot be changed: then they apply again in the next run.
     pub async fn revoke(&self, tools: &[ToolId]) -> Result<usize, StoreError> {
         let (count, keys) = sync::write(&self.0.grants).revoke(tools);
-        let store = self.0.store.clone();
-        let remove = tokio::task::spawn_blocking(move || {
-            keys.iter()
-                .try_for_each(|key| store.remove(StoreTable::Grants, key))
-        });
-        match remove.await {
-            Ok(outcome) => outcome.map(|()| count),
-            // The task was cancelled: the runtime is shutting down.
-            Err(_) => Ok(count),
-        }
+        let writer = self.0.stored_grants.clone();
+        let remove = tokio::task::spawn_blocking(move || writer.remove(&keys));
+        let removed = remove.await.map_err(|_| StoreError::Failed)?;
+        removed.map(|()| count)
     }
 }

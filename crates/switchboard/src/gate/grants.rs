@@ -249,6 +249,12 @@ impl Grants {
         (count, keys)
     }
 
+    /// Whether this very grant applies: it was neither revoked nor replaced.
+    pub(crate) fn has(&self, grant: &Grant) -> bool {
+        let of_tool = self.granted.0.get(&grant.id);
+        of_tool.is_some_and(|of_tool| of_tool.contains(grant))
+    }
+
     /// When the grant that covers a tool was given.
     pub(crate) fn since(&self, tool: &Tool) -> Option<u64> {
         self.granted

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -15,8 +15,8 @@ use super::HostState;
 use crate::event::Event;
 use crate::gate::{Grant, Grants};
 use crate::name::ServerName;
-use crate::store::{Store, StoreTable};
-use crate::sync::lock;
+use crate::store::{Store, StoreError, StoreTable};
+use crate::sync::{self, lock};
 
 /// How long a call waits for its grant to be stored. A store gives up earlier; a file system that
 /// hangs does not.
@@ -28,20 +28,20 @@ const SECRET_IN_NAME: &str = "a tool's name contains a secret of its entry";
 impl HostState {
     /// Stores grants, and waits for that. Grants that cannot be stored apply to this run only, and
     /// a notice says so.
-    pub(crate) async fn store_grants(&self, server: &ServerName, grants: &[Grant]) {
+    pub(crate) async fn store_grants(&self, server: &ServerName, grants: Vec<Grant>) {
         let count = grants.len();
         let items: Vec<_> = grants
-            .iter()
-            .filter_map(|grant| self.as_stored(grant))
+            .into_iter()
+            .filter_map(|grant| Some((self.as_stored(&grant)?, grant)))
             .collect();
         let has_secret = items.len() < count;
-        let store = self.store.clone();
-        let write = tokio::task::spawn_blocking(move || store.put_all(StoreTable::Grants, &items));
+        let writer = self.stored_grants.clone();
+        let write = tokio::task::spawn_blocking(move || writer.put(items));
         let fault = match timeout(STORE_TIMEOUT, write).await {
             Ok(Ok(Ok(()))) if has_secret => SECRET_IN_NAME.to_owned(),
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(fault))) => fault.to_string(),
-            Ok(Err(_)) => "the store failed".to_owned(),
+            Ok(Err(_)) => StoreError::Failed.to_string(),
             Err(_) => format!(
                 "it could not be stored within {} s",
                 STORE_TIMEOUT.as_secs()
@@ -106,6 +106,48 @@ impl HostState {
 
 /// Writes in flight.
 pub(crate) type Writes = Mutex<JoinSet<()>>;
+
+/// Changes the stored grants, one change at a time: a grant that is revoked while it is being stored
+/// does not stay in the store.
+#[derive(Debug)]
+pub(crate) struct GrantWriter {
+    store: Arc<dyn Store>,
+    /// The grants that apply in this run.
+    grants: Arc<RwLock<Grants>>,
+    /// Locked during a change.
+    changing: Mutex<()>,
+}
+
+impl GrantWriter {
+    pub(super) fn new(store: Arc<dyn Store>, grants: Arc<RwLock<Grants>>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            grants,
+            changing: Mutex::default(),
+        })
+    }
+
+    /// Stores these keys and values, except those whose grant has been revoked in the meantime.
+    fn put(&self, items: Vec<((String, String), Grant)>) -> Result<(), StoreError> {
+        let _one_at_a_time = lock(&self.changing);
+        let items: Vec<_> = {
+            let grants = sync::read(&self.grants);
+            let still_given = items.into_iter().filter(|(_, grant)| grants.has(grant));
+            still_given.map(|(item, _)| item).collect()
+        };
+        match items.is_empty() {
+            true => Ok(()),
+            false => self.store.put_all(StoreTable::Grants, &items),
+        }
+    }
+
+    /// Removes the values of these keys, whose grants have been revoked before.
+    pub(crate) fn remove(&self, keys: &[String]) -> Result<(), StoreError> {
+        let _one_at_a_time = lock(&self.changing);
+        keys.iter()
+            .try_for_each(|key| self.store.remove(StoreTable::Grants, key))
+    }
+}
 
 /// Stores the newest pin of each tool.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Tests of what a run remembers of the runs before it: approvals and pins.
 
-use switchboard::store::{Store, StoreTable};
+use switchboard::name::ToolId;
+use switchboard::store::{Store, StoreError, StoreTable};
 
 use super::*;
 
@@ -84,5 +85,88 @@ async fn t25_a_grant_for_a_tool_with_a_secret_in_its_name_is_not_stored() {
         tokio::time::timeout(TIMEOUT, notice).await.unwrap(),
         "the approval applies to this run only: a tool's name contains a secret of its entry"
     );
+    host.stop().await;
+}
+
+/// A store whose writes of grants wait until they are released, and whose removals may panic.
+#[derive(Debug, Default)]
+struct SlowStore {
+    inner: MemoryStore,
+    has_begun: AtomicBool,
+    is_released: AtomicBool,
+    removal_panics: bool,
+}
+
+impl Store for SlowStore {
+    fn get(&self, table: StoreTable, key: &str) -> Result<Option<String>, StoreError> {
+        self.inner.get(table, key)
+    }
+
+    fn all(&self, table: StoreTable) -> Result<Vec<(String, String)>, StoreError> {
+        self.inner.all(table)
+    }
+
+    fn put(&self, table: StoreTable, key: &str, value: &str) -> Result<(), StoreError> {
+        if matches!(table, StoreTable::Grants) {
+            self.has_begun.store(true, Ordering::Release);
+            while !self.is_released.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.inner.put(table, key, value)
+    }
+
+    fn remove(&self, table: StoreTable, key: &str) -> Result<(), StoreError> {
+        assert!(!self.removal_panics, "the store is broken");
+        self.inner.remove(table, key)
+    }
+}
+
+fn tool_of(host: &Host) -> ToolId {
+    host.catalog().tools()[0].id.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t9_a_grant_that_is_revoked_while_it_is_stored_is_gone_in_the_next_run() {
+    let (scratch, store) = (Scratch::new(), Arc::new(SlowStore::default()));
+    let chaos = Chaos::new().tool("t", [Step::text("fine")]);
+    let host = run(&scratch, "", &chaos, store.clone()).await;
+    let caller: Arc<dyn Caller> = caller_that_answers(Approval::AlwaysTool(Keep::ForGood));
+    let calling = tokio::spawn({
+        let (host, call) = (host.clone(), call("s/t", &caller));
+        async move { host.call_with(call).await.map(drop) }
+    });
+    while !store.has_begun.load(Ordering::Acquire) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let tools = [tool_of(&host)];
+    let mut revoking = Box::pin(host.revoke(&tools));
+    // It waits for the write; if it did not, it would have ended by now.
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut revoking).await;
+    store.is_released.store(true, Ordering::Release);
+    let revoked = match early {
+        Ok(revoked) => revoked,
+        Err(_) => revoking.await,
+    };
+    assert_eq!(revoked.unwrap(), 1);
+    calling.await.unwrap().unwrap();
+    assert_eq!(store.all(StoreTable::Grants).unwrap(), []);
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoking_reports_that_the_store_failed() {
+    let store = Arc::new(SlowStore {
+        is_released: AtomicBool::new(true),
+        removal_panics: true,
+        ..SlowStore::default()
+    });
+    let scratch = Scratch::new();
+    let chaos = Chaos::new().tool("t", [Step::text("fine")]);
+    let host = run(&scratch, "", &chaos, store.clone()).await;
+    let caller: Arc<dyn Caller> = caller_that_answers(Approval::AlwaysTool(Keep::ForGood));
+    host.call_with(call("s/t", &caller)).await.unwrap();
+    let revoked = host.revoke(&[tool_of(&host)]).await;
+    assert_eq!(revoked.unwrap_err().to_string(), "the store failed");
     host.stop().await;
 }
