@@ -78,10 +78,10 @@ impl HostState {
         };
         match (&answer, request.dialect.profile().approval_choices) {
             _ if request.once_only => {}
-            (Approval::AlwaysTool(keep), ApprovalChoices::Stored) => {
-                self.remember(std::slice::from_ref(tool), *keep).await
-            }
-            (Approval::AlwaysServer(keep), ApprovalChoices::Stored) => {
+        // Sampling is not one of the server's tools, and host tools have no server: such an approval
+        // covers nothing else.
+        let stands_alone = tool.id.tool.as_wire() == SAMPLING || tool.id.server.is_host();
+            (Approval::AlwaysServer(keep), ApprovalChoices::Stored) if !stands_alone => {
                 self.remember(&offered, *keep).await
             }
             (Approval::AlwaysTool(_), ApprovalChoices::InMemory) => {
@@ -93,6 +93,9 @@ impl HostState {
             }
             _ => {}
         }
+            (Approval::AlwaysServer(_), ApprovalChoices::InMemory) if stands_alone => {
+                self.remember(std::slice::from_ref(tool), Keep::Run).await
+            }
         Permit::approved(request, &answer, tool, caller).ok_or_else(|| match answer {
             Approval::Unavailable => {
                 // An approval beforehand covers the call, not the sampling that it causes.
@@ -136,10 +139,7 @@ impl HostState {
     /// Every tool that the server offers now, with this one as it is asked about.
     fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
         let catalog = self.catalog();
-        // Host tools have nothing in common that one approval could cover.
-        let is_same = |other: &Tool| {
-            other.id.server == tool.id.server && !tool.id.server.is_host() && other.id != tool.id
-        };
+        let is_same = |other: &Tool| other.id.server == tool.id.server && other.id != tool.id;
         let others = catalog.tools().iter().filter(|other| is_same(other));
         others.chain([tool]).cloned().collect()
     }

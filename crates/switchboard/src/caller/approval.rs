@@ -63,7 +63,8 @@ pub enum Approval {
     Once,
     /// Allows this tool, as it is defined now.
     AlwaysTool(Keep),
-    /// Allows every tool that this server offers now.
+    /// Allows every tool that this server offers now. For a host tool, which has no server, and for
+    /// sampling, which is not a server's tool, the same as `AlwaysTool`.
     AlwaysServer(Keep),
     /// Denies this call.
     No {

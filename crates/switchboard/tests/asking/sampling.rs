@@ -2,10 +2,11 @@
 
 use serde_json::json;
 use switchboard::caller::{Approval, Keep};
+use switchboard::config::{ConfigFile, Dialect, Scope};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{call, open, person};
+use crate::support::{call, open, open_as, person};
 
 const PARAMS: &str = r#"{"messages":[],"maxTokens":1}"#;
 
@@ -159,4 +160,38 @@ async fn t32_approval_of_a_servers_tools_does_not_cover_its_sampling() {
         "{withheld}"
     );
     host.stop().await;
+}
+
+/// An *always* for a prompt to the model is no *always* for the server's tools.
+#[tokio::test(flavor = "multi_thread")]
+async fn t32_an_approval_of_sampling_covers_no_tool() {
+    for dialect in [Dialect::Native, Dialect::Gemini] {
+        let scratch = Scratch::new();
+        let tables = format!(
+            "[permissions]\nallow = [\"chaos/sample\"]\n{}",
+            legacy()
+                .tool("other", Step::text("fine"))
+                .entry("chaos")
+                .render()
+        );
+        let file = scratch.write("switchboard.toml", &tables);
+        let host = open_as(ConfigFile::new(file, Scope::Given), dialect).await;
+        let ada = person("ada")
+            .approves(Approval::AlwaysServer(Keep::Run))
+            .arc();
+        for _ in 0..2 {
+            call(&host, "chaos/sample", &json!({}), &ada).await.unwrap();
+        }
+        assert_eq!(ada.lines(), [ASKED, SAMPLED, SAMPLED], "{dialect:?}");
+        call(&host, "chaos/other", &json!({}), &ada).await.unwrap();
+        assert_eq!(
+            ada.seen().approvals,
+            [
+                ("chaos/@sampling".to_owned(), false),
+                ("chaos/other".to_owned(), false)
+            ],
+            "{dialect:?}"
+        );
+        host.stop().await;
+    }
 }

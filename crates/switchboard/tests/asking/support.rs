@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{Caller, Offers};
-use switchboard::config::{self, ConfigFile, Scope};
+use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
 use switchboard::launch::Launcher;
 use switchboard::server::ServerHandle;
 use switchboard::wire::RawJson;
@@ -38,7 +38,19 @@ pub(crate) async fn open(scratch: &Scratch, tables: &str) -> Host {
 
 /// Like [`open`], with a file of any dialect.
 pub(crate) async fn open_file(file: ConfigFile) -> Host {
-    let config = config::load(&[file]).unwrap();
+    open_config(config::load(&[file]).unwrap()).await
+}
+
+/// Like [`open`], with servers that are treated as those of this dialect.
+pub(crate) async fn open_as(file: ConfigFile, dialect: Dialect) -> Host {
+    let mut config = config::load(&[file]).unwrap();
+    for server in config.servers.values_mut() {
+        Arc::make_mut(server).dialect = dialect;
+    }
+    open_config(config).await
+}
+
+async fn open_config(config: Config) -> Host {
     let builder = HostBuilder::new(config)
         .launcher(Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap())
         .offers(ALL);
