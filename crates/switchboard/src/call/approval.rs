@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::trace::CallPhase;
-use super::{CallContext, CallError, DenialReason, moved, shown};
+use super::{CallContext, CallError, DenialReason, shown};
 use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Keep};
 use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
@@ -47,7 +47,9 @@ impl HostState {
         if server.is_none_or(ServerLease::resume) {
             Ok(permit)
         } else {
-            Err(moved(tool))
+            Err(CallError::Replaced {
+                server: tool.id.server.clone(),
+            })
         }
     }
 
@@ -76,15 +78,22 @@ impl HostState {
             let after = ANSWER_TIMEOUT;
             return Err((DenialReason::NoAnswer { after }, None));
         };
-        match (&answer, request.dialect.profile().approval_choices) {
-            _ if request.once_only => {}
         // Sampling is not one of the server's tools, and host tools have no server: such an approval
         // covers nothing else.
         let stands_alone = tool.id.tool.as_wire() == SAMPLING || tool.id.server.is_host();
+        match (&answer, request.dialect.profile().approval_choices) {
+            _ if request.once_only => {}
             (Approval::AlwaysServer(keep), ApprovalChoices::Stored) if !stands_alone => {
                 self.remember(&offered, *keep).await
             }
+            (
+                Approval::AlwaysTool(keep) | Approval::AlwaysServer(keep),
+                ApprovalChoices::Stored,
+            ) => self.remember(std::slice::from_ref(tool), *keep).await,
             (Approval::AlwaysTool(_), ApprovalChoices::InMemory) => {
+                self.remember(std::slice::from_ref(tool), Keep::Run).await
+            }
+            (Approval::AlwaysServer(_), ApprovalChoices::InMemory) if stands_alone => {
                 self.remember(std::slice::from_ref(tool), Keep::Run).await
             }
             (Approval::AlwaysServer(_), ApprovalChoices::InMemory) => {
@@ -93,9 +102,6 @@ impl HostState {
             }
             _ => {}
         }
-            (Approval::AlwaysServer(_), ApprovalChoices::InMemory) if stands_alone => {
-                self.remember(std::slice::from_ref(tool), Keep::Run).await
-            }
         Permit::approved(request, &answer, tool, caller).ok_or_else(|| match answer {
             Approval::Unavailable => {
                 // An approval beforehand covers the call, not the sampling that it causes.

@@ -31,9 +31,10 @@ pub enum CallError {
         /// The name as given.
         server: ServerName,
     },
-    /// Consecutive reloads replaced the server while the request looked for it.
+    /// A reload removed or replaced the server while the call waited, or consecutive reloads did while
+    /// the request looked for it.
     #[error(
-        "server \"{server}\": it is being replaced by reloads of the configuration; call again when they have ended"
+        "server \"{server}\": a reload of the configuration removed or replaced it; call again"
     )]
     Replaced {
         /// The server.

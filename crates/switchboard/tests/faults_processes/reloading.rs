@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use switchboard::Host;
+use switchboard::call::Call;
+use switchboard::caller::Approval;
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::event::{Event, Events, NextEvent};
 use switchboard::name::ServerName;
 use switchboard::reload::ReloadReport;
 use switchboard::server::{ConnectStep, State};
 use switchboard::store::{MemoryStore, Store, StoreError, StoreTable};
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Entry, Step, is_alive};
 use tokio::task::JoinSet;
 
@@ -552,5 +555,32 @@ async fn s1_01_tools_are_callable_as_soon_as_their_server_connects_also_late_or_
     assert_eq!(early.await.unwrap(), Ok("fine".to_owned()));
     assert!(text_of(&host, "late/die").await.is_err());
     assert_eq!(text_of(&host, "late/ok").await.unwrap(), "fine");
+    host.stop().await;
+}
+
+/// The definition is the same: what is gone is the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_server_is_removed_while_it_is_approved_says_so() {
+    let test = TestHost::new();
+    let entries = [test.entry("s", good()), test.entry("other", good())];
+    let host = test.host_of(test.scratch.config_with("", &entries)).await;
+    settled(&host).await;
+    let without = test.scratch.config_with("", &entries[1..]);
+    let without = config::load(&[ConfigFile::new(without, Scope::Given)]).unwrap();
+    let reloading = host.clone();
+    let person = TestCaller::new("ada").on_approval(move || {
+        let (host, without) = (reloading.clone(), without.clone());
+        Box::pin(async move {
+            host.reload(without).await.unwrap();
+            Approval::Once
+        })
+    });
+    let call = Call::new("s/ok", serde_json::json!({})).caller(person.arc());
+    let refused = host.call_with(call).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "server \"s\": a reload of the configuration removed or replaced it; call again"
+    );
+    assert_eq!(calls_of(&test, "s"), 0);
     host.stop().await;
 }
