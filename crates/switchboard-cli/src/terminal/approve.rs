@@ -78,11 +78,11 @@ impl<'a> ApprovalDialog<'a> {
             Key::Char('t') if always && self.is_in_memory() => {
                 return Some(Approval::AlwaysTool(Keep::Run));
             }
-            Key::Char('s') if always && self.is_in_memory() && !self.is_sampling() => {
+            Key::Char('s') if always && self.is_in_memory() && self.has_server_tools() => {
                 return Some(Approval::AlwaysServer(Keep::Run));
             }
             Key::Char('t') if always => self.stage = Stage::Keep(Always::Tool),
-            Key::Char('s') if always && !self.is_sampling() => {
+            Key::Char('s') if always && self.has_server_tools() => {
                 self.stage = Stage::Keep(Always::Server)
             }
             Key::Char('w') if self.asks_for_reason => self.stage = Stage::Reason,
@@ -155,6 +155,12 @@ impl<'a> ApprovalDialog<'a> {
     /// The gate treats sampling as a tool of this name, which no server can offer.
     fn is_sampling(&self) -> bool {
         self.request.id.tool.as_wire() == "@sampling"
+    }
+
+    /// Whether one answer can cover the other tools of the server: sampling is not one of them, and
+    /// built-in tools have no server.
+    fn has_server_tools(&self) -> bool {
+        !self.is_sampling() && !self.request.id.server.is_host()
     }
 
     fn head(&self, columns: usize) -> Vec<ScreenLine> {
@@ -286,11 +292,6 @@ impl<'a> ApprovalDialog<'a> {
                 columns,
                 CHOSEN,
             ),
-            Stage::Keep(Always::Server) if self.request.id.server.is_host() => own_lines(
-                "Remember yes for every built-in tool, those that write and run commands too:",
-                columns,
-                CHOSEN,
-            ),
             Stage::Keep(Always::Server) => own_lines(
                 "Remember yes for every tool this server offers now:",
                 columns,
@@ -321,17 +322,16 @@ impl<'a> ApprovalDialog<'a> {
                 "[t] always for this server: every prompt to your model",
                 NO,
             ],
+            (Stage::Choose, false) if self.request.id.server.is_host() => &[
+                ONCE,
+                "[t] always this tool: while its definition stays the same",
+                NO,
+            ],
             (Stage::Choose, false) if self.is_in_memory() => &[
                 PROCEED,
                 "[t] Always allow this tool: for this run, while its definition stays the same",
                 "[s] Always allow this server: for this run, all its tools",
                 CANCEL,
-            ],
-            (Stage::Choose, false) if self.request.id.server.is_host() => &[
-                ONCE,
-                "[t] always this tool: while its definition stays the same",
-                "[s] always every built-in tool: also those that write and run commands",
-                NO,
             ],
             (Stage::Choose, false) => &[
                 ONCE,

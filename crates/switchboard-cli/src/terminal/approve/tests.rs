@@ -220,14 +220,18 @@ fn built_in_tools_are_not_called_a_server() {
     request.id.server = switchboard::name::ServerName::host();
     let mut question = ApprovalDialog::new(&request, false);
     let shown = screen(&question);
-    assert!(shown.contains("[s] always every built-in tool"), "{shown}");
-    assert!(!shown.contains("this server"), "{shown}");
-    question.press(Key::Char('s'), SIZE);
-    let shown = screen(&question);
+    assert!(shown.contains("[t] always this tool"), "{shown}");
     assert!(
-        shown.contains("every built-in tool, those that write"),
+        !shown.contains("[s]") && !shown.contains("this server"),
         "{shown}"
     );
+    // An *always* for all built-in tools is not remembered, so it cannot be chosen either.
+    assert_eq!(question.press(Key::Char('s'), SIZE), None);
+    assert_eq!(screen(&question), shown);
+    request.dialect = Dialect::Gemini;
+    let mut question = ApprovalDialog::new(&request, false);
+    assert!(!screen(&question).contains("[s]"));
+    assert_eq!(question.press(Key::Char('s'), SIZE), None);
 }
 
 /// A file's own text is part of a diff, and cannot pass for the question about it.
