@@ -78,13 +78,16 @@ fn stays_within_origin(server: &Url, metadata: &AuthorizationMetadata) -> bool {
         Some(&metadata.token_endpoint),
     ];
     let optional = metadata.registration_endpoint.iter();
-    let is_ours = |address: &String| {
+    let is_ours = |address: &str| {
         Url::parse(address).is_ok_and(|address| address.origin() == server.origin())
     };
+    // A logout sends the refresh token there.
+    let revocation = metadata.additional_fields.get("revocation_endpoint");
     named
         .into_iter()
-        .all(|address| address.is_some_and(is_ours))
-        && optional.into_iter().all(is_ours)
+        .all(|address| address.is_some_and(|address| is_ours(address)))
+        && optional.into_iter().all(|address| is_ours(address))
+        && revocation.is_none_or(|address| address.as_str().is_some_and(is_ours))
 }
 
 fn at(server: &Url, path: &str) -> Url {
@@ -129,6 +132,30 @@ mod tests {
             false,
         );
         check("oauth", "https://x.example/oauth/token", false);
+    }
+
+    /// A logout sends the refresh token and the client's secret there.
+    #[test]
+    fn t18_metadata_with_a_revocation_endpoint_of_another_origin_is_not_trusted() {
+        let server = Url::parse("https://x.example/mcp").unwrap();
+        for (endpoint, expected) in [
+            (serde_json::json!("https://x.example/revoke"), true),
+            (serde_json::json!("https://y.example/revoke"), false),
+            (serde_json::json!(7), false),
+        ] {
+            let document = serde_json::json!({
+                "issuer": "https://x.example/oauth",
+                "authorization_endpoint": "https://x.example/oauth/authorize",
+                "token_endpoint": "https://x.example/oauth/token",
+                "revocation_endpoint": endpoint,
+            });
+            let metadata = serde_json::from_value(document).unwrap();
+            assert_eq!(
+                stays_within_origin(&server, &metadata),
+                expected,
+                "{endpoint}"
+            );
+        }
     }
 
     #[test]
