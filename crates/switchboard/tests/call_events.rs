@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::json;
 use switchboard::{Approval, Call, Headless, HostBuilder};
@@ -112,4 +113,31 @@ async fn each_call_is_one_event_with_decision_outcome_and_times() {
         events[3].0["error"],
         "server \"s\", tool change: denied: the answer was no: not today"
     );
+}
+
+/// A call that never reached its server says how long it waited for it.
+#[tokio::test]
+async fn a_call_whose_server_did_not_come_back_reports_the_wait() {
+    let scratch = Scratch::new();
+    let server = Chaos::new()
+        .tool("look", Step::text("fine"))
+        .tool("die", Step::Exit(1));
+    let rules = "[permissions]\nallow = [\"s\"]\n";
+    let file = scratch.config_with(rules, &[server.entry("s")]);
+    let host = HostBuilder::open(file).unwrap().start().await.unwrap();
+    assert!(host.settled(Duration::from_secs(60)).await);
+    let captured = Captured::default();
+    let guard = tracing::subscriber::set_default(captured.clone());
+    host.call("s/die", json!({})).await.unwrap_err();
+    let limit = Duration::from_millis(20);
+    let early = Call::new("s/look", json!({})).timeout(limit);
+    host.call_with(early).await.unwrap_err();
+    drop(guard);
+    host.stop().await;
+
+    let events = captured.events.lock().unwrap();
+    let Fields(fields) = &events[1];
+    assert_eq!(fields["outcome"], "not ready");
+    let waited: u64 = fields["waiting_ms"].parse().unwrap();
+    assert!(waited >= 20, "{waited}");
 }

@@ -23,9 +23,9 @@ impl HostState {
         let wait = context.deadline.within(tool.server.longest_connect());
         let caller = context.caller.id();
         let session = server.session_for_tool(&tool.definition, caller, wait);
-        let session = session.await?;
+        let session = session.await;
         context.trace.spent(CallPhase::Waiting, began);
-        Ok(session)
+        Ok(session?)
     }
 
     /// Resolves a name that is not known yet: it may belong to a server that is still connecting.
