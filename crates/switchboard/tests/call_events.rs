@@ -141,3 +141,50 @@ async fn a_call_whose_server_did_not_come_back_reports_the_wait() {
     let waited: u64 = fields["waiting_ms"].parse().unwrap();
     assert!(waited >= 20, "{waited}");
 }
+
+/// The debug log of a call whose times nobody measures.
+#[derive(Clone, Default)]
+struct DebugLog(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for DebugLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "switchboard::call::trace"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.0.lock().unwrap().push(fields.0["message"].clone());
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn the_log_has_no_time_of_a_call_that_was_not_measured() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("look", Step::text("fine"));
+    let rules = "[permissions]\nallow = [\"s\"]\n";
+    let file = scratch.config_with(rules, &[server.entry("s")]);
+    let host = HostBuilder::open(file).unwrap().start().await.unwrap();
+    let log = DebugLog::default();
+    let guard = tracing::subscriber::set_default(log.clone());
+    host.call("s/look", json!({})).await.unwrap();
+    drop(guard);
+    host.stop().await;
+    assert_eq!(
+        *log.0.lock().unwrap(),
+        [
+            "tool s/look: resolved from \"s/look\"",
+            "tool s/look: sent",
+            "tool s/look: answered",
+        ]
+    );
+}

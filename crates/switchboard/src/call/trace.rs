@@ -109,11 +109,14 @@ impl CallTrace {
     pub(super) fn answered(&mut self, tool: &Tool, sent: Option<Instant>, is_ok: bool) {
         self.spent(CallPhase::Wire, sent);
         tracing::debug!(
-            "tool {}/{}: {} after {} ms",
+            "tool {}/{}: {}{}",
             tool.id.server,
             shown(tool),
             if is_ok { "answered" } else { "failed" },
-            sent.map_or(0, |sent| sent.elapsed().as_millis())
+            sent.map_or_else(String::new, |sent| format!(
+                " after {} ms",
+                sent.elapsed().as_millis()
+            ))
         );
     }
 
