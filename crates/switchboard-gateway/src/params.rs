@@ -1,6 +1,7 @@
 //! The params of a client's request: the members that are routed on, and the rest as it came.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use switchboard::caller::ForwardedParams;
 use switchboard::event::LogLevel;
@@ -19,8 +20,14 @@ pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// The key of the `subscriptions/listen` request that a notification belongs to.
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
+/// The key of the task that a legacy message belongs to.
+pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
 /// The key of the server's name and version.
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// The keys of so many members are compared in pairs; those of more are put into a set.
+const MAX_COMPARED_MEMBERS: usize = 16;
 
 /// The params of a request.
 #[derive(Debug, Default)]
@@ -53,6 +60,10 @@ impl RequestParams {
             return Ok(Self::default());
         };
         let mut members = params.members().ok_or("params must be an object")?;
+        // Requests are routed on the first member of a name, and most servers read the last.
+        if has_repeated_key(&members) {
+            return Err("params must not have two members of one name");
+        }
         let mut meta = RequestMeta::default();
         if let Some(index) = members.iter().position(|(key, _)| key == "_meta") {
             meta = RequestMeta::read(&members.remove(index).1)?;
@@ -81,6 +92,21 @@ impl RequestParams {
     }
 }
 
+fn has_repeated_key(members: &[JsonMember]) -> bool {
+    if members.len() > MAX_COMPARED_MEMBERS {
+        let mut keys = HashSet::with_capacity(members.len());
+        return !members.iter().all(|(key, _)| keys.insert(&**key));
+    }
+    let mut rest = members;
+    while let [(key, _), others @ ..] = rest {
+        if others.iter().any(|(other, _)| other == key) {
+            return true;
+        }
+        rest = others;
+    }
+    false
+}
+
 impl RequestMeta {
     fn read(meta: &RawJson) -> Result<Self, &'static str> {
         let mut read = Self::default();
@@ -97,7 +123,7 @@ impl RequestMeta {
                     read.log_level = Some(LogLevel::read(&word).ok_or("unknown log level")?);
                 }
                 "progressToken" => read.progress_token = Some(value),
-                SUBSCRIPTION_ID | SERVER_INFO => {}
+                SUBSCRIPTION_ID | SERVER_INFO | RELATED_TASK => {}
                 _ => read.others.push((key, value)),
             }
         }
@@ -183,6 +209,35 @@ mod tests {
             ]
         );
         assert!(RequestParams::read(Some(&raw("[]"))).is_err());
+    }
+
+    /// T21: what a client could send past the gateway in a second member of a name.
+    #[test]
+    fn t21_params_with_two_members_of_one_name_are_refused() {
+        let read = |params: &str| RequestParams::read(Some(&raw(params))).map(drop);
+        let refused = Err("params must not have two members of one name");
+        assert_eq!(read(r#"{"_meta":{},"name":"a","arguments":{}}"#), Ok(()));
+        for repeated in [
+            r#"{"_meta":{},"name":"a","_meta":{"progressToken":7}}"#,
+            r#"{"_meta":{},"name":"a","\u005fmeta":{"progressToken":7}}"#,
+            r#"{"name":"a","name":"b"}"#,
+        ] {
+            assert_eq!(read(repeated), refused, "{repeated}");
+        }
+        let many: Vec<_> = (0..100_000).map(|n| format!("\"k{n}\":1")).collect();
+        let many = many.join(",");
+        assert_eq!(read(&format!("{{{many}}}")), Ok(()));
+        assert_eq!(read(&format!("{{{many},\"k0\":2}}")), refused);
+    }
+
+    /// T21: which task a message belongs to is said anew on each hop.
+    #[test]
+    fn t21_a_clients_related_task_is_not_forwarded() {
+        let params = raw(
+            r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"},"a":1},"name":"t"}"#,
+        );
+        let read = RequestParams::read(Some(&params)).unwrap();
+        assert_eq!(read.forwarded(&[]).meta, [("a".into(), raw("1"))]);
     }
 
     #[test]

@@ -3,10 +3,8 @@
 use serde_json::json;
 use switchboard::RawJson;
 
+use crate::params::RELATED_TASK;
 use crate::reply;
-
-/// The key in `_meta` that names the task.
-const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// An object with the task in `_meta`; the rest is unchanged.
 pub(crate) fn related(object: &[u8], task: &str) -> Vec<u8> {

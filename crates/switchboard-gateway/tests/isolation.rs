@@ -118,3 +118,19 @@ async fn t21_a_state_of_another_client_or_request_is_refused() {
     assert_eq!(ada.next().await["error"]["code"], -32602, "it was used");
     stop(gateway).await;
 }
+
+/// T21: a second `_meta` could carry the progress token of another client's call to the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t21_a_call_with_two_members_of_one_name_is_refused_and_does_not_run() {
+    let scratch = Scratch::new();
+    let gateway = gateway(&scratch, &format!("{ALLOW}{}", demo("demo", "legacy", ""))).await;
+    let mut client = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = r#"{"name":"mcp__demo__echo","_meta":{},"_meta":{"progressToken":1},"arguments":{"message":"hi"}}"#;
+    let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+    client.send_raw(&request).await;
+    let expected = json!({"jsonrpc": "2.0", "id": 1, "error": {
+        "code": -32602, "message": "params must not have two members of one name",
+    }});
+    assert_eq!(client.next().await, expected);
+    stop(gateway).await;
+}

@@ -96,7 +96,8 @@ impl OutboundRequest<'_> {
             out.extend_from_slice(value);
         }
         for (key, value) in forwarded.map_or(&[][..], |forwarded| &forwarded.params) {
-            if self.fields.iter().all(|(known, _)| known != key) {
+            let is_ours = key == "_meta" || self.fields.iter().any(|(known, _)| known == key);
+            if !is_ours {
                 separate(out, &mut is_first);
                 write_member(out, key, value.as_bytes());
             }
@@ -456,16 +457,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_usual_call_is_written_as_any_other_request() {
+    fn a_usual_call_is_written_as_any_other_request_and_has_one_meta() {
         let fields: [ParamField<'_>; 2] = [("name", b"\"echo\""), ("arguments", b"{\"a\": 1}")];
         let request = super::super::legacy::request(TOOLS_CALL, &fields);
-        let encoded = |forwarded| {
+        let encoded = |forwarded: Option<&ForwardedParams>| {
             let mut out = b"what was written before".to_vec();
             request.encode(17, true, forwarded, &mut out);
             String::from_utf8(out).expect("JSON is text")
         };
         let expected = r#"{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"_meta":{"progressToken":17},"name":"echo","arguments":{"a": 1}}}"#;
         assert_eq!(encoded(None), expected);
-        assert_eq!(encoded(Some(&ForwardedParams::default())), expected);
+        let nothing = ForwardedParams::default();
+        assert_eq!(encoded(Some(&nothing)), expected);
+        // T21: the progress token of another call could be in it.
+        let meta = r#"{"progressToken":18}"#.parse().expect("JSON");
+        let second_meta = ForwardedParams {
+            params: vec![("_meta".into(), meta)],
+            ..ForwardedParams::default()
+        };
+        assert_eq!(encoded(Some(&second_meta)), expected);
     }
 }
