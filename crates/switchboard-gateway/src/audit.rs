@@ -37,6 +37,12 @@ const WRITE_BYTES: usize = 128 << 10;
 /// How many lines are stored for the status page.
 const RECENT_LINES: usize = 500;
 
+/// How many bytes these lines have together at most.
+const MAX_RECENT_BYTES: usize = 2 << 20;
+
+/// The buffer of a longer line is not reused.
+const MAX_REUSED_BYTES: usize = 4 << 10;
+
 /// Lines are collected this long, so that a busy gateway writes many at once.
 const COLLECT: Duration = Duration::from_millis(50);
 
@@ -74,6 +80,8 @@ struct AuditBuffer {
     /// Dropped since the last line that was buffered.
     dropped: u64,
     recent: VecDeque<String>,
+    /// The sum of their lengths.
+    recent_bytes: usize,
     is_closed: bool,
     clock: AuditClock,
 }
@@ -136,15 +144,12 @@ impl AuditLog {
     pub fn add(&self, line: &AuditLine<'_>) {
         let mut locked = lock(&self.0.buffer);
         let buffer = &mut *locked;
-        // The buffer of the oldest recent line is reused for the new one.
-        let oldest = (buffer.recent.len() >= RECENT_LINES).then(|| buffer.recent.pop_front());
-        let mut text = oldest.flatten().unwrap_or_default();
-        text.clear();
+        let mut text = buffer.reused();
         text.push_str("{\"time\":\"");
         buffer.clock.write(&mut text);
         text.push_str("\",");
         let start = text.len();
-        line.write(&mut text, self.0.arguments);
+        line.write(&mut text, self.0.arguments, &self.0.redactor);
         if let Cow::Owned(redacted) = self.0.redactor.redact(&text[start..]) {
             text.truncate(start);
             text.push_str(&redacted);
@@ -166,7 +171,7 @@ impl AuditLog {
             buffer.pending.push_str(&text);
             buffer.pending.push('\n');
         }
-        buffer.recent.push_back(text);
+        buffer.keep(text);
         let after = buffer.pending.len();
         drop(locked);
         if before == 0 {
@@ -274,6 +279,35 @@ async fn write(state: Arc<AuditState>, file: AuditFile) {
         }
         if is_closed {
             return;
+        }
+    }
+}
+
+impl AuditBuffer {
+    /// An empty text. The buffer of the oldest recent line is reused.
+    fn reused(&mut self) -> String {
+        let is_full = self.recent.len() >= RECENT_LINES;
+        let oldest = is_full.then(|| self.recent.pop_front()).flatten();
+        let mut text = oldest.unwrap_or_default();
+        self.recent_bytes -= text.len();
+        if text.capacity() > MAX_REUSED_BYTES {
+            return String::new();
+        }
+        text.clear();
+        text
+    }
+
+    /// Stores a line for the status page, instead of the oldest ones.
+    fn keep(&mut self, mut text: String) {
+        if text.len() > MAX_REUSED_BYTES {
+            text.shrink_to_fit();
+        }
+        self.recent_bytes += text.len();
+        self.recent.push_back(text);
+        while self.recent_bytes > MAX_RECENT_BYTES
+            && let Some(oldest) = self.recent.pop_front()
+        {
+            self.recent_bytes -= oldest.len();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use switchboard::RawJson;
 
-use super::line::push_string;
+use super::line::{MAX_JSON_BYTES, push_size, push_string};
 
 /// Deeper values are shown by their type alone.
 const MAX_DEPTH: usize = 3;
@@ -13,15 +13,11 @@ const MAX_DEPTH: usize = 3;
 /// More members are counted.
 const MAX_MEMBERS: usize = 24;
 
-/// Larger arguments are not parsed.
-const MAX_BYTES: usize = 64 << 10;
-
 /// Writes it as JSON: `{"path":"string","lines":["number"]}`.
 pub(super) fn push_shape(out: &mut String, arguments: &RawJson) {
     let text = arguments.as_str();
-    if text.len() > MAX_BYTES {
-        out.push_str(&format!("\"{} bytes\"", text.len()));
-        return;
+    if text.len() > MAX_JSON_BYTES {
+        return push_size(out, arguments);
     }
     let start = out.len();
     let mut reader = serde_json::Deserializer::from_str(text);

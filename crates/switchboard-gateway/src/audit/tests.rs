@@ -74,35 +74,100 @@ async fn lines_of_a_busy_gateway_are_written_before_their_buffer_is_full() {
 #[tokio::test]
 async fn lines_that_do_not_fit_are_counted_and_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let log = AuditLog::open(folder.path(), AuditArguments::Shape, Redactor::default());
-    let long = "x".repeat(MAX_PENDING_BYTES / 2);
-    // The writer cannot run between these: this test has one thread.
-    for name in [&*long, &*long, "lost", "kept"] {
-        if name == "kept" {
-            assert_eq!(log.dropped(), 1);
-        }
+    let log = AuditLog::open(folder.path(), AuditArguments::Full, Redactor::default());
+    let long = RawJson::from(Value::from("x".repeat(60 << 10)));
+    let add = |arguments| {
         log.add(&AuditLine {
             event: "request",
-            name,
+            arguments,
             ..AuditLine::default()
         });
+    };
+    // The writer cannot run between these: this test has one thread.
+    let mut count = 0;
+    while log.dropped() == 0 {
+        add(Some(&long));
+        count += 1;
     }
+    add(None);
     log.close().await;
     let written = lines(log.path().unwrap());
     let shown: Vec<_> = written
         .iter()
         .map(|line| (line["event"].as_str().unwrap(), line["lines"].clone()))
         .collect();
-    let none = Value::Null;
-    assert_eq!(
-        shown,
-        [
-            ("request", none.clone()),
-            ("dropped", json!(1)),
-            ("request", none.clone()),
-            ("request", none)
-        ]
-    );
+    let request = ("request", Value::Null);
+    let mut expected = vec![request.clone(); count - 1];
+    expected.extend([("dropped", json!(1)), request]);
+    assert_eq!(shown, expected);
+}
+
+/// A client cannot keep its calls out of the log by what it sends, nor fill the memory.
+#[tokio::test]
+async fn a_line_fits_whatever_a_client_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let redactor = Redactor::new([Secret::new("CANARY-1234")]);
+    let log = AuditLog::open(folder.path(), AuditArguments::Full, redactor);
+    let long = "é".repeat(1 << 20);
+    let cut = format!("{}… (2097152 bytes)", "é".repeat(512));
+    let arguments = RawJson::from(json!({ "text": long }));
+    let info = RawJson::from(json!({"name": "codex", "version": "1\n", "icons": "i".repeat(2000)}));
+    // Its last characters are after the cut.
+    let secret = format!("{}CANARY-1234{}", "x".repeat(1020), "y".repeat(100));
+    log.add(&AuditLine {
+        event: "request",
+        client_info: Some(&info),
+        name: &long,
+        rule: &secret,
+        approval: &long,
+        error: &long,
+        arguments: Some(&arguments),
+        ..AuditLine::default()
+    });
+    let larger = RawJson::from(json!({"name": "codex", "icons": long}));
+    log.add(&AuditLine {
+        event: "request",
+        client_info: Some(&larger),
+        ..AuditLine::default()
+    });
+    log.close().await;
+    let mut written = lines(log.path().unwrap());
+    for line in &mut written {
+        line.as_object_mut().unwrap().remove("time");
+    }
+    let bytes = arguments.as_str().len();
+    let expected = [
+        json!({
+            "event": "request", "client_info": {"name": "codex", "version": "1\n"}, "name": cut,
+            "rule": format!("{}[sec… (1131 bytes)", "x".repeat(1020)), "approval": cut, "error": cut,
+            "arguments": format!("{bytes} bytes"),
+        }),
+        json!({"event": "request", "client_info": format!("{} bytes", larger.as_str().len())}),
+    ];
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn the_lines_that_are_stored_for_the_page_are_bounded_by_number_and_size() {
+    let log = AuditLog::new(None, AuditArguments::Full, Redactor::default());
+    let long = RawJson::from(Value::from("x".repeat(60 << 10)));
+    for arguments in [None, Some(&long), None] {
+        for _ in 0..2 * RECENT_LINES {
+            log.add(&AuditLine {
+                event: "request",
+                arguments,
+                ..AuditLine::default()
+            });
+            let buffer = lock(&log.0.buffer);
+            let stored = &buffer.recent;
+            let bytes: usize = stored.iter().map(String::len).sum();
+            assert_eq!(buffer.recent_bytes, bytes);
+            let capacity: usize = stored.iter().map(String::capacity).sum();
+            assert!(stored.len() <= RECENT_LINES, "{}", stored.len());
+            assert!(capacity <= 2 * MAX_RECENT_BYTES, "{capacity}");
+        }
+    }
+    assert_eq!(log.recent(usize::MAX).len(), RECENT_LINES);
 }
 
 #[test]
