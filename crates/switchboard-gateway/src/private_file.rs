@@ -35,7 +35,7 @@ pub(crate) fn update<T>(
             .mode(0o700)
             .create(folder)?;
     }
-    let lock = open_new(&path.with_extension("lock"), false)?;
+    let lock = open_lock(&path.with_extension("lock"))?;
     lock.lock()?;
     let (text, outcome) = change(read(path)?)?;
     if let Some(text) = text {
@@ -51,6 +51,11 @@ pub(crate) fn update<T>(
         std::fs::rename(&new, path)?;
     }
     Ok(outcome)
+}
+
+/// A file that processes lock; created if there is none.
+pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
+    open_new(path, false)
 }
 
 fn open_new(path: &Path, exclusive: bool) -> io::Result<File> {

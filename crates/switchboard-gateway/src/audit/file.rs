@@ -1,11 +1,14 @@
-//! The files of the audit log: 0600 in a 0700 folder, rotated, at most five of 8 MiB.
+//! The files of the audit log: 0600 in a 0700 folder, rotated, at most five of 8 MiB. Several
+//! gateways may share them.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
+
+use crate::private_file;
 
 /// The size at which the file is rotated.
 const ROTATE_BYTES: u64 = 8 << 20;
@@ -41,17 +44,9 @@ impl AuditFile {
 
     /// Appends whole lines.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
-        let mut file = match self.file.take() {
-            Some(file) => file,
-            None => open(&self.path)?,
-        };
-        let size = file.metadata()?.len();
-        if size > 0 && size + lines.len() as u64 > self.rotate_bytes {
-            for number in (1..OLDER_FILES).rev() {
-                let _ = fs::rename(self.older(number), self.older(number + 1));
-            }
-            fs::rename(&self.path, self.older(1))?;
-            file = open(&self.path)?;
+        let mut file = self.current()?;
+        if self.is_full(&file, lines)? {
+            file = self.rotate(file, lines)?;
         }
         let size = file.metadata()?.len();
         if let Err(error) = file.write_all(lines) {
@@ -63,8 +58,56 @@ impl AuditFile {
         Ok(())
     }
 
+    /// The file at the path. The one that was opened before may have been rotated by another gateway:
+    /// what is appended to it would be lost with it.
+    fn current(&mut self) -> io::Result<File> {
+        if let Some(file) = self.file.take()
+            && is_at(&file, &self.path)?
+        {
+            return Ok(file);
+        }
+        open(&self.path)
+    }
+
+    fn is_full(&self, file: &File, lines: &[u8]) -> io::Result<bool> {
+        let size = file.metadata()?.len();
+        Ok(size > 0 && size + lines.len() as u64 > self.rotate_bytes)
+    }
+
+    /// Renames the files, and returns a new one.
+    fn rotate(&mut self, file: File, lines: &[u8]) -> io::Result<File> {
+        let lock = private_file::open_lock(&self.path.with_extension("lock"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            // Another gateway rotates now. The file becomes a little larger than it should.
+            Err(TryLockError::WouldBlock) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Another gateway may have rotated before the lock was there.
+        self.file = Some(file);
+        let file = self.current()?;
+        if !self.is_full(&file, lines)? {
+            return Ok(file);
+        }
+        for number in (1..OLDER_FILES).rev() {
+            let _ = fs::rename(self.older(number), self.older(number + 1));
+        }
+        fs::rename(&self.path, self.older(1))?;
+        open(&self.path)
+    }
+
     fn older(&self, number: usize) -> PathBuf {
         self.path.with_added_extension(number.to_string())
+    }
+}
+
+/// Whether an open file is the one at the path.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let opened = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

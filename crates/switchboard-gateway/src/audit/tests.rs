@@ -170,6 +170,33 @@ fn the_lines_that_are_stored_for_the_page_are_bounded_by_number_and_size() {
     assert_eq!(log.recent(usize::MAX).len(), RECENT_LINES);
 }
 
+/// Two gateways of a user share the files: one of stdio, one of HTTP.
+#[test]
+fn two_gateways_lose_no_line_when_either_rotates_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = [0; 2].map(|_| AuditFile::with_size(folder.path(), 200));
+    let mut expected = Vec::new();
+    for number in 0..12 {
+        let line = format!("{number:060}");
+        files[number % 5 % 2]
+            .append(format!("{line}\n").as_bytes())
+            .unwrap();
+        expected.push(line);
+    }
+    let mut written = Vec::new();
+    for name in [
+        "audit.jsonl.4",
+        "audit.jsonl.3",
+        "audit.jsonl.2",
+        "audit.jsonl.1",
+        "audit.jsonl",
+    ] {
+        let text = std::fs::read_to_string(folder.path().join("audit").join(name));
+        written.extend(text.unwrap_or_default().lines().map(str::to_owned));
+    }
+    assert_eq!(written, expected);
+}
+
 #[test]
 fn the_files_are_rotated_and_bounded() {
     let folder = tempfile::tempdir().unwrap();
@@ -189,7 +216,8 @@ fn the_files_are_rotated_and_bounded() {
             "audit.jsonl.1",
             "audit.jsonl.2",
             "audit.jsonl.3",
-            "audit.jsonl.4"
+            "audit.jsonl.4",
+            "audit.lock"
         ]
     );
     let newest = std::fs::read_to_string(file.path()).unwrap();
