@@ -309,6 +309,24 @@ impl OutboundQueue {
         self.0.take_next(self.0.lock())
     }
 
+    /// Completes when the client is found to read too slowly.
+    pub(crate) async fn until_cut_off(&mut self) {
+        poll_fn(|context| {
+            let mut waiting = self.0.lock();
+            if waiting.is_cut_off {
+                return Poll::Ready(());
+            }
+            waiting.reader = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The edge found that the client does not read.
+    pub(crate) fn cut_off(&mut self) {
+        self.0.cut_off();
+    }
+
     /// Whether the client read too slowly.
     pub fn is_cut_off(&self) -> bool {
         self.0.lock().is_cut_off

@@ -83,10 +83,10 @@ async fn f35_a_client_that_does_not_read_is_disconnected_and_another_is_still_se
             .await,
         "hi"
     );
-    // What was written before comes; then the end.
-    tokio::time::timeout(PATIENCE, slow.until_closed())
-        .await
-        .expect("it is disconnected");
+    // It reads nothing until then.
+    let served = tokio::time::timeout(PATIENCE, &mut slow.served).await;
+    let served = served.expect("it is disconnected").unwrap();
+    assert_eq!(served.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
     assert_eq!(
         quick
             .call(2, "mcp__demo__echo", json!({"message": "hi"}))

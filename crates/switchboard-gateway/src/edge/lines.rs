@@ -1,9 +1,10 @@
-//! A client whose messages are lines on a stream of bytes: standard streams, a Unix socket.
+//! A client whose messages are lines on a stream of bytes: standard streams, a Unix socket. One that
+//! does not read is disconnected.
 
 use std::io;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use switchboard::config::MAX_MESSAGE_BYTES;
 use switchboard::sync::yield_to_ready_tasks;
 use switchboard::wire::lines::{Frame, LineFrames};
@@ -25,8 +26,12 @@ const WRITE_BYTES: usize = 64 * 1024;
 /// How long requests may continue after the client closed its end.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Serves one client until either end of the connection is closed. After the client closed its end,
-/// the requests in flight may end; after a few seconds the rest is answered with an error.
+/// How long a client may stop reading what is written.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Serves one client until either end of the connection is closed, or the client does not read: that
+/// is an error. After the client closed its end, the requests in flight may end; after a few seconds
+/// the rest is answered with an error.
 pub async fn serve(
     gateway: &Gateway,
     principal: Principal,
@@ -98,14 +103,60 @@ async fn write(mut queue: OutboundQueue, mut writer: impl AsyncWrite + Unpin) ->
             count += 1;
             push_line(&mut buffer, &message);
         }
-        writer.write_all(&buffer).await?;
-        writer.flush().await?;
-        buffer.clear();
+        while !buffer.is_empty() {
+            let written = while_reading(&mut queue, writer.write(&buffer)).await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            buffer.advance(written);
+        }
+        while_reading(&mut queue, writer.flush()).await?;
     }
-    Ok(())
+    match queue.is_cut_off() {
+        true => Err(does_not_read()),
+        false => Ok(()),
+    }
+}
+
+/// The output of a write, unless the client is found not to read.
+async fn while_reading<T>(
+    queue: &mut OutboundQueue,
+    write: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let written = tokio::select! {
+        biased;
+        written = timeout(WRITE_TIMEOUT, write) => written.ok(),
+        () = queue.until_cut_off() => None,
+    };
+    written.unwrap_or_else(|| {
+        queue.cut_off();
+        Err(does_not_read())
+    })
+}
+
+fn does_not_read() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the client does not read")
 }
 
 fn push_line(buffer: &mut BytesMut, message: &[u8]) {
     buffer.extend_from_slice(message);
     buffer.extend_from_slice(b"\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// F35: a client that stops in the middle of a message.
+    #[tokio::test(start_paused = true)]
+    async fn f35_a_client_that_takes_no_byte_for_half_a_minute_is_disconnected() {
+        let (outbound, queue) = Outbound::channel();
+        let (_client, writer) = tokio::io::duplex(8);
+        outbound.send(Bytes::from_static(b"more than the pipe takes"));
+        let began = tokio::time::Instant::now();
+        let written = timeout(10 * WRITE_TIMEOUT, write(queue, writer)).await;
+        let error = written.expect("it ends").expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed(), WRITE_TIMEOUT);
+    }
 }

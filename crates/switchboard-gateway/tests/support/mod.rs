@@ -13,6 +13,7 @@ use switchboard_testkit::Scratch;
 use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
+use tokio::task::JoinHandle;
 
 /// The longest that anything here may take, on a machine that is busy with other things.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -55,6 +56,8 @@ pub async fn gateway(scratch: &Scratch, tables: &str) -> Gateway {
 pub struct TestClient {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
+    /// Ends with the connection; the error says why the gateway closed it.
+    pub served: JoinHandle<std::io::Result<()>>,
     /// What is in `_meta` of each request, for a modern client.
     meta: Option<Value>,
     /// Notifications that came so far.
@@ -67,14 +70,15 @@ impl TestClient {
     fn connect(gateway: &Gateway, name: &str, selection: ServerSelection) -> Self {
         let (ours, theirs) = tokio::io::duplex(256 * 1024);
         let (gateway, principal) = (gateway.clone(), Principal::new(name));
-        tokio::spawn(async move {
+        let served = tokio::spawn(async move {
             let (reader, writer) = tokio::io::split(theirs);
-            let _ = lines::serve(&gateway, principal, selection, reader, writer).await;
+            lines::serve(&gateway, principal, selection, reader, writer).await
         });
         let (reader, writer) = tokio::io::split(ours);
         Self {
             lines: BufReader::new(reader).lines(),
             writer,
+            served,
             meta: None,
             notifications: Vec::new(),
             questions: Vec::new(),
@@ -121,11 +125,6 @@ impl TestClient {
         self.writer
             .write_all(format!("{message}\n").as_bytes())
             .await
-    }
-
-    /// Reads until the gateway closes the connection.
-    pub async fn until_closed(&mut self) {
-        while let Ok(Some(_)) = self.lines.next_line().await {}
     }
 
     /// Sends a line as it is.
