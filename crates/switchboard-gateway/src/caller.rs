@@ -80,7 +80,7 @@ impl RequestCaller {
         responder: &Responder,
     ) -> Arc<Self> {
         let log_level = match request.era {
-            Era::Modern => request.params.meta.log_level,
+            Era::Modern => request.params.meta().log_level,
             Era::Legacy => request.client.log_level(),
         };
         Arc::new(Self {
@@ -92,7 +92,7 @@ impl RequestCaller {
             forwarded,
             route: Mutex::new(Some(RequestRoute {
                 outbound: responder.outbound.clone(),
-                progress_token: request.params.meta.progress_token.clone(),
+                progress_token: request.params.meta().progress_token.clone(),
             })),
             inputs: InputRequests::default(),
             approval: Mutex::default(),

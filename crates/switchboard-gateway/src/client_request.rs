@@ -30,15 +30,15 @@ impl ClientRequest {
         client: &Arc<ClientState>,
         arrived: Instant,
         method: Cow<'static, str>,
-        mut params: RequestParams,
+        params: RequestParams,
     ) -> Result<Self, ErrorReply> {
-        let era = params.meta.era();
+        let era = params.meta().era();
         let (capabilities, client_info) = match era {
             Era::Modern => {
                 check_modern(&params)?;
-                let declared = params.meta.capabilities.take();
-                let capabilities = ClientCapabilities::read(declared.as_ref());
-                (capabilities, params.meta.client_info.take())
+                let meta = params.meta();
+                let capabilities = ClientCapabilities::read(meta.capabilities.as_ref());
+                (capabilities, meta.client_info.clone())
             }
             Era::Legacy => match client.handshake() {
                 Some(handshake) => (handshake.capabilities, handshake.client_info.clone()),
@@ -69,14 +69,14 @@ impl ClientRequest {
 
 /// Checks the `_meta` that every modern request must have.
 fn check_modern(params: &RequestParams) -> Result<(), ErrorReply> {
-    if params.meta.revision().is_none() {
-        let requested = params.meta.version.as_deref().unwrap_or_default();
+    if params.meta().revision().is_none() {
+        let requested = params.meta().version.as_deref().unwrap_or_default();
         let message = format!("unsupported protocol version {requested:.40?}");
         let supported = Revision::MODERN.map(Revision::as_str);
         return Err(ErrorReply::new(reply::UNSUPPORTED_VERSION, message)
             .with_data(&json!({"supported": supported, "requested": requested})));
     }
-    let declared = params.meta.capabilities.as_ref();
+    let declared = params.meta().capabilities.as_ref();
     if !declared.is_some_and(|declared| declared.as_str().starts_with('{')) {
         let message = "_meta[\"io.modelcontextprotocol/clientCapabilities\"] must be an object";
         return Err(ErrorReply::invalid_params(message));

@@ -34,7 +34,8 @@ const MAX_COMPARED_MEMBERS: usize = 16;
 pub(crate) struct RequestParams {
     /// All members but `_meta`.
     members: Vec<JsonMember>,
-    pub(crate) meta: RequestMeta,
+    /// Boxed, because the params are moved several times, and most legacy ones have none.
+    meta: Option<Box<RequestMeta>>,
 }
 
 /// The `_meta` of a request.
@@ -50,6 +51,15 @@ pub(crate) struct RequestMeta {
     others: Vec<JsonMember>,
 }
 
+static NO_META: RequestMeta = RequestMeta {
+    version: None,
+    capabilities: None,
+    client_info: None,
+    log_level: None,
+    progress_token: None,
+    others: Vec::new(),
+};
+
 /// Params that were read; the error is for the client.
 pub(crate) type ReadParams = Result<RequestParams, &'static str>;
 
@@ -64,11 +74,16 @@ impl RequestParams {
         if has_repeated_key(&members) {
             return Err("params must not have two members of one name");
         }
-        let mut meta = RequestMeta::default();
+        let mut meta = None;
         if let Some(index) = members.iter().position(|(key, _)| key == "_meta") {
-            meta = RequestMeta::read(&members.remove(index).1)?;
+            let read = RequestMeta::read(&members.remove(index).1)?;
+            meta = Some(Box::new(read));
         }
         Ok(Self { members, meta })
+    }
+
+    pub(crate) fn meta(&self) -> &RequestMeta {
+        self.meta.as_deref().unwrap_or(&NO_META)
     }
 
     /// A member, as it came.
@@ -87,7 +102,7 @@ impl RequestParams {
         let is_forwarded = |(key, _): &&JsonMember| !host_members.contains(&&**key);
         ForwardedParams {
             params: self.members.iter().filter(is_forwarded).cloned().collect(),
-            meta: self.meta.others.clone(),
+            meta: self.meta().others.clone(),
         }
     }
 }
@@ -197,8 +212,8 @@ mod tests {
             r#"{"name":"t","x":1.00,"_meta":{"progressToken":"p","a":{"b": 1e400},"io.modelcontextprotocol/protocolVersion":"2026-07-28","traceparent":"00-1"},"arguments":{}}"#,
         );
         let read = RequestParams::read(Some(&params)).unwrap();
-        assert_eq!(read.meta.era(), Era::Modern);
-        assert_eq!(read.meta.progress_token, Some(raw("\"p\"")));
+        assert_eq!(read.meta().era(), Era::Modern);
+        assert_eq!(read.meta().progress_token, Some(raw("\"p\"")));
         let forwarded = read.forwarded(&["name", "arguments"]);
         assert_eq!(forwarded.params, [("x".into(), raw("1.00"))]);
         assert_eq!(

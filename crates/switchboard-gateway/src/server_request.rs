@@ -281,7 +281,7 @@ async fn resume(
     client.redirect_cancel(&responder.id, &call.cancel);
     let resumption = Resumption {
         responder,
-        progress_token: request.params.meta.progress_token.clone(),
+        progress_token: request.params.meta().progress_token.clone(),
         responses: request.params.get("inputResponses").cloned(),
     };
     if let Err(late) = call.resume(resumption).await {

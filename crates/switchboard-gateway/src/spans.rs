@@ -144,7 +144,7 @@ impl RequestStart<'_> {
             _ => None,
         };
         let name = add_subject(&mut attributes, self.method, target.as_deref());
-        let modern = self.params.meta.version.as_deref();
+        let modern = self.params.meta().version.as_deref();
         let legacy = self.legacy_revision.map(Revision::as_str);
         if let Some(version) = modern.or(legacy) {
             attributes.push(KeyValue::new(names::PROTOCOL_VERSION, cut(version)));
@@ -164,7 +164,7 @@ impl RequestStart<'_> {
         } else {
             attributes.push(KeyValue::new(names::TRANSPORT, "pipe"));
         }
-        let parent = propagation::parent(&self.params.meta);
+        let parent = propagation::parent(self.params.meta());
         let builder = builder.with_attributes(attributes);
         active.tracer.build_with_context(builder, &parent)
     }

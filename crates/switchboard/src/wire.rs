@@ -25,6 +25,20 @@ mod strings;
 #[doc(hidden)]
 pub use strings::{escaped, string_text};
 
+/// For readers of JSON that is known to be valid: passes each member of an object to `each`, its key
+/// without escapes and its value as it stands.
+#[doc(hidden)]
+pub fn for_each_member<'a>(object: &'a str, mut each: impl FnMut(&str, &'a str)) {
+    let _ = scan::members(object, |key, value| {
+        each(&message::unescaped(key)?, value);
+        Ok(())
+    });
+}
+
+/// The first element of an array that is known to be valid JSON, if it has any.
+#[doc(hidden)]
+pub use scan::first_element;
+
 /// The text that these bytes are, if they are UTF-8.
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     // Most messages are ASCII: checking that first takes half of the instructions. The one of the

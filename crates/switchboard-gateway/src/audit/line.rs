@@ -25,7 +25,7 @@ pub(super) const MAX_JSON_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone, Default)]
 pub struct AuditLine<'a> {
     /// `request`, `approval`, `refused`, or what an operator did.
-    pub event: &'a str,
+    pub event: &'static str,
     /// The number of the request since the gateway started.
     pub request: Option<u64>,
     /// The authenticated client.
@@ -39,13 +39,13 @@ pub struct AuditLine<'a> {
     /// The tool, the prompt or the resource; in a refusal the path.
     pub name: &'a str,
     /// `allow`, `ask` or `deny`.
-    pub decision: &'a str,
+    pub decision: &'static str,
     /// The rule, mode or grant behind the decision; in a refusal the reason.
     pub rule: &'a str,
     /// The answer to the approval question.
     pub approval: &'a str,
     /// How it ended.
-    pub outcome: &'a str,
+    pub outcome: &'static str,
     /// Why it did not complete.
     pub error: &'a str,
     /// The arguments; [`AuditArguments`] decides how they are written.
@@ -64,8 +64,7 @@ impl AuditLine<'_> {
     /// Writes all members, without the braces. `redactor` is for what is cut: a part of a secret would
     /// not be recognised later.
     pub(super) fn write(&self, out: &mut String, arguments: AuditArguments, redactor: &Redactor) {
-        out.push_str("\"event\":");
-        push_string(out, self.event);
+        push_word(out, "\"event\":\"", self.event);
         if let Some(request) = self.request {
             out.push_str(",\"request\":");
             push_number(out, request);
@@ -75,18 +74,14 @@ impl AuditLine<'_> {
             out.push_str(",\"client_info\":");
             push_client_info(out, client_info, redactor);
         }
-        for (key, value) in [
-            (",\"method\":", self.method),
-            (",\"server\":", self.server),
-            (",\"name\":", self.name),
-            (",\"decision\":", self.decision),
-            (",\"rule\":", self.rule),
-            (",\"approval\":", self.approval),
-            (",\"outcome\":", self.outcome),
-            (",\"error\":", self.error),
-        ] {
-            push_member(out, key, value, redactor);
-        }
+        push_member(out, ",\"method\":", self.method, redactor);
+        push_member(out, ",\"server\":", self.server, redactor);
+        push_member(out, ",\"name\":", self.name, redactor);
+        push_word(out, ",\"decision\":\"", self.decision);
+        push_member(out, ",\"rule\":", self.rule, redactor);
+        push_member(out, ",\"approval\":", self.approval, redactor);
+        push_word(out, ",\"outcome\":\"", self.outcome);
+        push_member(out, ",\"error\":", self.error, redactor);
         match (self.arguments, arguments) {
             (None, _) | (_, AuditArguments::None) => {}
             (Some(json), how) => {
@@ -120,6 +115,15 @@ pub(super) fn push_arguments(out: &mut String, arguments: &RawJson, how: AuditAr
         }
         AuditArguments::Full => push_json(out, arguments),
         AuditArguments::None => out.push_str("null"),
+    }
+}
+
+/// A word of ours, which has nothing to escape.
+fn push_word(out: &mut String, key_and_quote: &str, word: &'static str) {
+    if !word.is_empty() {
+        out.push_str(key_and_quote);
+        out.push_str(word);
+        out.push('"');
     }
 }
 
@@ -176,7 +180,7 @@ pub(super) fn push_size(out: &mut String, json: &RawJson) {
 /// the log.
 fn push_json(out: &mut String, json: &RawJson) {
     let json = json.as_str();
-    match json.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
+    match memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some() {
         false => out.push_str(json),
         true => out.extend(json.chars().map(|char| match char {
             '\n' | '\r' => ' ',

@@ -276,6 +276,7 @@ fn shapes_keep_names_with_quotes_and_long_lists_readable() {
     );
     check("[[[[1]]]]", r#"[[["array"]]]"#);
     check("1.5", r#""number""#);
+    check(r#"{"a": [ 1e400 , 2 ]}"#, r#"{"a":["number"]}"#);
 }
 
 #[test]

@@ -64,6 +64,15 @@ pub(super) fn plain_response(text: &str) -> Option<(u64, &str)> {
     Some((id, &text[start..stop]))
 }
 
+/// The first element of an array; `None` if it is empty, or the text does not begin with an array.
+pub fn first_element(array: &str) -> Option<&str> {
+    let bytes = array.as_bytes();
+    let mut start = take(bytes, 0, b'[')?;
+    next(bytes, &mut start)?;
+    let stop = value(bytes, start)?;
+    Some(&array[start..stop])
+}
+
 // Each function below reads at a place in the text and returns the place after what it read, or
 // `None` where that is not JSON. A place is returned and not kept in a struct, so that it stays in a
 // register.

@@ -36,7 +36,7 @@ impl RequestParams {
             let message = format!("_meta[\"io.modelcontextprotocol/{key}\"] is missing");
             ErrorReply::invalid_params(message)
         };
-        let version = self.meta.version.as_deref();
+        let version = self.meta().version.as_deref();
         let version = version.ok_or_else(|| missing("protocolVersion"))?;
         let given = header(headers, &VERSION_HEADER)?;
         expect(given, VERSION_HEADER.as_str(), version)?;
@@ -44,7 +44,7 @@ impl RequestParams {
             // The response names the supported revisions.
             return Ok(());
         }
-        if self.meta.capabilities.is_none() {
+        if self.meta().capabilities.is_none() {
             return Err(missing("clientCapabilities"));
         }
         let given = header(headers, &METHOD_HEADER)?;

@@ -87,7 +87,7 @@ async fn answer(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
 fn names_version(params: &ReadParams) -> bool {
     params
         .as_ref()
-        .is_ok_and(|params| params.meta.version.is_some())
+        .is_ok_and(|params| params.meta().version.is_some())
 }
 
 /// A notification, or a response of a client.
