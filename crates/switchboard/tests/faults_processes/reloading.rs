@@ -567,11 +567,15 @@ async fn a_call_whose_server_is_removed_while_it_is_approved_says_so() {
     settled(&host).await;
     let without = test.scratch.config_with("", &entries[1..]);
     let without = config::load(&[ConfigFile::new(without, Scope::Given)]).unwrap();
-    let reloading = host.clone();
+    let (reloading, pid) = (host.clone(), snapshot(&host, "s").pid.unwrap());
     let person = TestCaller::new("ada").on_approval(move || {
         let (host, without) = (reloading.clone(), without.clone());
         Box::pin(async move {
             host.reload(without).await.unwrap();
+            until("the server has ended", TIMEOUT, || {
+                !is_alive(pid.cast_signed())
+            })
+            .await;
             Approval::Once
         })
     });
