@@ -43,7 +43,7 @@ mod wait;
 impl Host {
     /// Calls a tool, through the gate, for the host's default caller
     /// ([`HostBuilder::caller`](crate::HostBuilder::caller)). Like [`call_with`](Self::call_with)
-    /// with a plain [`Call`].
+    /// with a plain [`Call`]: cancellation, errors, retries and deadlines are described there.
     pub fn call(
         &self,
         tool: impl Into<Arc<str>>,
@@ -68,14 +68,17 @@ impl Host {
     ///
     /// # Retries
     ///
-    /// A call that may have been executed is not sent twice. A call is sent again only if its
-    /// server says that it was not executed (a lost HTTP session, refused headers), and, for tools
-    /// that the entry names in `idempotent_tools`, after a lost response. A server that is down is
-    /// not retried here: the call waits until it is connected, or fails with the reason.
+    /// A call that may have been executed is not sent twice. A call is sent again if its server says
+    /// that it was not executed: it lost the HTTP session, refused the headers, or requires a step on
+    /// a page first (error -32042), which the caller then completed. For tools that the entry names in
+    /// `idempotent_tools` it is also sent again after a lost response, after HTTP 429 or 503 with
+    /// `Retry-After`, and when the tool needs the other protocol era. A server that is idle or has
+    /// failed is started by the call, which waits until it is connected, or fails with the reason.
     ///
     /// # Deadlines
     ///
-    /// Connecting ends after the entry's `connect_timeout`, the time without progress after
+    /// Connecting ends after the entry's `connect_timeout` (a first start that may install a package
+    /// has [longer](crate::config::ServerConfig::first_connect)), the time without progress after
     /// `call_timeout`, the whole request after `call_timeout_max` or the call's own
     /// [`timeout`](Call::timeout). A caller has five minutes to approve, which do not count as the
     /// call's time.

@@ -47,7 +47,8 @@ async fn supervised(inbound: Arc<dyn Inbound>, task: impl Future<Output = ()>) {
 #[error("{0}")]
 pub struct ConnectFault(pub String);
 
-/// The sending half. An implementation needs `send`, `wait_for_room` and `close`.
+/// The sending half. An implementation needs `send`, `wait_for_room` and `close`, and calls
+/// [`Inbound`] for everything that arrives, and when the channel ends.
 pub trait Transport: Send + Sync {
     /// Queues one message. Never blocks; a request waits for [room](Self::wait_for_room) first.
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed>;

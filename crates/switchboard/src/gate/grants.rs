@@ -154,7 +154,8 @@ impl ByTool {
 #[derive(Debug, Default)]
 pub struct Grants {
     granted: ByTool,
-    /// Definitions as first seen, whether or not a person was asked. Used with `[security] locked`.
+    /// Definitions as first seen, whether or not a person was asked. Used with `[security] locked`
+    /// and `trust`.
     pinned: ByTool,
     /// Servers whose tools are all allowed in this run, each with the launch that was approved.
     servers: HashMap<ServerName, Fingerprint>,

@@ -45,7 +45,8 @@ struct CacheState {
 struct CachedList {
     items: Vec<RawJson>,
     until: Instant,
-    /// Whether this session would have received the server's reports of changes.
+    /// Whether the current session receives the server's reports of changes: then the list is valid
+    /// until one comes, whatever its lifetime.
     is_watched: bool,
 }
 
@@ -144,7 +145,8 @@ impl Cache {
         }
     }
 
-    /// Discards lists that relied on reports of changes, which a new session has missed.
+    /// A new session has missed reports of changes: lists that relied on them are valid for their
+    /// lifetime only.
     pub(super) fn session_began(&self) {
         self.state()
             .lists

@@ -32,7 +32,7 @@ impl RememberedWires {
         .await
     }
 
-    /// Writes the value if it changed.
+    /// Writes the value if it changed. Waits for a short time; a slow write continues.
     pub(super) async fn store(&self, known: KnownWire) {
         let Self { store, key } = self.clone();
         let write = move || {
