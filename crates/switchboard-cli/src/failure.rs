@@ -325,7 +325,7 @@ mod tests {
         check(
             State::NeedsLogin {
                 url: "https://x".into(),
-                reason: "nobody is logged in".into(),
+                reason: "there is no login".into(),
                 hint: switchboard::Hint::LogIn,
             },
             Code::Login,

@@ -107,7 +107,7 @@ fn ask(setup: &Setup, names: &[String]) -> Result<Option<FolderAnswer>, Failure>
         ),
     };
     if let Err(error) = stored {
-        output::notice(&format!("this answer holds for this run only: {error}"));
+        output::notice(&format!("this answer applies to this run only: {error}"));
     }
     Ok(Some(answer))
 }

@@ -367,7 +367,7 @@ fn a_server_that_waits_for_approval_is_named_to_the_client_that_starts_the_gatew
     let mut served = Served::start(&home, &[]);
     assert_eq!(
         served.initialize()["result"]["instructions"],
-        "server \"new\" waits for a person's approval: nobody has accepted this project's entry; review it with `switchboard trust new`, then connect again"
+        "server \"new\" waits for a person's approval: this project's entry has not been accepted; review it with `switchboard trust new`, then connect again"
     );
     assert_eq!(served.end(), Some(0));
 }

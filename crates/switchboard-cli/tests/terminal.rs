@@ -266,14 +266,14 @@ fn f31_on_a_full_disk_a_yes_holds_for_this_run_and_a_notice_says_so() {
         ended.screen
     };
     let screen = approve(&[PROGRAM, "call", "demo/echo", "message=first"]);
-    assert!(!screen.contains("holds for this run only"), "{screen}");
+    assert!(!screen.contains("this run only"), "{screen}");
 
     // No file may grow, so every write fails, as on a full disk; pipes and terminals go on.
     let full = |words: &str| format!("trap '' XFSZ; ulimit -f 0; exec {PROGRAM} {words}");
     let screen = approve(&["sh", "-c", &full("call demo/stopped")]);
     assert!(screen.contains("0 stopped"), "{screen}");
     assert!(
-        screen.contains("the answer holds for this run only"),
+        screen.contains("the approval applies to this run only"),
         "{screen}"
     );
     let ended = home

@@ -241,15 +241,14 @@ fn f19_a_missing_login_is_reported_with_the_command_to_run() {
     let server = home.run(&["status", "--json"]).json()["servers"][0].clone();
     assert_eq!(server["state"], "needs-login", "{server}");
     assert_eq!(
-        server["error"], "needs a login (nobody is logged in); run `switchboard login far`",
+        server["error"], "needs a login (there is no login); run `switchboard login far`",
         "{server}"
     );
 
     let ran = home.run(&["status"]);
     assert!(ran.stdout.contains("far (NEEDS LOGIN)"), "{ran:?}");
     let ran = home.run(&["call", "far/anything", "--yes"]);
-    let sentence =
-        "server \"far\": needs a login (nobody is logged in); run `switchboard login far`";
+    let sentence = "server \"far\": needs a login (there is no login); run `switchboard login far`";
     assert_eq!(ran.code, Some(4), "{ran:?}");
     assert!(ran.stderr.contains(sentence), "{ran:?}");
     let error = home
@@ -264,14 +263,14 @@ fn f19_a_missing_login_is_reported_with_the_command_to_run() {
     let ran = home.run(&["tools"]);
     assert!(
         ran.stderr.contains(
-            "server \"far\": needs a login (nobody is logged in); run `switchboard login far`\n"
+            "server \"far\": needs a login (there is no login); run `switchboard login far`\n"
         ),
         "{ran:?}"
     );
     let ran = home.run(&["doctor", "far"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
     assert!(
-        ran.stdout.contains("    Reason: nobody is logged in\n"),
+        ran.stdout.contains("    Reason: there is no login\n"),
         "{ran:?}"
     );
     assert!(ran.stdout.contains("far: needs a login\n"), "{ran:?}");

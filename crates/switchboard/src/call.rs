@@ -306,8 +306,8 @@ impl HostState {
             && !self.warned_of_offers.swap(true, Ordering::Relaxed)
         {
             caller.notice(
-                "this caller can answer more questions than the host was built with; servers that are told at connection \
-                 ask none of them (HostBuilder::caller, HostBuilder::offers)",
+                "this caller can answer more questions than the host was built with; legacy servers learn the capabilities when \
+                 they connect, and will not use the additional ones (HostBuilder::caller, HostBuilder::offers)",
             );
         }
     }

@@ -110,7 +110,7 @@ impl Gate {
         }
         if question.pre_approved {
             return Decision::Allow {
-                because: "yes was said beforehand".into(),
+                because: "approved with the call".into(),
             };
         }
         if let Some(rule) = matched.ask {
@@ -142,7 +142,7 @@ impl Gate {
         }
         if grants.covers(tool) {
             return Decision::Allow {
-                because: "remembered answer".into(),
+                because: "remembered approval".into(),
             };
         }
         let changed = grants.change_of(tool);

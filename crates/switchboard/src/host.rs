@@ -365,7 +365,7 @@ impl HostState {
                     return;
                 };
                 if let Err(panicked) = catch(|| shared.rebuild()) {
-                    let line = format!("the list of tools could not be renewed: {panicked}");
+                    let line = format!("the catalog could not be rebuilt: {panicked}");
                     let _ = shared.events.send(Event::Notice { server: None, line });
                 }
             }

@@ -47,7 +47,7 @@ fn servers_rules_and_approval_can_be_given_in_code() {
         .env("PATH", format!("{}:{path}", scratch.folder().display()))
         .output();
     let message =
-        "server \"files\", tool write_file: denied: the answer was no: this program only reads\n";
+        "server \"files\", tool write_file: denied: the caller declined: this program only reads\n";
     assert_eq!(
         outcome(ran),
         (

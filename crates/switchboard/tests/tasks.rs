@@ -226,7 +226,7 @@ async fn f28_a_task_is_cancelled_when_its_call_is_dropped_or_late() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_without_a_result_reports_why_in_both_eras() {
     let world = TaskHosts::new().await;
-    let gone = "the task is gone before its result came";
+    let gone = "the task expired before its result was fetched";
     let cases = [
         (
             "legacy",

@@ -154,7 +154,7 @@ mod tests {
         let finding = Finding {
             name: "files".into(),
             state: "failed",
-            headline: "exited with status 1 before the handshake".into(),
+            headline: "exited with status 1 before the handshake was complete".into(),
             is_ok: false,
             facts: vec![
                 ("Command", "npx -y server-files".into()),
@@ -168,7 +168,7 @@ mod tests {
             ],
             advice: vec!["run it by hand: npx -y server-files".into()],
         };
-        let expected = "✗ files: exited with status 1 before the handshake
+        let expected = "✗ files: exited with status 1 before the handshake was complete
     Command: npx -y server-files
     Not pinned: npx is given no version of \"server-files\"; write server-files@VERSION
     Stderr: the last 1 line

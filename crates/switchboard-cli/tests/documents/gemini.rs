@@ -461,7 +461,10 @@ fn s2_53_a_server_without_tools_is_disconnected_because_no_tools_were_discovered
         (&"DISCONNECTED".into(), &"DISCONNECTED".into()),
         "{status}"
     );
-    assert!(nothing.starts_with("no tools discovered"), "{nothing}");
+    assert!(
+        nothing.starts_with("closed: it offers no tools"),
+        "{nothing}"
+    );
     assert!(lost.starts_with("no program \"no-such-program\""), "{lost}");
 }
 

@@ -12,7 +12,7 @@ use super::{Real, servers};
 const SERVERS: [&str; 2] = ["asks-sdk", "asks-fastmcp"];
 
 /// The notice when the program opens a connection of the other era.
-const REOPENED: &str = "asks in the older way, which its 2026-07-28 connection cannot carry; reopened with 2025-11-25 and remembered";
+const REOPENED: &str = "sends its questions in the legacy form, which protocol 2026-07-28 does not support; reconnected with 2025-11-25; this is remembered";
 
 /// The screen as one line: a terminal of 80 columns breaks what is longer.
 fn unbroken(ended: &TerminalOutput) -> String {
@@ -69,7 +69,8 @@ fn a_question_in_the_older_way_is_answered_from_the_second_run_on() {
         for _ in 0..2 {
             let answered = unbroken(&real.call_and_answer(&tool));
             assert!(
-                answered.contains("accept: name='Ada'") && !answered.contains("asks in"),
+                answered.contains("accept: name='Ada'")
+                    && !answered.contains("sends its questions"),
                 "{answered}"
             );
         }
@@ -104,7 +105,9 @@ fn a_handler_that_asks_in_its_result_leads_back() {
         let newer = format!("{name}/newer");
         let back = unbroken(&real.call_at_terminal(&newer));
         assert!(
-            back.contains("asks in the newer way, which its 2025-11-25 connection cannot carry"),
+            back.contains(
+                "sends its questions in the modern form, which protocol 2025-11-25 does not support"
+            ),
             "{back}"
         );
         assert_eq!(real.era(), "modern");
@@ -209,7 +212,7 @@ fn over_http_both_ways_of_asking_are_answered() {
         let back = unbroken(&real.call_at_terminal("asks/newer"));
         assert!(
             back.contains(
-                "Its tools that ask in the older way use a 2025-11-25 connection beside it"
+                "Its tools that send questions in the legacy form use a second connection, with 2025-11-25"
             ),
             "{back}"
         );
@@ -221,7 +224,7 @@ fn over_http_both_ways_of_asking_are_answered() {
         ] {
             let answered = unbroken(&real.call_and_answer(tool));
             assert!(
-                answered.contains(answer) && !answered.contains("asks in"),
+                answered.contains(answer) && !answered.contains("sends its questions"),
                 "{tool}: {answered}"
             );
         }
@@ -244,7 +247,7 @@ fn over_stateless_http_neither_era_carries_the_question_and_that_is_remembered()
             .collect();
         assert!(said[0].contains(REOPENED), "{}", said[0]);
         assert!(
-            said[1].contains("cannot ask over its 2025-11-25 connection either"),
+            said[1].contains("cannot send its questions with protocol 2025-11-25 either"),
             "{}",
             said[1]
         );

@@ -323,7 +323,7 @@ fn a_server_that_waits_for_approval_is_named_to_the_clients_of_attach() {
     home.project_file(&entry("first"));
     let mut client = Attached::start_with(&home, "codex", "0.2");
     client.send(&initialize("2025-11-25"));
-    let waits = "server \"first\" waits for a person's approval: nobody has accepted this project's entry; review it with `switchboard approvals`";
+    let waits = "server \"first\" waits for a person's approval: this project's entry has not been accepted; review it with `switchboard approvals`";
     let legacy = client.response(0)["result"]["instructions"].clone();
     assert!(legacy.as_str().unwrap().contains(waits), "{legacy}");
     client.send(&request(1, "server/discover", modern(json!({}))));

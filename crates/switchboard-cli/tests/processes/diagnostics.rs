@@ -88,12 +88,12 @@ fn s2_65_each_connection_failure_has_its_own_message_and_a_command_to_copy() {
         ),
         (
             Entry::new("s", &shell("echo 'TOKEN is not set' >&2; exit 3")),
-            "exited with status 3 before the handshake (last stderr: \"TOKEN is not set\")".to_owned(),
+            "exited with status 3 before the handshake was complete (last stderr: \"TOKEN is not set\")".to_owned(),
             r"/bin/sh -c 'echo '\''TOKEN is not set'\'' >&2; exit 3'".to_owned(),
         ),
         (
             Entry::new("s", &shell("kill -SEGV $$")),
-            "was killed by SIGSEGV before the handshake".to_owned(),
+            "was killed by SIGSEGV before the handshake was complete".to_owned(),
             "/bin/sh -c 'kill -SEGV $$'".to_owned(),
         ),
         (silent, "no answer to the handshake within 2 s".to_owned(), "/bin/sh -c 'exec sleep 600'".to_owned()),
@@ -192,7 +192,7 @@ fn s2_65_in_a_gemini_file_each_failure_has_its_own_message_and_repeats_by_hand()
         (
             "exits",
             json!({"command": "/bin/sh", "args": ["-c", exits]}),
-            "exited with status 3 before the handshake (last stderr: \"TOKEN is not set\")",
+            "exited with status 3 before the handshake was complete (last stderr: \"TOKEN is not set\")",
             3,
         ),
         (
@@ -294,7 +294,7 @@ fn f2_doctor_shows_the_junk_of_a_server_that_failed_for_it() {
     )]);
     let ran = fixture.home.run(&["doctor", "noisy"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
-    let told = "✗ noisy: the connection ended before the handshake: it prints non-JSON to stdout";
+    let told = "✗ noisy: the connection ended before the handshake was complete: 1000 consecutive lines on stdout are not JSON-RPC messages";
     assert!(ran.stdout.starts_with(told), "{ran:?}");
     let lines: Vec<_> = ran.stdout.lines().map(str::trim).collect();
     let junk = lines

@@ -184,7 +184,7 @@ fn p1_a_held_lock_file_keeps_no_call_waiting() {
     );
     let shown = ended.screen.replace('\n', " ");
     assert!(
-        shown.contains("the answer holds for this run only"),
+        shown.contains("the approval applies to this run only"),
         "{shown}"
     );
 }

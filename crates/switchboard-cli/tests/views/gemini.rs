@@ -92,7 +92,7 @@ fn s2_46_the_documents_servers_are_shown_in_the_documents_shape() {
 
 🔌 nodeServer (DISCONNECTED)
   Command: node dist/server.js --verbose
-  Error: exited with status 1 before the handshake (last stderr: \"connect ECONNREFUSED 127.0.0.1:5432\"); try `switchboard -c .gemini/settings.json doctor nodeServer`
+  Error: exited with status 1 before the handshake was complete (last stderr: \"connect ECONNREFUSED 127.0.0.1:5432\"); try `switchboard -c .gemini/settings.json doctor nodeServer`
   Next attempt: number 2, …
 
 🐳 dockerizedServer (CONNECTED)
@@ -223,8 +223,9 @@ fn s2_36_48_a_failed_server_is_disconnected_with_its_error_while_it_is_tried_aga
         "{ran:?}"
     );
     assert!(
-        ran.stdout
-            .contains("\n  Error: exited with status 4 before the handshake; try `switchboard "),
+        ran.stdout.contains(
+            "\n  Error: exited with status 4 before the handshake was complete; try `switchboard "
+        ),
         "{ran:?}"
     );
     assert!(
@@ -322,7 +323,7 @@ fn s2_22_a_connection_that_fails_is_logged_and_ends_disconnected() {
     let logged = fixture.run(&["logs", "broken"]).stdout;
     assert!(
         logged.contains(" stderr no disk\n")
-            && logged.contains("exited with status 4 before the handshake"),
+            && logged.contains("exited with status 4 before the handshake was complete"),
         "{logged}"
     );
 }
@@ -464,12 +465,12 @@ cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" NETWORK=$network \"$@\"",
     };
     check("boxed", "CONNECTED", None);
     let lost = format!(
-        "exited with status 1 before the handshake (last stderr: \"bwrap: execvp {online}: No such file or directory\")"
+        "exited with status 1 before the handshake was complete (last stderr: \"bwrap: execvp {online}: No such file or directory\")"
     );
     check("pathless", "DISCONNECTED", Some(&lost));
-    let lost = "exited with status 2 before the handshake (last stderr: \"connect: Network is unreachable\")";
+    let lost = "exited with status 2 before the handshake was complete (last stderr: \"connect: Network is unreachable\")";
     check("offline", "DISCONNECTED", Some(lost));
-    let lost = "exited with status 125 before the handshake (last stderr: \"docker: Cannot connect to the Docker daemon. Is it running?\")";
+    let lost = "exited with status 125 before the handshake was complete (last stderr: \"docker: Cannot connect to the Docker daemon. Is it running?\")";
     check("broken", "DISCONNECTED", Some(lost));
 }
 
@@ -519,7 +520,7 @@ fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_wor
         .unwrap();
     let error = pathless["error"].as_str().unwrap();
     assert!(
-        error.contains("before the handshake (last stderr: \"unshare: ")
+        error.contains("before the handshake was complete (last stderr: \"unshare: ")
             && error.contains("/no/such/root"),
         "{error}"
     );
@@ -671,7 +672,7 @@ fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
         block("only").starts_with("🔌 only (DISCONNECTED)\n"),
         "{ran:?}"
     );
-    let told = "\n  Error: no tools discovered that can be used (odd: its inputSchema is not an object), and so was closed";
+    let told = "\n  Error: closed: it offers no tools that can be used (odd: its inputSchema is not an object)";
     assert!(block("only").contains(told), "{ran:?}");
     let document = fixture
         .run(&["-c", &file, "--dialect", "gemini", "status", "--json"])
@@ -821,8 +822,8 @@ fn s2_53_a_server_without_usable_tools_is_disconnected_for_that_reason() {
         "{ran:?}"
     );
     assert!(
-        block("idle").contains("\n  Error: no tools discovered")
-            && !block("broken").contains("no tools discovered"),
+        block("idle").contains("\n  Error: closed: it offers no tools")
+            && !block("broken").contains("closed: it offers no tools"),
         "{ran:?}"
     );
 }

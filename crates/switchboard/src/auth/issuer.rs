@@ -255,7 +255,7 @@ impl Issuer {
     ) -> Result<Login, IssuerFault> {
         let Some(refresh_token) = &login.refresh_token else {
             return Err(IssuerFault {
-                fact: "the login has ended".to_owned(),
+                fact: "the login has expired".to_owned(),
                 is_final: true,
             });
         };

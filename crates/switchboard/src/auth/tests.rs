@@ -331,7 +331,7 @@ async fn t18_a_pending_login_times_out_after_ten_minutes_and_stops_listening() {
         .unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "server \"guarded\": nobody logged in within 10 minutes"
+        "server \"guarded\": no login within 10 minutes"
     );
     assert!(fault.is_denied());
     let waited = began.elapsed();
@@ -630,7 +630,7 @@ async fn f19_a_login_that_cannot_be_refreshed_is_tried_once() {
     let answers: BTreeSet<_> = waiting.join_all().await.into_iter().collect();
     assert_eq!(
         answers,
-        BTreeSet::from([Err("the login has ended".to_owned())])
+        BTreeSet::from([Err("the login has expired".to_owned())])
     );
     assert_eq!(test.token_requests(), 2);
     // A login stored by another process is used.
@@ -679,7 +679,7 @@ async fn without_an_opener_a_required_login_is_reported_with_its_reason() {
     assert_eq!(header(&*credentials).await, None);
     assert_eq!(
         test.refused(&*credentials, 401, "", None).await,
-        Err("nobody is logged in".to_owned())
+        Err("there is no login".to_owned())
     );
     assert_eq!(test.server.seen(), []);
     // A login stored by another process is used.

@@ -67,7 +67,7 @@ pub enum CallError {
     NotReady(#[from] NotReady),
     /// The definition changed between approval and call.
     #[error(
-        "{}tool {tool}: its definition changed after it was approved; look at it again and repeat the call", of(.server)
+        "{}tool {tool}: its definition changed after it was approved; review the definition and call again", of(.server)
     )]
     Moved {
         /// The server.
@@ -139,12 +139,12 @@ impl fmt::Display for DenialReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule(rule) => f.write_str(rule),
-            Self::Caller { reason: None } => f.write_str("the answer was no"),
+            Self::Caller { reason: None } => f.write_str("the caller declined"),
             Self::Caller {
                 reason: Some(reason),
-            } => write!(f, "the answer was no: {}", escaped_line(reason)),
+            } => write!(f, "the caller declined: {}", escaped_line(reason)),
             Self::NoAnswer { after } => {
-                write!(f, "nobody answered within {} s", after.as_secs())
+                write!(f, "no approval within {} s", after.as_secs())
             }
             Self::ApprovalPending { number, next_step } => {
                 write!(f, "approval {number} is pending; {next_step}")

@@ -60,7 +60,7 @@ impl HostState {
     fn sampling_tool(&self, server: &ServerName) -> Result<Arc<Tool>, String> {
         let definition = json!({
             "name": SAMPLING,
-            "description": "The server wants an answer of your model to the messages below. It sees the answer.",
+            "description": "The server asks your model to answer these messages, and receives the answer.",
             "inputSchema": {"type": "object"},
         });
         self.unlisted(server, &definition).map(Arc::new)

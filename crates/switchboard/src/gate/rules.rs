@@ -105,7 +105,7 @@ pub(super) fn skip_denies(deny: &mut [Rule], yolo: &Location) -> Option<Diagnost
         column: yolo.column,
         field: "permissions.mode".to_owned(),
         message: format!(
-            "\"yolo\" skips every question and the deny rules of this file for servers' tools: {} {} not hold; deny rules of other files do",
+            "\"yolo\" skips every question and the deny rules of this file for servers' tools: {} {} not apply; deny rules of other files do",
             skipped.join(", "),
             if skipped.len() == 1 { "does" } else { "do" }
         ),
@@ -264,7 +264,7 @@ fn readings(
     let is_native = spellings == RuleSyntax::Every;
     if text.is_empty() || is_native && (text.starts_with('/') || text.ends_with('/')) {
         return Err(format!(
-            "{text:?} is no rule; expected {}",
+            "{text:?} is not a valid rule; expected {}",
             spellings.expected()
         ));
     }
@@ -361,7 +361,7 @@ fn warning_about(
         });
     (!is_name && natively).then(|| {
         format!(
-            "{text:?} holds for no server's tool here; expected {}",
+            "{text:?} matches no server's tool here; expected {}",
             spellings.expected()
         )
     })

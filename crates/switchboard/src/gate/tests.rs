@@ -152,7 +152,7 @@ fn rules_grants_and_modes_apply_in_order() {
         &plain,
         true,
         &none,
-        "allow: yes was said beforehand",
+        "allow: approved with the call",
     );
     let ask = "ask once: ask rule \"fs/read\" (s.toml:1)";
     check(
@@ -181,7 +181,7 @@ fn rules_grants_and_modes_apply_in_order() {
         &plain,
         false,
         &everything,
-        "allow: remembered answer",
+        "allow: remembered approval",
     );
     check(
         &gate(Mode::Ask, &["git"], &["git"], &["git"]),
@@ -259,7 +259,7 @@ fn t9_p6_a_grant_covers_only_the_approved_definition_and_launch() {
     grants.add(&of("fs", "read"));
     assert_eq!(
         verdict(&decide(&gate, &of("fs", "read"), &grants)),
-        "allow: remembered answer"
+        "allow: remembered approval"
     );
 
     let poisoned = tool(
@@ -294,7 +294,7 @@ fn t9_p6_a_grant_covers_only_the_approved_definition_and_launch() {
     grants.add(&poisoned);
     assert_eq!(
         verdict(&decide(&gate, &poisoned, &grants)),
-        "allow: remembered answer"
+        "allow: remembered approval"
     );
     assert_eq!(
         verdict(&decide(&gate, &of("git", "read"), &grants)),
@@ -317,8 +317,8 @@ fn s2_41_always_this_server_covers_its_present_tools() {
     assert_eq!(
         verdicts,
         [
-            "allow: remembered answer",
-            "allow: remembered answer",
+            "allow: remembered approval",
+            "allow: remembered approval",
             "ask: no rule applies"
         ]
     );

@@ -33,7 +33,7 @@ pub(crate) fn initial_state(
         TrustState::Trusted => {}
         TrustState::New => {
             return State::Untrusted {
-                reason: "nobody has accepted this project's entry".to_owned(),
+                reason: "this project's entry has not been accepted".to_owned(),
             };
         }
         TrustState::Changed { .. } => {

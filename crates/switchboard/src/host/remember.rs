@@ -208,7 +208,7 @@ pub(super) fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Ev
         // There may be no listener; a grant that cannot be read is asked for again.
         let _ = events.send(Event::Notice {
             server: None,
-            line: format!("a remembered answer cannot be read: {fault}"),
+            line: format!("a stored grant or pin cannot be read: {fault}"),
         });
     }
     grants

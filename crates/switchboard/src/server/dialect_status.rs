@@ -117,7 +117,7 @@ mod tests {
             State::Idle,
             State::NeedsLogin {
                 url: String::new(),
-                reason: "nobody is logged in".into(),
+                reason: "there is no login".into(),
                 hint: crate::hint::Hint::LogIn,
             },
             State::Stopped,

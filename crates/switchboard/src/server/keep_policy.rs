@@ -44,22 +44,20 @@ pub(super) fn check_offerings(
             (Some((tool, reason)), ..) => {
                 let tool = tool.untrusted();
                 format!(
-                    "no tools discovered that can be used ({}: {reason}), and so was closed",
+                    "closed: it offers no tools that can be used ({}: {reason})",
                     tool.for_terminal_line()
                 )
             }
             (None, true, true) => {
-                "no tools discovered, only prompts or resources, and so was closed".to_owned()
+                "closed: it offers no tools, only prompts or resources".to_owned()
             }
-            (None, true, false) => "no tools discovered, and so was closed".to_owned(),
-            (None, false, _) => {
-                "no tools discovered that can be used, and so was closed".to_owned()
-            }
+            (None, true, false) => "closed: it offers no tools".to_owned(),
+            (None, false, _) => "closed: it offers no tools that can be used".to_owned(),
         });
     }
     let is_empty = tools.is_empty() && withheld.is_empty() && faults.is_empty() && !has_others;
     if is_empty && !declares_extension {
-        return closed("offers no tools, prompts or resources, and so was closed".to_owned());
+        return closed("closed: it offers no tools, prompts or resources".to_owned());
     }
     Ok(())
 }
@@ -119,7 +117,7 @@ mod tests {
         check(
             &native,
             &Offerings::default(),
-            Some("offers no tools, prompts or resources, and so was closed"),
+            Some("closed: it offers no tools, prompts or resources"),
         );
         check(&native, &tool("t"), None);
         check(&native, &prompt(), None);
@@ -170,12 +168,12 @@ mod tests {
         check(
             &gemini,
             &Offerings::default(),
-            Some("no tools discovered, and so was closed"),
+            Some("closed: it offers no tools"),
         );
         check(
             &gemini,
             &prompt(),
-            Some("no tools discovered, only prompts or resources, and so was closed"),
+            Some("closed: it offers no tools, only prompts or resources"),
         );
         let withheld = vec![(ToolName::new("odd"), "its schema is no object".to_owned())];
         check(
@@ -184,9 +182,7 @@ mod tests {
                 withheld,
                 ..Offerings::default()
             },
-            Some(
-                "no tools discovered that can be used (odd: its schema is no object), and so was closed",
-            ),
+            Some("closed: it offers no tools that can be used (odd: its schema is no object)"),
         );
         let filtered = ServerConfig {
             exclude_tools: vec!["t".to_owned()],
@@ -195,7 +191,7 @@ mod tests {
         check(
             &filtered,
             &tool("t"),
-            Some("no tools discovered that can be used, and so was closed"),
+            Some("closed: it offers no tools that can be used"),
         );
     }
 

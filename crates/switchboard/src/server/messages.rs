@@ -1,5 +1,5 @@
 //! The messages about a server: what happened, and its last stderr. What to do about it is
-//! [`Advice`], which the front end words. Pure.
+//! a [`Hint`](crate::hint::Hint), which the front end words. Pure.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) fn connection_end(reason: &str, exit: Option<Exit>, last_stderr: &[St
 pub(super) fn ended_during(step: ConnectStep, reason: &str, exit: Option<Exit>) -> String {
     let when = match step {
         ConnectStep::List => "while its tools were being listed",
-        _ => "before the handshake",
+        _ => "before the handshake was complete",
     };
     match exit {
         Some(exit) => format!("{exit} {when}"),
@@ -78,9 +78,9 @@ pub(super) fn era_notice(
     can_have_both: bool,
 ) -> String {
     let (older, newer) = (Revision::newest(Era::Legacy), Revision::newest(Era::Modern));
-    let asks = |way: &str, version: Revision| {
+    let asks = |form: &str, version: Revision| {
         format!(
-            "server \"{server}\" asks in the {way} way, which its {version} connection cannot carry"
+            "server \"{server}\" sends its questions in the {form} form, which protocol {version} does not support"
         )
     };
     let again = if repeated {
@@ -102,8 +102,8 @@ pub(super) fn era_notice(
             ..
         } => {
             format!(
-                "{}; reopened with {older} and remembered{}. {again}",
-                asks("older", newer),
+                "{}; reconnected with {older}; this is remembered{}. {again}",
+                asks("legacy", newer),
                 lost(restarted)
             )
         }
@@ -113,14 +113,16 @@ pub(super) fn era_notice(
             both: true,
         } => {
             let of_others = if can_have_both {
-                format!("Its tools that ask in the older way use a {older} connection beside it")
+                format!(
+                    "Its tools that send questions in the legacy form use a second connection, with {older}"
+                )
             } else {
-                "For its tools that ask in the older way, add an entry with `protocol = \"legacy\"`"
+                "For its tools that send questions in the legacy form, add an entry with `protocol = \"legacy\"`"
                     .to_owned()
             };
             format!(
-                "{}; reopened with {newer} and remembered{}. {again} {of_others}",
-                asks("newer", older),
+                "{}; reconnected with {newer}; this is remembered{}. {again} {of_others}",
+                asks("modern", older),
                 lost(restarted)
             )
         }
@@ -129,28 +131,28 @@ pub(super) fn era_notice(
             restarted,
             both: false,
         } => format!(
-            "server \"{server}\" cannot ask over its {older} connection either; reopened with {newer} and remembered{}. \
-             The questions of this tool reach nobody",
+            "server \"{server}\" cannot send its questions with protocol {older} either; reconnected with {newer}; this is remembered{}. \
+             Questions of this tool cannot be delivered",
             lost(restarted)
         ),
         EraOutcome::WhenIdle(era) => {
-            let (way, now, then) = way_to(era);
+            let (form, now, then) = form_of(era);
             format!(
                 "{}; its process is restarted with {then} when its other calls have ended. The tool may have begun; call it again then.",
-                asks(way, now)
+                asks(form, now)
             )
         }
         EraOutcome::OtherConnection(era) => {
-            let (way, now, then) = way_to(era);
+            let (form, now, then) = form_of(era);
             format!(
-                "{}; from now on this tool is called over a {then} connection beside it, which is remembered. {again}",
-                asks(way, now)
+                "{}; from now on this tool is called over a second connection, with {then}; this is remembered. {again}",
+                asks(form, now)
             )
         }
         EraOutcome::Stays { era, both: false } => {
-            let (way, now, other) = way_to(era.other());
+            let (form, now, other) = form_of(era.other());
             format!(
-                "server \"{server}\" asks in the {way} way, which neither its {now} nor its {other} connection can carry"
+                "server \"{server}\" sends its questions in the {form} form, which it supports neither with protocol {now} nor with {other}"
             )
         }
         EraOutcome::Stays { era, both: true } => {
@@ -159,21 +161,21 @@ pub(super) fn era_notice(
                 Era::Modern => (newer, "legacy"),
             };
             format!(
-                "server \"{server}\" asks in the older and in the newer way, and no connection carries both; it stays with {version}. \
+                "server \"{server}\" sends questions in the legacy and in the modern form, and no connection supports both; it stays with {version}. \
                  For this tool, add an entry with `protocol = \"{other}\"`"
             )
         }
     }
 }
 
-/// The name of the way of asking that needs this era, the revision that cannot carry it, and the
-/// one that can.
-fn way_to(era: Era) -> (&'static str, Revision, Revision) {
-    let way = match era {
-        Era::Legacy => "older",
-        Era::Modern => "newer",
+/// The form of questions that needs this era, the revision that does not support it, and the one
+/// that does.
+fn form_of(era: Era) -> (&'static str, Revision, Revision) {
+    let form = match era {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
     };
-    (way, Revision::newest(era.other()), Revision::newest(era))
+    (form, Revision::newest(era.other()), Revision::newest(era))
 }
 
 /// Formats a duration as people write it: `30 s`, `1.5 s`, `200 ms`.
@@ -224,7 +226,7 @@ mod tests {
                 ),
                 &token,
             ),
-            "exited with status 1 before the handshake (last stderr: \"GITHUB_TOKEN not set\")",
+            "exited with status 1 before the handshake was complete (last stderr: \"GITHUB_TOKEN not set\")",
         );
         check(
             &with_stderr(
@@ -238,7 +240,7 @@ mod tests {
                 &ended_during(ConnectStep::Handshake, "end of output", None),
                 &[],
             ),
-            "the connection ended before the handshake: end of output",
+            "the connection ended before the handshake was complete: end of output",
         );
         check(
             &timed_out(ConnectStep::Handshake, Duration::from_secs(30)),
@@ -270,7 +272,7 @@ mod tests {
         );
         check(
             &handshake_fault(&WireFault::Lost("reset".to_owned())),
-            "the connection ended before the handshake: reset",
+            "the connection ended before the handshake was complete: reset",
         );
         check(
             &handshake_fault(&status(500, ": boom")),

@@ -147,7 +147,7 @@ impl fmt::Display for NotReadyReason {
             Self::NeedsLogin { reason } => write!(f, "needs a login ({reason})"),
             Self::TokenRefused { reason } => f.write_str(reason),
             Self::Failed { error } => f.write_str(error),
-            Self::Stopped => f.write_str("closed"),
+            Self::Stopped => f.write_str("stopped"),
             Self::TimedOut { waited } => write!(f, "not ready within {}", duration(*waited)),
             Self::TooManyCallers { limit } => write!(
                 f,

@@ -79,7 +79,8 @@ async fn p9_every_state_change_is_published_and_recorded() {
     supervised.until_ready().await;
     supervised.changed.notified().await;
 
-    let failure = "exited with status 1 before the handshake (last stderr: \"bad token\")";
+    let failure =
+        "exited with status 1 before the handshake was complete (last stderr: \"bad token\")";
     assert_eq!(
         supervised.published_states(),
         [
@@ -209,7 +210,7 @@ async fn f18_a_crash_loop_ends_in_failed_and_a_call_after_the_cool_down_tries_on
     let state = supervised.until(is_failed).await;
     assert_eq!(
         error_of(&state),
-        "exited with status 3 before the handshake"
+        "exited with status 3 before the handshake was complete"
     );
     assert_eq!(supervised.starts(), 5);
 
@@ -650,7 +651,7 @@ async fn c13_a_server_that_offers_nothing_is_closed_until_its_next_use() {
     assert!(supervised.handle.snapshot().offerings.withheld.is_empty());
     assert_eq!(
         error_of(&state),
-        "offers no tools, prompts or resources, and so was closed"
+        "closed: it offers no tools, prompts or resources"
     );
     sleep(LONG).await;
     assert!(supervised.session().is_closed());

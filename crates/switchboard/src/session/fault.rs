@@ -124,9 +124,7 @@ pub enum RequestFault {
 #[non_exhaustive]
 pub enum TaskFault {
     /// The server no longer knows the task.
-    #[error(
-        "the task is gone before its result came: {0}; a server keeps a task only for its time to live"
-    )]
+    #[error("the task expired before its result was fetched: {0}")]
     Expired(String),
     /// The task failed; with the server's message, escaped.
     #[error("the task failed{}", following(.0))]
@@ -164,7 +162,7 @@ impl RequestFault {
     }
 
     pub(super) fn no_permit() -> Self {
-        Self::NotSent("a tool is called with a permit".into())
+        Self::NotSent("tools/call needs a permit".into())
     }
 
     pub(super) fn session_dropped() -> Self {

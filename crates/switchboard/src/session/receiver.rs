@@ -328,7 +328,9 @@ impl Inbound for Receiver {
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
-            self.end_by_violation("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
+            self.end_by_violation(&format!(
+                "{MAX_JUNK_RUN} consecutive lines on stdout are not JSON-RPC messages; a server must log to stderr"
+            ));
         }
     }
 

@@ -114,7 +114,7 @@ impl<'a> TaskFollower<'a> {
                     let task = TaskState::read(&state)?;
                     if task.id != self.id {
                         return Err(RequestFault::Invalid(
-                            "the state of another task than the one that was asked for".into(),
+                            "the response describes another task".into(),
                         ));
                     }
                     return Ok(task);

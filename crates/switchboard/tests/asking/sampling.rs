@@ -94,7 +94,7 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
         answer,
     )
     .await;
-    let no = output("the answer was no");
+    let no = output("the caller declined");
     check(
         &legacy(),
         allow,
@@ -128,7 +128,7 @@ async fn t32_modern_sampling_is_decided_by_the_gate_and_a_denial_ends_the_call()
         answer,
     )
     .await;
-    let ended = "server \"chaos\": not completed: a sampling request of the server was refused: the answer was no";
+    let ended = "server \"chaos\": not completed: a sampling request of the server was refused: the caller declined";
     check(
         &modern(),
         allow,

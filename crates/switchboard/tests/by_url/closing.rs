@@ -47,7 +47,7 @@ async fn s0_33_closing_an_http_server_returns_at_once_and_later_calls_report_it_
     let later = call(&host).await.unwrap_err();
     assert_eq!(
         (later.to_string().as_str(), later.hint()),
-        ("server \"peer\": closed", Some(Hint::StartAgain))
+        ("server \"peer\": stopped", Some(Hint::StartAgain))
     );
     assert_eq!(server(&host).snapshot().pid, None);
     host.stop().await;

@@ -77,12 +77,17 @@ async fn refused(host: &Host, tool: &str, output: &str) {
 /// A host on which both ways of asking have been refused.
 async fn switched_back(peer: &Peer, store: &Arc<dyn Store>) -> Host {
     let host = host_of(entry(&peer.url()), store).await;
-    refused(&host, "older", "reopened with 2025-11-25 and remembered").await;
+    refused(
+        &host,
+        "older",
+        "reconnected with 2025-11-25; this is remembered",
+    )
+    .await;
     refused(
         &host,
         "newer",
-        "asks in the newer way, which its 2025-11-25 connection cannot carry; reopened with 2026-07-28 and remembered. \
-         The tool may have begun; call it again. Its tools that ask in the older way use a 2025-11-25 connection beside it",
+        "sends its questions in the modern form, which protocol 2025-11-25 does not support; reconnected with 2026-07-28; this is remembered. \
+         The tool may have begun; call it again. Its tools that send questions in the legacy form use a second connection, with 2025-11-25",
     )
     .await;
     host
@@ -156,13 +161,13 @@ async fn a_confirmed_legacy_server_keeps_its_connection_and_gets_a_modern_one() 
         store(),
     );
     let host = host_of(entry(&peer.url()), &store).await;
-    refused(&host, "older", "reopened with 2025-11-25").await;
+    refused(&host, "older", "reconnected with 2025-11-25").await;
     answered(&host, "older").await;
     refused(
         &host,
         "newer",
-        "asks in the newer way, which its 2025-11-25 connection cannot carry; from now on this tool is called over a \
-         2026-07-28 connection beside it, which is remembered. The tool may have begun; call it again.",
+        "sends its questions in the modern form, which protocol 2025-11-25 does not support; from now on this tool is called over a \
+         second connection, with 2026-07-28; this is remembered. The tool may have begun; call it again.",
     )
     .await;
     answered(&host, "newer").await;
@@ -181,7 +186,7 @@ async fn an_idempotent_tool_is_called_again_over_the_other_connection() {
     let mut entry = entry(&peer.url());
     entry.idempotent_tools = vec!["newer".to_owned()];
     let host = host_of(entry, &store).await;
-    refused(&host, "older", "reopened with 2025-11-25").await;
+    refused(&host, "older", "reconnected with 2025-11-25").await;
     answered(&host, "older").await;
     let (brought, notices) = call(&host, "newer").await;
     assert!(
@@ -203,7 +208,7 @@ async fn a_tool_that_neither_connection_carries_is_reported_each_time() {
         refused(
             &host,
             "older",
-            "asks in the older way, which neither its 2026-07-28 nor its 2025-11-25 connection can carry",
+            "sends its questions in the legacy form, which it supports neither with protocol 2026-07-28 nor with 2025-11-25",
         )
         .await;
         answered(&host, "newer").await;

@@ -36,7 +36,7 @@ async fn f19_a_server_that_needs_a_login_waits_for_it() {
     let refused = server(&host).ready(TIMEOUT).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "server \"peer\": needs a login (nobody is logged in)"
+        "server \"peer\": needs a login (there is no login)"
     );
     assert_eq!(refused.hint, Some(Hint::LogIn));
     assert_eq!(refused.state, needs_login(&peer));
@@ -100,7 +100,7 @@ async fn f19_a_rejected_call_changes_the_servers_state() {
 fn needs_login(peer: &Peer) -> State {
     State::NeedsLogin {
         url: peer.url(),
-        reason: "nobody is logged in".to_owned(),
+        reason: "there is no login".to_owned(),
         hint: switchboard::Hint::LogIn,
     }
 }

@@ -25,7 +25,8 @@ async fn f18_a_crash_loop_backs_off_and_is_given_up_after_five() {
         .host(&[crashing, test.entry("neighbour", good())])
         .await;
 
-    let error = "exited with status 7 before the handshake (last stderr: \"no licence\")";
+    let error =
+        "exited with status 7 before the handshake was complete (last stderr: \"no licence\")";
     let first = until_state(&host, "crashing", |state| {
         matches!(state, State::Backoff { .. })
     })
@@ -224,7 +225,7 @@ async fn f2_a_server_that_failed_because_of_junk_still_shows_it() {
     let failed = |state: &State| matches!(state, State::Backoff { .. });
 
     let early = until_state(&host, "early", failed).await;
-    let message = "the connection ended before the handshake: it prints non-JSON to stdout";
+    let message = "the connection ended before the handshake was complete: 1000 consecutive lines on stdout are not JSON-RPC messages";
     assert!(
         matches!(&early.state, State::Backoff { error, .. } if error.starts_with(message)),
         "{:?}",
@@ -232,7 +233,10 @@ async fn f2_a_server_that_failed_because_of_junk_still_shows_it() {
     );
 
     let error = text_of(&host, "late/chat").await.unwrap_err().to_string();
-    assert!(error.contains("it prints non-JSON to stdout"), "{error}");
+    assert!(
+        error.contains("1000 consecutive lines on stdout are not JSON-RPC messages"),
+        "{error}"
+    );
     let late = until_state(&host, "late", failed).await;
 
     for snapshot in [early, late] {

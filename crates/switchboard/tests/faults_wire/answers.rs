@@ -85,7 +85,7 @@ async fn f2_lines_that_are_not_messages_are_skipped_counted_and_limited() {
     );
 
     let reason =
-        "it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr";
+        "1000 consecutive lines on stdout are not JSON-RPC messages; a server must log to stderr";
     let (sentence, _) = test.failure("chaos/only_junk").await;
     assert_eq!(
         sentence,

@@ -10,7 +10,7 @@ use switchboard_testkit::{Chaos, Scratch, Step};
 
 use crate::support::{self, TestHost, chaos, person, until};
 
-const MOVED: &str = r#"server "chaos", tool ok: its definition changed after it was approved; look at it again and repeat the call"#;
+const MOVED: &str = r#"server "chaos", tool ok: its definition changed after it was approved; review the definition and call again"#;
 
 /// A server that changes and reports its tool `ok` once the file `flip` exists.
 fn changing_server(scratch: &Scratch) -> Chaos {

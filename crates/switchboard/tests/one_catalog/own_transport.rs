@@ -172,7 +172,7 @@ async fn s1_24_a_library_users_transport_is_listed_called_through_the_gate_and_s
     let later = call("own/greet").await.map(|_| ()).unwrap_err();
     assert_eq!(
         (later.to_string().as_str(), later.hint()),
-        ("server \"own\": closed", Some(Hint::StartAgain))
+        ("server \"own\": stopped", Some(Hint::StartAgain))
     );
     assert_eq!(server.0.called.lock().unwrap().len(), 1);
 

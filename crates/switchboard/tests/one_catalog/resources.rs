@@ -105,7 +105,7 @@ async fn s4_13_a_resource_is_read_by_its_uri_after_approval() {
         .unwrap_err();
     assert_eq!(
         no.to_string(),
-        "tool ReadMcpResource: denied: the answer was no"
+        "tool ReadMcpResource: denied: the caller declined"
     );
     assert_eq!(test.record("one").count("resources/read"), 1);
     assert_eq!(

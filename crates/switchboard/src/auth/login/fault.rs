@@ -35,7 +35,7 @@ pub(in crate::auth) enum LoginFaultReason {
     Unreachable(String),
     #[error("login failed: {0}")]
     Denied(String),
-    #[error("nobody logged in within {} minutes", DEADLINE.as_secs() / 60)]
+    #[error("no login within {} minutes", DEADLINE.as_secs() / 60)]
     TooLate,
     #[error("{0}")]
     Vault(VaultFault),

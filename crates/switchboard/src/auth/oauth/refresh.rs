@@ -83,7 +83,7 @@ impl OAuthState {
         let record = self.target.load().await.map_err(kept)?;
         let Some(login) = record.login.clone() else {
             self.set_login(None);
-            return Err(refuse("nobody is logged in"));
+            return Err(refuse("there is no login"));
         };
         if self
             .target
@@ -112,7 +112,7 @@ impl OAuthState {
             return Ok(None);
         }
         if login.refresh_token.is_none() {
-            return Err(refuse("the login has ended"));
+            return Err(refuse("the login has expired"));
         }
         let mut issuer =
             Issuer::discover(&self.target.url, &self.target.routes, challenge, true).await?;
@@ -156,7 +156,7 @@ impl OAuthState {
                 let _ = self.target.save(&record).await;
                 self.set_login(record.login);
                 Err(IssuerFault {
-                    fact: "the login has ended".to_owned(),
+                    fact: "the login has expired".to_owned(),
                     is_final: true,
                 })
             }

@@ -84,7 +84,7 @@ fn bounded<T: Send + 'static>(
 fn words(error: &Error) -> String {
     match error {
         Error::BadEncoding(_) => "the entry is not text".to_owned(),
-        Error::NoDefaultStore => "none is running".to_owned(),
+        Error::NoDefaultStore => "no keyring service is running".to_owned(),
         Error::PlatformFailure(cause) | Error::NoStorageAccess(cause) => cause.to_string(),
         _ => "it cannot be used".to_owned(),
     }

@@ -114,7 +114,7 @@ impl Vault for SystemVault {
                 _ => file,
             },
             (_, Ok(false)) => file,
-            (_, Err(reason)) => format!("nowhere: {reason}"),
+            (_, Err(reason)) => format!("not stored: {reason}"),
         }
     }
 }

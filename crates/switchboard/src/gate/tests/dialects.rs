@@ -542,7 +542,7 @@ fn a_rule_in_the_spelling_of_another_file_is_warned_about() {
     check(
         Dialect::CoreAgent,
         "fs",
-        &["\"fs\" holds for no server's tool here; expected \"mcp:server_tool\""],
+        &["\"fs\" matches no server's tool here; expected \"mcp:server_tool\""],
     );
     check(Dialect::CoreAgent, "bash:git *", &[]);
     check(
@@ -554,7 +554,7 @@ fn a_rule_in_the_spelling_of_another_file_is_warned_about() {
         Dialect::A3s,
         "fs",
         &[
-            "\"fs\" holds for no server's tool here; expected \"mcp__server\" or \"mcp__server__tool\"",
+            "\"fs\" matches no server's tool here; expected \"mcp__server\" or \"mcp__server__tool\"",
         ],
     );
     check(
@@ -572,7 +572,7 @@ fn a_rule_in_the_spelling_of_another_file_is_warned_about() {
     check(
         Dialect::Gemini,
         "fs/x",
-        &["\"fs/x\" holds for no server's tool here; expected \"server\" or \"server.tool\""],
+        &["\"fs/x\" matches no server's tool here; expected \"server\" or \"server.tool\""],
     );
 }
 
@@ -646,7 +646,7 @@ fn s2_39_s2_40_a_key_of_the_server_or_tool_allows_without_asking() {
     let decided = |tool: &Tool| verdict(&decide(&gate, tool, &grants));
     assert_eq!(
         decided(&tool_in(Dialect::Gemini, "fs", "new")),
-        "allow: remembered answer"
+        "allow: remembered approval"
     );
     let mut changed = tool_in(Dialect::Gemini, "fs", "write");
     changed.definition = definition("write", "something else");

@@ -193,8 +193,8 @@ fn an_invalid_rule_is_a_config_error_with_its_location() {
     assert_eq!(
         lines[..2],
         [
-            "s.toml:1:1: permissions.allow: \"\" is no rule; expected \"server\" or \"server/tool\", a glob per part",
-            "s.toml:1:1: permissions.ask: \"fs/\" is no rule; expected \"server\" or \"server/tool\", a glob per part",
+            "s.toml:1:1: permissions.allow: \"\" is not a valid rule; expected \"server\" or \"server/tool\", a glob per part",
+            "s.toml:1:1: permissions.ask: \"fs/\" is not a valid rule; expected \"server\" or \"server/tool\", a glob per part",
         ]
     );
     assert!(

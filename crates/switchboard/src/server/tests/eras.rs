@@ -104,7 +104,7 @@ async fn a_refused_question_restarts_the_server_in_the_legacy_era_once_and_is_re
     supervised.until_ready().await;
     assert_eq!(
         refused(&supervised, Era::Modern, ELICITS).await.unwrap(),
-        "server \"script\" asks in the older way, which its 2026-07-28 connection cannot carry; reopened with 2025-11-25 and remembered \
+        "server \"script\" sends its questions in the legacy form, which protocol 2026-07-28 does not support; reconnected with 2025-11-25; this is remembered \
          (its process was restarted, so what it kept in memory is lost). The tool may have begun; call it again."
     );
     // A call that arrives now waits for the new connection.
@@ -210,13 +210,13 @@ async fn a_server_that_cannot_ask_in_either_era_is_switched_back_once() {
     supervised.until_ready().await;
     let notice = refused(&supervised, Era::Legacy, ELICITS).await.unwrap();
     assert!(
-        notice.starts_with("server \"script\" cannot ask over its 2025-11-25 connection either; reopened with 2026-07-28"),
+        notice.starts_with("server \"script\" cannot send its questions with protocol 2025-11-25 either; reconnected with 2026-07-28"),
         "{notice}"
     );
     supervised.until_ready().await;
     assert_eq!(
         refused(&supervised, Era::Modern, ELICITS).await.unwrap(),
-        "server \"script\" asks in the older way, which neither its 2026-07-28 nor its 2025-11-25 connection can carry"
+        "server \"script\" sends its questions in the legacy form, which it supports neither with protocol 2026-07-28 nor with 2025-11-25"
     );
     assert_eq!(
         (supervised.starts(), eras_tried(&supervised)[2]),
@@ -243,14 +243,14 @@ async fn a_handler_that_asks_in_its_result_switches_back_to_modern() {
         .unwrap();
     assert!(
         notice.starts_with(
-            "server \"script\" asks in the newer way, which its 2025-11-25 connection cannot carry"
+            "server \"script\" sends its questions in the modern form, which protocol 2025-11-25 does not support"
         ),
         "{notice}"
     );
     supervised.until_ready().await;
     assert_eq!(
         refused(&supervised, Era::Modern, ELICITS).await.unwrap(),
-        "server \"script\" asks in the older and in the newer way, and no connection carries both; it stays with 2026-07-28. \
+        "server \"script\" sends questions in the legacy and in the modern form, and no connection supports both; it stays with 2026-07-28. \
          For this tool, add an entry with `protocol = \"legacy\"`"
     );
     assert_eq!(supervised.starts(), 3);

@@ -89,9 +89,9 @@ async fn s2_65_a_server_that_does_not_start_reports_why() {
         ),
         (
             shell("echo 'TOKEN is not set' >&2; exit 3"),
-            "exited with status 3 before the handshake (last stderr: \"TOKEN is not set\")".to_owned(),
+            "exited with status 3 before the handshake was complete (last stderr: \"TOKEN is not set\")".to_owned(),
         ),
-        (shell("kill -9 $$$$"), "was killed by SIGKILL before the handshake".to_owned()),
+        (shell("kill -9 $$$$"), "was killed by SIGKILL before the handshake was complete".to_owned()),
         (
             server(|config, endpoint| {
                 endpoint.args = vec!["-c".to_owned(), "exec sleep 1000".to_owned()];
@@ -161,7 +161,7 @@ async fn a_secret_in_quoted_stderr_is_redacted() {
     handle.settled().await;
     assert_eq!(
         error_of(&handle.snapshot().state),
-        "exited with status 1 before the handshake (last stderr: \"bad token [secret]\")"
+        "exited with status 1 before the handshake was complete (last stderr: \"bad token [secret]\")"
     );
 }
 

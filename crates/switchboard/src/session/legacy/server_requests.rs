@@ -185,7 +185,11 @@ fn attribute_question(
     match attribute(&candidates) {
         Ok((call, _)) if !question.is_offered_by(&call) => {
             receiver.notice_unanswered();
-            respond(receiver, &id, &question.declined("nobody here answers"));
+            respond(
+                receiver,
+                &id,
+                &question.declined("no caller supports this question"),
+            );
         }
         Ok((call, is_certain)) => {
             let caused_by = candidates.in_flight.iter().map(|(id, _)| *id).collect();

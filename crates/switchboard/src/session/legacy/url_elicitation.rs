@@ -88,7 +88,7 @@ impl UrlElicitations {
         };
         for caller in complete.iter().filter_map(|visit| visit.caller.upgrade()) {
             caller.notice(&format!(
-                "server \"{server}\": what it asked for at its page is done"
+                "server \"{server}\": the step on its page is complete"
             ));
         }
     }

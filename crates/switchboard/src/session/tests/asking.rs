@@ -521,7 +521,7 @@ async fn t31_only_the_visiting_caller_is_notified_of_a_completed_page() {
     for done in ["v1", "v2", "v1", "nobody's"] {
         peer.send(&json!({"method": "notifications/elicitation/complete", "params": {"elicitationId": done}}));
     }
-    let done = r#"server "peer": what it asked for at its page is done"#;
+    let done = r#"server "peer": the step on its page is complete"#;
     assert_eq!(
         [anna.notes(), bert.notes()],
         [

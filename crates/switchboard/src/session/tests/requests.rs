@@ -249,7 +249,12 @@ async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
     for _ in 0..1000 {
         peer.inbound.not_a_message(b"npm warn");
     }
-    assert!(session.closed().await.contains("non-JSON"));
+    assert!(
+        session
+            .closed()
+            .await
+            .contains("lines on stdout are not JSON-RPC messages")
+    );
     assert!(matches!(
         reading.await.unwrap(),
         Err(RequestFault::Closed(_))

@@ -273,7 +273,7 @@ fn each_task_fault_is_one_sentence() {
         ),
         (
             TaskFault::Expired("no".into()),
-            "the task is gone before its result came: no; a server keeps a task only for its time to live",
+            "the task expired before its result was fetched: no",
         ),
     ] {
         assert_eq!(RequestFault::Task(fault).to_string(), expected);

@@ -61,7 +61,7 @@ impl Chat<'_> {
     /// Why a tool is allowed; a remembered answer with its date.
     fn reason(&self, tool: &Tool, because: &str) -> String {
         match self.host.granted_at(tool) {
-            Some(at) if because == "remembered answer" => {
+            Some(at) if because == "remembered approval" => {
                 let age = at.elapsed().unwrap_or_default();
                 format!("your approval of {} ago", table::duration(age))
             }
