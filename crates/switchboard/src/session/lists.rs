@@ -226,7 +226,7 @@ fn read_page(
     key: &str,
     items: &mut Vec<RawJson>,
 ) -> Result<Option<String>, RequestFault> {
-    let read = PageReader { key }
+    let read = ListPageReader { key }
         .deserialize(&mut serde_json::Deserializer::from_str(page.as_str()))
         .map_err(|fault| RequestFault::Invalid(format!("the list is not an object: {fault}")))?;
     let listed = read
@@ -246,33 +246,33 @@ fn read_page(
 }
 
 /// The members of a page that are used.
-struct Page<'a> {
+struct ListPage<'a> {
     items: Option<&'a RawValue>,
     next_cursor: Option<&'a RawValue>,
 }
 
-/// Reads a [`Page`] whose items have this key. Other members are skipped: there may be millions.
-struct PageReader<'k> {
+/// Reads a [`ListPage`] whose items have this key. Other members are skipped: there may be millions.
+struct ListPageReader<'k> {
     key: &'k str,
 }
 
-impl<'de> DeserializeSeed<'de> for PageReader<'_> {
-    type Value = Page<'de>;
+impl<'de> DeserializeSeed<'de> for ListPageReader<'_> {
+    type Value = ListPage<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Page<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ListPage<'de>, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for PageReader<'_> {
-    type Value = Page<'de>;
+impl<'de> Visitor<'de> for ListPageReader<'_> {
+    type Value = ListPage<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Page<'de>, A::Error> {
-        let mut page = Page {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<ListPage<'de>, A::Error> {
+        let mut page = ListPage {
             items: None,
             next_cursor: None,
         };
