@@ -18,6 +18,7 @@ use crate::outbound::OutboundMeter;
 use crate::pending_changes::{ShownChange, pending_changes};
 use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
 use crate::running::RunningRequests;
+use crate::refusal::RefusalLimit;
 use crate::settings::GatewaySettings;
 use crate::{Principal, Refusal};
 
@@ -34,6 +35,7 @@ pub struct Operations {
     outbound: Arc<OutboundMeter>,
     hint_words: OnceLock<HintWords>,
 }
+    refusal_limit: RefusalLimit,
 
 /// Words a hint about a server, with commands of the program between backticks.
 pub type HintWords = fn(Hint, &ServerName) -> Option<String>;
@@ -72,6 +74,7 @@ impl Operations {
             outbound,
             hint_words: OnceLock::new(),
         })
+            refusal_limit: RefusalLimit::new(Instant::now()),
     }
 
     /// Sets how hints are worded. Later calls have no effect.
@@ -253,6 +256,17 @@ impl Recorder for Operations {
         let reason = refusal.reason.as_str();
         self.metrics.request_refused(reason);
         self.audit.add(&AuditLine {
+        let Some(skipped) = self.refusal_limit.admit(Instant::now()) else {
+            return;
+        };
+        if skipped > 0 {
+            self.audit.add(&AuditLine {
+                event: "refused",
+                outcome: "not recorded",
+                error: &format!("{skipped} refusals came too fast to be recorded"),
+                ..AuditLine::default()
+            });
+        }
             event: "refused",
             client: refusal.principal.as_ref().map_or("", Principal::as_str),
             name: &refusal.path,

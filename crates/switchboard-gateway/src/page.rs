@@ -19,6 +19,7 @@ use switchboard::BoxFuture;
 use tokio::sync::mpsc;
 
 use crate::Operations;
+use crate::RefusalReason;
 use crate::edge::http::{HttpBody, HttpRoutes, RouteRequest};
 use login::BrowserLogins;
 
@@ -104,7 +105,12 @@ impl OperatorPage {
             return None;
         }
         let Some(token) = self.login.form_token(&request.headers) else {
-            return Some(page(StatusCode::UNAUTHORIZED, overview::login_needed()));
+            let response = page(StatusCode::UNAUTHORIZED, overview::login_needed());
+            // An open page asks again and again after its login ended, which is no attempt to do anything.
+            return Some(match is_read {
+                true => response,
+                false => refused(response, RefusalReason::MissingLogin),
+            });
         };
         if !is_read {
             if !self
@@ -112,7 +118,8 @@ impl OperatorPage {
                 .is_our_form(&request.headers, &request.body, &token)
             {
                 let message = "this form was not sent by the page; load the page again\n";
-                return Some(plain(StatusCode::FORBIDDEN, message.to_owned()));
+                let response = plain(StatusCode::FORBIDDEN, message.to_owned());
+                return Some(refused(response, RefusalReason::ForgedForm));
             }
             return Some(self.act(path, &request.body).await);
         }
@@ -190,7 +197,10 @@ impl OperatorPage {
                 }
                 response
             }
-            None => page(StatusCode::UNAUTHORIZED, overview::login_needed()),
+            None => {
+                let response = page(StatusCode::UNAUTHORIZED, overview::login_needed());
+                refused(response, RefusalReason::WrongLogin)
+            }
         }
     }
 
@@ -206,9 +216,10 @@ impl OperatorPage {
     }
 
     fn metrics(&self, request: &RouteRequest) -> Response<HttpBody> {
-        if !self.is_metrics_open && request.principal.is_none() {
+        if let (false, Err(reason)) = (self.is_metrics_open, &request.principal) {
             let message = "metrics need a client's token (switchboard token new NAME)\n";
-            return plain(StatusCode::UNAUTHORIZED, message.to_owned());
+            let response = plain(StatusCode::UNAUTHORIZED, message.to_owned());
+            return refused(response, *reason);
         }
         let mut response = plain(StatusCode::OK, self.operations.metrics.text());
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -253,6 +264,12 @@ impl HttpRoutes for OperatorPage {
     fn respond(&self, request: RouteRequest) -> BoxFuture<'_, Option<Response<HttpBody>>> {
         Box::pin(self.answer(request))
     }
+}
+
+/// A response that refuses its request, for the edge to record.
+fn refused(mut response: Response<HttpBody>, reason: RefusalReason) -> Response<HttpBody> {
+    response.extensions_mut().insert(reason);
+    response
 }
 
 fn page(status: StatusCode, markup: maud::Markup) -> Response<HttpBody> {

@@ -108,13 +108,9 @@ impl Gateway {
     /// Waits until the audit log has at least so many refusals for this reason.
     #[track_caller]
     pub(crate) fn assert_refusals(&self, reason: &str, least: usize) {
-        let file = self.home.path("state/switchboard/audit/audit.jsonl");
-        let is_refusal = |line: &Value| line["event"] == "refused" && line["rule"] == reason;
         let refusals = || {
-            let text = std::fs::read_to_string(&file).unwrap_or_default();
-            let lines = text.lines();
-            let lines = lines.filter_map(|line| serde_json::from_str(line).ok());
-            lines.filter(is_refusal).count()
+            let refusals = self.refusals();
+            refusals.iter().filter(|rule| *rule == reason).count()
         };
         let deadline = Instant::now() + PATIENCE;
         while refusals() < least {
@@ -125,6 +121,17 @@ impl Gateway {
             );
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// The reasons of all refusals in the audit log.
+    pub(crate) fn refusals(&self) -> Vec<String> {
+        let file = self.home.path("state/switchboard/audit/audit.jsonl");
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let lines = text.lines();
+        let lines = lines.filter_map(|line| serde_json::from_str(line).ok());
+        let refusals = lines.filter(|line: &Value| line["event"] == "refused");
+        let reasons = refusals.filter_map(|line| line["rule"].as_str().map(str::to_owned));
+        reasons.collect()
     }
 
     pub(crate) fn calls(&self) -> usize {

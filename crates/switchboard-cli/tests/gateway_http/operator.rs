@@ -51,7 +51,7 @@ impl Operator {
         rest.split('"').next().unwrap()
     }
 
-    fn post(&self, gateway: &Gateway, path: &str, origin: &str, body: &str) -> u16 {
+    pub(crate) fn post(&self, gateway: &Gateway, path: &str, origin: &str, body: &str) -> u16 {
         let headers = [
             ("Authorization", ""),
             ("Cookie", self.cookie.as_str()),

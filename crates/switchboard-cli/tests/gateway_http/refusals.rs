@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use super::client::{Answer, Gateway, PATIENCE, initialize, request};
+use super::operator::Operator;
 
 /// T19: without its own token a client gets 401 and a sentence, on every path of the protocol.
 #[test]
@@ -234,6 +235,90 @@ fn t20_oversized_and_slow_requests_are_refused() {
     for reason in ["oversized_body", "oversized_headers", "too_slow"] {
         gateway.assert_audited(reason);
     }
+    gateway.assert_calls(0);
+}
+
+/// T19, T20: whoever is refused, also by the operator's routes, leaves one line in the audit log.
+#[test]
+fn t19_t20_each_refusal_is_one_line_of_the_audit_log() {
+    let gateway = Gateway::start();
+    let operator = Operator::log_in(&gateway);
+    let send = |method: &str, path: &str, headers: &[(&str, &str)], body: &str| {
+        gateway.send(method, path, headers, body).status
+    };
+    let no_token = ("Authorization", "");
+    let ping = request(1, "ping", json!({}));
+    let large = "x".repeat(100 << 10);
+    let mut expected = Vec::new();
+    let mut refused = |status: u16, expected_status: u16, reason: &'static str| {
+        assert_eq!(status, expected_status, "{reason}");
+        expected.push(reason);
+    };
+    refused(
+        send("GET", "/metrics", &[no_token], ""),
+        401,
+        "missing_token",
+    );
+    let wrong = ("Authorization", "Bearer wrong");
+    refused(send("GET", "/metrics", &[wrong], ""), 401, "wrong_token");
+    refused(
+        send("GET", "/login?k=wrong", &[no_token], ""),
+        401,
+        "wrong_login",
+    );
+    let approval = "/approvals/1";
+    refused(
+        send("POST", approval, &[no_token], "decision=allow"),
+        401,
+        "missing_login",
+    );
+    let origin = format!("http://{}", gateway.address);
+    let forged = operator.post(&gateway, approval, &origin, "decision=allow&token=wrong");
+    refused(forged, 403, "forged_form");
+    refused(
+        send("POST", approval, &[no_token], &large),
+        413,
+        "oversized_body",
+    );
+    refused(send("POST", "/mcp/none", &[], &ping), 404, "unknown_server");
+    let text = ("Content-Type", "text/plain");
+    refused(
+        send("POST", "/mcp", &[text], &ping),
+        415,
+        "wrong_media_type",
+    );
+    let page = ("Accept", "text/html");
+    refused(
+        send("POST", "/mcp", &[page], &ping),
+        406,
+        "wrong_media_type",
+    );
+    refused(send("GET", "/mcp", &[page], ""), 406, "wrong_media_type");
+    let raw = |bytes: &str| {
+        let mut stream = gateway.connect();
+        stream.write_all(bytes.as_bytes()).unwrap();
+        Answer::read(&mut stream).status
+    };
+    refused(raw("GET / HTTP/9\r\n\r\n"), 400, "malformed_request");
+    for path in ["/mcp", approval] {
+        let mut head = format!("POST {path} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n");
+        for (name, value) in gateway.headers() {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        refused(raw(&format!("{head}\r\nzz\r\n")), 400, "malformed_request");
+    }
+    // The page itself is only not shown.
+    assert_eq!(send("GET", "/", &[no_token], ""), 401);
+    refused(
+        send("POST", "/mcp", &[no_token], &ping),
+        401,
+        "missing_token",
+    );
+    let deadline = Instant::now() + PATIENCE;
+    while gateway.refusals().len() < expected.len() && Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(gateway.refusals(), expected);
     gateway.assert_calls(0);
 }
 

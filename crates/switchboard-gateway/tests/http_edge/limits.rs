@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use switchboard_gateway::RefusalReason;
 use switchboard_gateway::edge::http::HttpLimits;
 use switchboard_gateway::tokens::ClientTokens;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,6 +42,19 @@ async fn t20_the_limits_of_heads_hold_for_both_readers() {
         let by_hyper = edge.send(&format!("{hyper}{post}")).await;
         assert_eq!(statuses(&by_hyper), [404, status], "{more}");
     }
+}
+
+/// T20: a form that does not come is refused as what it is, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t20_the_body_of_a_form_that_is_too_slow_is_refused() {
+    let edge = TestEdge::start("", short_limits()).await;
+    let address = edge.edge.address();
+    let head = format!("POST /approvals/1 HTTP/1.1\r\nHost: {address}\r\n");
+    let responses = edge
+        .send(&format!("{head}Content-Length: 9\r\n\r\nx"))
+        .await;
+    assert_eq!(statuses(&responses), [408]);
+    assert_eq!(edge.refusals.take(), [RefusalReason::TooSlow]);
 }
 
 /// Whoever sends TLS to the port of plain HTTP learns at once that this is wrong.

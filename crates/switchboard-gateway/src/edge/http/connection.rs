@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -49,6 +49,8 @@ pub(super) struct ServedConnection {
     pub(super) is_closing: AtomicBool,
     /// How many bytes were read.
     read_count: Arc<AtomicU64>,
+    /// A body was refused: what hyper reports at the end of the connection is the same fault.
+    has_refused_body: AtomicBool,
     /// The bytes read when the last request was handled: an idle connection has read no more.
     handled_count: AtomicU64,
 }
@@ -82,6 +84,7 @@ pub(super) async fn serve(state: &Arc<HttpState>, stream: TcpStream, peer: Socke
         request_room: RequestRoom::default(),
         is_closing: AtomicBool::new(false),
         read_count: Arc::default(),
+        has_refused_body: AtomicBool::new(false),
         handled_count: AtomicU64::new(0),
     };
     let read_count = connection.read_count.clone();
@@ -133,6 +136,8 @@ async fn serve_any(
             return;
         }
         RefusalReason::TooSlow
+    } else if error.is_parse() && !connection.has_refused_body.load(Ordering::Relaxed) {
+        RefusalReason::MalformedRequest
     } else {
         tracing::debug!("a connection of {peer} ended: {error}");
         return;
@@ -220,6 +225,7 @@ async fn respond(
         }
     };
     let Some(selection) = state.selection(rest) else {
+        state.refused(RefusalReason::UnknownServer, peer, Some(&principal), path);
         return response::not_found("no server has this name; see `switchboard status`");
     };
     let mut exchange = HttpExchange {
@@ -235,6 +241,7 @@ async fn respond(
     match (transport, &parts.method) {
         (ServedTransport::Streamable, &Method::POST) => {
             if let Err(refusal) = post::check_content(headers) {
+                exchange.refused(RefusalReason::WrongMediaType);
                 return refusal;
             }
             match exchange.read_body(body).await {
@@ -335,23 +342,12 @@ impl HttpExchange<'_> {
     /// The response to a request whose body could not be read.
     pub(super) fn refuse_body(&self, fault: BodyFault) -> Response<HttpBody> {
         let limits = &self.state.limits;
-        let (status, message) = match fault {
-            BodyFault::TooLarge => {
-                self.refused(RefusalReason::OversizedBody);
-                let message = format!("the body has more than {} bytes", limits.max_body_bytes);
-                (StatusCode::PAYLOAD_TOO_LARGE, message)
-            }
-            BodyFault::TooSlow => {
-                self.refused(RefusalReason::TooSlow);
-                let message = format!("the body took longer than {:?}", limits.body_timeout);
-                (StatusCode::REQUEST_TIMEOUT, message)
-            }
-            BodyFault::Broken => (
-                StatusCode::BAD_REQUEST,
-                "the body cannot be read".to_owned(),
-            ),
-        };
-        response::invalid_request(status, &message)
+        self.connection
+            .has_refused_body
+            .store(true, Ordering::Relaxed);
+        let (reason, response) = fault.refusal(limits.max_body_bytes, limits.body_timeout);
+        self.refused(reason);
+        response
     }
 }
 
@@ -361,6 +357,30 @@ pub(super) enum BodyFault {
     TooSlow,
     /// It ended early, or is not encoded as its head says.
     Broken,
+}
+
+impl BodyFault {
+    /// The reason for the audit log, and the response.
+    fn refusal(self, max_bytes: usize, timeout: Duration) -> (RefusalReason, Response<HttpBody>) {
+        let (reason, status, message) = match self {
+            Self::TooLarge => (
+                RefusalReason::OversizedBody,
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("the body has more than {max_bytes} bytes"),
+            ),
+            Self::TooSlow => (
+                RefusalReason::TooSlow,
+                StatusCode::REQUEST_TIMEOUT,
+                format!("the body took longer than {timeout:?}"),
+            ),
+            Self::Broken => (
+                RefusalReason::MalformedRequest,
+                StatusCode::BAD_REQUEST,
+                "the body cannot be read".to_owned(),
+            ),
+        };
+        (reason, response::invalid_request(status, &message))
+    }
 }
 
 async fn read_body(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyFault> {
@@ -395,23 +415,36 @@ async fn mounted(
 ) -> Response<HttpBody> {
     /// No page needs a form larger than this.
     const MAX_FORM_BYTES: usize = 64 << 10;
+    let path = parts.uri.path().to_owned();
     let reading = read_body(&mut body, MAX_FORM_BYTES);
     let timeout = state.limits.body_timeout;
-    let Some(Ok(body)) = connection.timer.timeout(timeout, reading).await else {
-        let message = "the body is too large or too slow";
-        return response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message);
+    let read = connection.timer.timeout(timeout, reading).await;
+    let body = match read.unwrap_or(Err(BodyFault::TooSlow)) {
+        Ok(body) => body,
+        Err(fault) => {
+            connection.has_refused_body.store(true, Ordering::Relaxed);
+            let (reason, response) = fault.refusal(MAX_FORM_BYTES, timeout);
+            state.refused(reason, connection.peer, None, &path);
+            return response;
+        }
     };
-    let authenticated = connection.authenticate(state, &parts.headers, None, Instant::now());
+    let principal = connection.authenticate(state, &parts.headers, None, Instant::now());
+    let known = principal.as_ref().ok().cloned();
     let request = RouteRequest {
         method: parts.method,
         uri: parts.uri,
         headers: parts.headers,
         body,
-        principal: authenticated.ok(),
+        principal,
         closing: state.closing.clone(),
     };
-    let response = state.routes.respond(request).await;
-    response.unwrap_or_else(|| response::not_found("nothing is here; the protocol is at /mcp"))
+    let Some(response) = state.routes.respond(request).await else {
+        return response::not_found("nothing is here; the protocol is at /mcp");
+    };
+    if let Some(reason) = response.extensions().get::<RefusalReason>() {
+        state.refused(*reason, connection.peer, known.as_ref(), &path);
+    }
+    response
 }
 
 impl HttpState {

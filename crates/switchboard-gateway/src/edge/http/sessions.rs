@@ -357,6 +357,7 @@ pub(super) fn listen(exchange: &HttpExchange<'_>) -> Response<HttpBody> {
         return response::method_not_allowed("POST");
     }
     if !post::accepts(exchange.headers, "text/event-stream") {
+        exchange.refused(RefusalReason::WrongMediaType);
         return response::edge_error(
             StatusCode::NOT_ACCEPTABLE,
             "the request must accept text/event-stream",
