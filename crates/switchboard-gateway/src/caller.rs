@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use switchboard::call::CallReport;
 use switchboard::caller::{
     ApprovalRequest, ForwardedParams, LogLine, Progress, Root, SampleAnswer, Sampling,
+    SamplingDecision,
 };
 use switchboard::event::LogLevel;
 use switchboard::revision::Era;
@@ -221,6 +222,10 @@ impl Caller for RequestCaller {
             let approval = self.ask_approval(request).await;
             *lock(&self.approval) = Some(match &approval {
                 Approval::No { reason: None } => "no".to_owned(),
+            // That of sampling is reported by the host.
+            if request.is_for_sampling() {
+                return approval;
+            }
                 Approval::No {
                     reason: Some(reason),
                 } => format!("no: {reason}"),
@@ -316,6 +321,11 @@ impl Caller for RequestCaller {
 
     fn became_task(&self) {
         self.became_task.notify_one();
+    fn sampling_decided(&self, decision: &SamplingDecision<'_>) {
+        let recorder = &self.settings.recorder;
+        recorder.sampling_decided(&self.client.principal, decision);
+    }
+
     }
 
     fn progress(&self, progress: &Progress) {

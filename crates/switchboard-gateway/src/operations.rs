@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use switchboard::caller::SamplingDecision;
 use switchboard::hint::Hint;
 use switchboard::{Approval, BoxFuture, Host, ServerName};
 
@@ -17,8 +18,8 @@ use crate::metrics::{GatewayMetrics, MetricSources};
 use crate::outbound::OutboundMeter;
 use crate::pending_changes::{ShownChange, pending_changes};
 use crate::recorder::{Recorder, RequestOutcome, RequestRecord};
-use crate::running::RunningRequests;
 use crate::refusal::RefusalLimit;
+use crate::running::RunningRequests;
 use crate::settings::GatewaySettings;
 use crate::{Principal, Refusal};
 
@@ -34,8 +35,8 @@ pub struct Operations {
     pub(crate) started: Instant,
     outbound: Arc<OutboundMeter>,
     hint_words: OnceLock<HintWords>,
-}
     refusal_limit: RefusalLimit,
+}
 
 /// Words a hint about a server, with commands of the program between backticks.
 pub type HintWords = fn(Hint, &ServerName) -> Option<String>;
@@ -73,8 +74,8 @@ impl Operations {
             started: Instant::now(),
             outbound,
             hint_words: OnceLock::new(),
-        })
             refusal_limit: RefusalLimit::new(Instant::now()),
+        })
     }
 
     /// Sets how hints are worded. Later calls have no effect.
@@ -255,7 +256,6 @@ impl Recorder for Operations {
     fn request_refused(&self, refusal: &Refusal) {
         let reason = refusal.reason.as_str();
         self.metrics.request_refused(reason);
-        self.audit.add(&AuditLine {
         let Some(skipped) = self.refusal_limit.admit(Instant::now()) else {
             return;
         };
@@ -267,12 +267,32 @@ impl Recorder for Operations {
                 ..AuditLine::default()
             });
         }
+        self.audit.add(&AuditLine {
             event: "refused",
             client: refusal.principal.as_ref().map_or("", Principal::as_str),
             name: &refusal.path,
             rule: reason,
             outcome: "refused",
             peer: refusal.peer,
+            ..AuditLine::default()
+        });
+    }
+
+    fn sampling_decided(&self, principal: &Principal, decision: &SamplingDecision<'_>) {
+        self.audit.add(&AuditLine {
+            event: "sampling",
+            client: principal.as_str(),
+            server: decision.server.as_str(),
+            decision: decision.decision,
+            rule: decision.rule,
+            approval: match decision.decision {
+                "ask" => decision.denied.unwrap_or("yes"),
+                _ => "",
+            },
+            outcome: match decision.denied {
+                Some(_) => "denied",
+                None => "permitted",
+            },
             ..AuditLine::default()
         });
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use switchboard::call::CallReport;
+use switchboard::caller::SamplingDecision;
 use switchboard::{RawJson, ServerName};
 
 use crate::{Principal, Refusal};
@@ -17,6 +18,11 @@ pub trait Recorder: Send + Sync {
     /// A client's request for a server has ended.
     fn request_ended(&self, record: &RequestRecord<'_>) {
         let _ = record;
+    }
+
+    /// A server's request for sampling during a call of this client was permitted or denied.
+    fn sampling_decided(&self, principal: &Principal, decision: &SamplingDecision<'_>) {
+        let _ = (principal, decision);
     }
 
     /// A legacy client's session has ended after this time.

@@ -4,8 +4,9 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{PATIENCE, TestClient, client, demo, gateway, stop};
-use switchboard_gateway::Gateway;
+use support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, stop};
+use switchboard_gateway::audit::AuditLog;
+use switchboard_gateway::{Gateway, Operations};
 use switchboard_testkit::script::Era as ServerEra;
 use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
@@ -114,6 +115,48 @@ async fn roots_are_those_of_the_client_that_calls_in_all_four_combinations() {
         );
     }
     stop(gateway).await;
+}
+
+/// The audit log has what was decided on sampling, apart from the answer about the call itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_on_sampling_is_a_line_of_its_own() {
+    let scratch = Scratch::new();
+    for (rules, expected) in [
+        (
+            "allow = [\"*/ask_model\"]\nask = [\"*/@sampling\"]",
+            json!({"decision": "ask", "approval": "yes", "outcome": "permitted"}),
+        ),
+        (
+            "allow = [\"*/ask_model\"]\ndeny = [\"*/@sampling\"]",
+            json!({"decision": "deny", "approval": null, "outcome": "denied"}),
+        ),
+    ] {
+        let tables = format!("[permissions]\n{rules}\n{}", demo("old", "legacy", ""));
+        let host = support::host(&scratch, &tables).await;
+        let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+        let gateway = Gateway::new(host, operations.settings());
+        let mut client = TestClient::legacy(&gateway, "ada", all_capabilities()).await;
+        let params = json!({"name": "mcp__old__ask_model", "arguments": {}});
+        client.request(1, "tools/call", params).await;
+        let lines: Vec<Value> = (operations.audit().recent(9).iter().rev())
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        let (sampling, call) = (&lines[0], &lines[1]);
+        assert_eq!(
+            (&sampling["event"], &sampling["client"], &sampling["server"]),
+            (&json!("sampling"), &json!("ada"), &json!("old"))
+        );
+        for (key, value) in expected.as_object().unwrap() {
+            assert_eq!(&sampling[key], value, "{key}: {sampling}");
+        }
+        assert_eq!(
+            (&call["event"], &call["decision"]),
+            (&json!("request"), &json!("allow"))
+        );
+        assert_eq!(call["approval"], Value::Null, "{call}");
+        stop(gateway).await;
+    }
 }
 
 /// A server's sampling passes the gate as `SERVER/@sampling`, whichever way it reaches the client.

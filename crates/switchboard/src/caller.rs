@@ -14,7 +14,7 @@ pub use approval::{Approval, ApprovalRequest, Keep};
 pub use callbacks::Callbacks;
 pub use id::CallerId;
 pub use question::{ElicitAnswer, Elicitation, ElicitationKind, Root, SampleAnswer, Sampling};
-pub use report::CallReport;
+pub use report::{CallReport, SamplingDecision};
 
 mod approval;
 mod callbacks;
@@ -152,6 +152,12 @@ pub trait Caller: Send + Sync {
     fn call_ended(&self, report: CallReport) {
         let _ = report;
     }
+
+    /// A server's request for sampling during a call of this caller was permitted or denied. Must not
+    /// block.
+    fn sampling_decided(&self, decision: &SamplingDecision<'_>) {
+        let _ = decision;
+    }
 }
 
 impl<C: Caller + ?Sized> Caller for Arc<C> {
@@ -225,6 +231,10 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
 
     fn call_ended(&self, report: CallReport) {
         (**self).call_ended(report)
+    }
+
+    fn sampling_decided(&self, decision: &SamplingDecision<'_>) {
+        (**self).sampling_decided(decision);
     }
 }
 

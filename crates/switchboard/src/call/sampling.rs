@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::caller::{ApprovalRequest, BoxFuture, Caller, Sampling};
+use crate::caller::{ApprovalRequest, BoxFuture, Caller, Sampling, SamplingDecision};
 use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
 use crate::gate::Decision;
@@ -34,7 +34,13 @@ impl HostState {
     ) -> Result<(), String> {
         let tool = self.sampling_tool(&request.server)?;
         // An approval beforehand covers the call, not the sampling that it causes.
-        match self.decide(&tool, caller.id(), false) {
+        let decision = self.decide(&tool, caller.id(), false);
+        let (word, rule) = match &decision {
+            Decision::Allow { because } => ("allow", because.to_string()),
+            Decision::Ask { because, .. } => ("ask", because.clone()),
+            Decision::Deny { rule } => ("deny", rule.clone()),
+        };
+        let permitted = match decision {
             Decision::Allow { .. } => Ok(()),
             Decision::Deny { rule } => Err(rule),
             Decision::Ask {
@@ -52,7 +58,14 @@ impl HostState {
                     .map(drop)
                     .map_err(|(reason, _)| reason.to_string())
             }
-        }
+        };
+        caller.sampling_decided(&SamplingDecision {
+            server: &request.server,
+            decision: word,
+            rule: &rule,
+            denied: permitted.as_ref().err().map(String::as_str),
+        });
+        permitted
     }
 
     /// The tool that represents sampling: its definition never changes, so a grant is bound to the

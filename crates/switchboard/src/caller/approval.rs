@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{Tool, ToolDefinition, ToolEffect};
+use crate::catalog::{SAMPLING, Tool, ToolDefinition, ToolEffect};
 use crate::config::Dialect;
 use crate::name::{ExposedName, ToolId};
 use crate::wire::RawJson;
@@ -52,6 +52,11 @@ impl ApprovalRequest {
             effect: tool.effect(),
             preview: Vec::new(),
         }
+    }
+
+    /// Whether it is about a server's request for sampling, instead of the call itself.
+    pub fn is_for_sampling(&self) -> bool {
+        self.id.tool.as_wire() == SAMPLING
     }
 }
 

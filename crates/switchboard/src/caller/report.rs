@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::CallerId;
 use crate::catalog::Tool;
+use crate::name::ServerName;
 use crate::wire::RawJson;
 
 /// The report of one call.
@@ -35,4 +36,19 @@ pub struct CallReport {
     pub wire: Duration,
     /// The total time.
     pub total: Duration,
+}
+
+/// What was decided about a server's request for sampling, which passes the gate as
+/// `server/@sampling`.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct SamplingDecision<'a> {
+    /// The server that asked.
+    pub server: &'a ServerName,
+    /// The gate's decision: `allow`, `ask` or `deny`.
+    pub decision: &'static str,
+    /// The rule, mode or grant that decided.
+    pub rule: &'a str,
+    /// Why it is not answered, safe to show; `None` if it is.
+    pub denied: Option<&'a str>,
 }
