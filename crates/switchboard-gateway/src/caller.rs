@@ -13,8 +13,10 @@ use switchboard::caller::{
     SamplingDecision,
 };
 use switchboard::event::LogLevel;
+use switchboard::result::{indent_json, readable_json};
 use switchboard::revision::Era;
 use switchboard::sync::lock;
+use switchboard::untrusted::escaped_line;
 use switchboard::{
     Approval, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers, RawJson,
 };
@@ -220,12 +222,12 @@ impl Caller for RequestCaller {
         self.was_asked.store(true, Ordering::Relaxed);
         Box::pin(async move {
             let approval = self.ask_approval(request).await;
-            *lock(&self.approval) = Some(match &approval {
-                Approval::No { reason: None } => "no".to_owned(),
             // That of sampling is reported by the host.
             if request.is_for_sampling() {
                 return approval;
             }
+            *lock(&self.approval) = Some(match &approval {
+                Approval::No { reason: None } => "no".to_owned(),
                 Approval::No {
                     reason: Some(reason),
                 } => format!("no: {reason}"),
@@ -319,13 +321,13 @@ impl Caller for RequestCaller {
         *lock(&self.report) = Some(report);
     }
 
-    fn became_task(&self) {
-        self.became_task.notify_one();
     fn sampling_decided(&self, decision: &SamplingDecision<'_>) {
         let recorder = &self.settings.recorder;
         recorder.sampling_decided(&self.client.principal, decision);
     }
 
+    fn became_task(&self) {
+        self.became_task.notify_one();
     }
 
     fn progress(&self, progress: &Progress) {
@@ -374,16 +376,36 @@ fn approval_form(request: &ApprovalRequest) -> Value {
     })
 }
 
-/// The arguments, cut to a length that a form can show.
+/// The arguments as a form can show them: one line for each value, and no hidden character. Long
+/// values are cut in the middle, so that none can push another out of sight.
 fn shown_arguments(arguments: &RawJson) -> String {
-    const MAX_SHOWN: usize = 4000;
-    let text = arguments.as_str();
-    let end = text.floor_char_boundary(MAX_SHOWN);
-    let rest = text.len() - end;
-    match rest {
-        0 => text.to_owned(),
-        _ => format!("{} … ({rest} more bytes)", &text[..end]),
+    const MAX_SHOWN: usize = 16 << 10;
+    const MAX_INDENT: usize = 20;
+    let mut shown = String::new();
+    for max_bytes in [1000, 200, 60] {
+        shown = indent_json(arguments.as_str(), MAX_INDENT, |token| {
+            let token = elided(&readable_json(token), max_bytes);
+            Cow::Owned(escaped_line(&token).to_string())
+        });
+        if shown.len() <= MAX_SHOWN {
+            return shown;
+        }
     }
+    let end = shown.floor_char_boundary(MAX_SHOWN);
+    let rest = shown.len() - end;
+    shown.truncate(end);
+    format!("(too many to show: {rest} bytes are missing at the end)\n{shown} …")
+}
+
+/// A token without its middle, if it is long.
+fn elided(token: &str, max_bytes: usize) -> String {
+    if token.len() <= max_bytes {
+        return token.to_owned();
+    }
+    let head = token.floor_char_boundary(max_bytes * 2 / 3);
+    let tail = token.ceil_char_boundary(token.len() - max_bytes / 3);
+    let (first, last, count) = (&token[..head], &token[tail..], tail - head);
+    format!("{first} … [{count} bytes not shown] … {last}")
 }
 
 /// Reads the result of `elicitation/create`. An invalid one counts as cancelled.
@@ -411,4 +433,41 @@ fn error_message(error: &RawJson) -> String {
     }
     let message = error.decode::<ErrorObject>().map(|error| error.message);
     format!("the client answered: {}", message.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(arguments: &str) -> String {
+        shown_arguments(&arguments.parse().expect("JSON"))
+    }
+
+    /// T11, T13: what a person approves for a client is visible, also if it is escaped.
+    #[test]
+    fn t11_t13_a_clients_approval_form_shows_hidden_characters() {
+        let arguments = "{\"path\": \"a\u{202e}b\u{200b}c\", \"\\u0072m\":\n\"\\u202e\\n\"}";
+        let expected = r#"{
+  "path": "a\u{202e}b\u{200b}c",
+  "rm": "\u{202e}\n"
+}"#;
+        assert_eq!(shown(arguments), expected);
+    }
+
+    /// T13: a long value is cut in the middle, and hides no other.
+    #[test]
+    fn t13_a_long_value_of_a_clients_approval_form_hides_no_other() {
+        let long = format!("{}{}", "a".repeat(50_000), "z".repeat(50_000));
+        let form = shown(&format!(r#"{{"text":"{long}","command":"rm -rf /"}}"#));
+        let (head, tail) = ("a".repeat(665), "z".repeat(332));
+        let expected = format!(
+            "{{\n  \"text\": \"{head} … [99003 bytes not shown] … {tail}\",\n  \"command\": \"rm -rf /\"\n}}"
+        );
+        assert_eq!(form, expected);
+        let many = vec![format!("\"{}\"", "x".repeat(5000)); 30].join(",");
+        let form = shown(&format!(r#"[{many},"rm -rf /"]"#));
+        assert!(form.ends_with("\"rm -rf /\"\n]"), "{form}");
+        let form = shown(&format!("[{}1]", "1,".repeat(100_000)));
+        assert!(form.starts_with("(too many to show: "), "{form}");
+    }
 }

@@ -12,10 +12,12 @@ use crate::wire::{NotJson, RawJson};
 pub use content::{Content, EmbeddedResource, Media, ModelContent, ResourceContents, ResourceLink};
 pub use fit::{Projection, fit, fit_ends, forget_old};
 pub use layout::indent_json;
+pub use readable::readable_json;
 
 mod content;
 mod fit;
 mod layout;
+mod readable;
 
 /// The final result of a `tools/call`, byte for byte. A result with `isError` is a result, too.
 #[derive(Debug, Clone)]

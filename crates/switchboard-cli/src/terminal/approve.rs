@@ -2,6 +2,7 @@
 
 use switchboard::caller::{Approval, ApprovalRequest, Keep};
 use switchboard::config::ApprovalChoices;
+use switchboard::result::readable_json;
 
 use super::frame::{
     self, CHOSEN, Dialog, FAINT, FAULT, KEYS, Key, PLAIN, Page, ScreenLine, Size, TITLE, WARNING,
@@ -406,7 +407,7 @@ fn shortened(value: &str) -> String {
 
 /// `<exposed tool name> <json-args>`, at most 200 characters, with an ellipsis if it was cut.
 fn detail(exposed: &str, arguments: &str) -> String {
-    let whole = format!("{exposed} {}", safe(&json::readable(arguments)));
+    let whole = format!("{exposed} {}", safe(&readable_json(arguments)));
     if whole.chars().count() <= DETAIL_CHARACTERS {
         return whole;
     }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use switchboard::result::indent_json;
+use switchboard::result::{indent_json, readable_json};
 
 /// Deeper nesting is not indented further: it would push the text off the screen.
 const MAX_INDENT: usize = 20;
@@ -12,45 +12,8 @@ const MAX_INDENT: usize = 20;
 /// the length of the omitted part.
 pub(crate) fn pretty_json(text: &str, max_bytes: Option<usize>) -> String {
     indent_json(text, MAX_INDENT, |token| {
-        Cow::Owned(shortened(&readable(token), max_bytes))
+        Cow::Owned(shortened(&readable_json(token), max_bytes))
     })
-}
-
-/// The same JSON with visible characters instead of `\uXXXX`, so that no word is hidden from the
-/// person who decides. Quotes, backslashes and control characters stay escapes.
-pub(crate) fn readable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        shown.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (character, length) = match decode_escape(rest) {
-            Some((character, length))
-                if !character.is_control() && !matches!(character, '"' | '\\') =>
-            {
-                (Some(character), length)
-            }
-            // An escape has at least two characters, the second of which may be a backslash.
-            _ => (None, 1 + rest[1..].chars().next().map_or(0, char::len_utf8)),
-        };
-        match character {
-            Some(character) => shown.push(character),
-            None => shown.push_str(&rest[..length]),
-        }
-        rest = &rest[length..];
-    }
-    shown + rest
-}
-
-/// The character of `\uXXXX`, or of a surrogate pair, and its length.
-fn decode_escape(text: &str) -> Option<(char, usize)> {
-    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
-    let first = unit(text)?;
-    if let Some(character) = char::from_u32(u32::from(first)) {
-        return Some((character, 6));
-    }
-    let second = unit(text.get(6..)?)?;
-    Some((char::decode_utf16([first, second]).next()?.ok()?, 12))
 }
 
 fn shortened(token: &str, max_bytes: Option<usize>) -> String {
@@ -91,7 +54,8 @@ mod tests {
 
     #[test]
     fn t13_unicode_escapes_are_shown_as_their_characters() {
-        let check = |text: &str, expected: &str| assert_eq!(readable(text), expected, "{text}");
+        let check =
+            |text: &str, expected: &str| assert_eq!(readable_json(text), expected, "{text}");
         check(r#""\u0072\u006d -rf""#, r#""rm -rf""#);
         check(r#""\u65e5本\ud83d\ude00""#, r#""日本😀""#);
         check(r#""a\nb\\u0072 \"""#, r#""a\nb\\u0072 \"""#);

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use switchboard::result::readable_json;
 use switchboard_agent::conversation::ToolOutput;
 use switchboard_agent::{CallOutcome, CallRecord, ContentPart};
 
@@ -21,7 +22,7 @@ const MAX_JSON_LINE_BYTES: usize = 60;
 /// `● server/tool {"argument":…}`.
 pub(super) fn call_line(server: &str, tool: &str, arguments: &str) -> String {
     let name = tool_name(server, tool);
-    let mut arguments: String = escaped(&json::readable(arguments));
+    let mut arguments: String = escaped(&readable_json(arguments));
     if arguments.chars().count() > MAX_ARGUMENT_CHARACTERS {
         arguments = arguments.chars().take(MAX_ARGUMENT_CHARACTERS).collect();
         arguments.push('…');
