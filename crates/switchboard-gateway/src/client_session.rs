@@ -191,6 +191,7 @@ impl Drop for ClientSession {
         if self.client.handshake().is_some() {
             let recorder = &self.gateway.settings.recorder;
             recorder.session_ended(self.client.connected.elapsed());
+            self.gateway.update_roots();
         }
         self.gateway.end_subscriptions(self.client.number);
     }

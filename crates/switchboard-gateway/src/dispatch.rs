@@ -113,7 +113,9 @@ fn begin(
         arrived,
     } = request;
     if method == "initialize" {
-        return immediate::initialize(gateway, client, &params).map(Dispatched::Answered);
+        let result = immediate::initialize(gateway, client, &params)?;
+        gateway.update_roots();
+        return Ok(Dispatched::Answered(result));
     }
     let request = ClientRequest::read(client, arrived, method, params)?;
     let awaits_servers = ListKind::of_method(&request.method).is_some()
@@ -183,10 +185,7 @@ fn ask_roots(gateway: &Arc<GatewayState>, client: &Arc<ClientState>) {
         let Some(roots) = read_roots(&result) else {
             return;
         };
-        client.set_roots(roots.clone());
-        // A legacy server may ask for roots outside of a call: then it gets those of the only client.
-        if gateway.clients().len() == 1 {
-            gateway.host.set_roots(roots);
-        }
+        client.set_roots(roots);
+        gateway.update_roots();
     });
 }

@@ -148,6 +148,22 @@ impl GatewayState {
         lock(&self.clients).remove(&number);
     }
 
+    /// A legacy server may ask for roots outside of a call. Then it gets those of the only legacy
+    /// client, and none while there are several: no client's folders are for the calls of another.
+    pub(crate) fn update_roots(&self) {
+        // Locked until they are set, so that no earlier state is set after a later one.
+        let clients = lock(&self.clients);
+        let connected: Vec<_> = clients.values().filter_map(Weak::upgrade).collect();
+        let mut legacy = connected
+            .iter()
+            .filter(|client| client.handshake().is_some());
+        let roots = match (legacy.next(), legacy.next()) {
+            (Some(only), None) => only.roots().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        self.host.set_roots(roots);
+    }
+
     /// The server that lists a resource, among those that the client is offered; otherwise the only
     /// server.
     pub(crate) fn server_of_resource(

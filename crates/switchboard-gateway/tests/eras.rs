@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, stop};
 use switchboard_gateway::audit::AuditLog;
@@ -115,6 +117,66 @@ async fn roots_are_those_of_the_client_that_calls_in_all_four_combinations() {
         );
     }
     stop(gateway).await;
+}
+
+/// T21: outside of a call a server gets the roots of the only client, and none while there are
+/// several, or none is connected.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t21_the_roots_of_one_client_are_not_those_of_another() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    let server = Chaos::new()
+        .era(ServerEra::Legacy)
+        .tool("any", Step::text("hi"))
+        .on(
+            "notifications/roots/list_changed",
+            Step::request("roots/list", None),
+        )
+        .record(&record);
+    let gateway = gateway(&scratch, &server.entry("chaos").render()).await;
+    // The roots that the server was given, one answer after the other.
+    let given = || -> Vec<usize> {
+        let results = Record::read(&record).messages().into_iter();
+        let results = results.filter_map(|message| message.result);
+        let roots = results.filter_map(|result| {
+            let result: Value = serde_json::from_str(result.get()).ok()?;
+            Some(result["roots"].as_array()?.len())
+        });
+        roots.collect()
+    };
+    let until_given = async |expected: &[usize]| {
+        let waiting = async {
+            while given() != expected {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, waiting).await;
+        let received = Record::read(&record).methods();
+        assert!(
+            waited.is_ok(),
+            "{:?}, expected {expected:?}: {received:?}",
+            given()
+        );
+    };
+    let ada = answering_roots(&gateway, "ada").await;
+    until_given(&[1]).await;
+    let bob = TestClient::legacy(&gateway, "bob", json!({})).await;
+    until_given(&[1, 0]).await;
+    drop(bob);
+    until_given(&[1, 0, 1]).await;
+    drop(ada);
+    until_given(&[1, 0, 1, 0]).await;
+    stop(gateway).await;
+}
+
+/// A legacy client that has listed its roots.
+async fn answering_roots(gateway: &Gateway, name: &str) -> TestClient {
+    let mut client = TestClient::legacy(gateway, name, all_capabilities()).await;
+    let question = client.next().await;
+    let result = support::answer(&question);
+    let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+    client.send(response).await;
+    client
 }
 
 /// The audit log has what was decided on sampling, apart from the answer about the call itself.
