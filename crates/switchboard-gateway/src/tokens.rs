@@ -1,5 +1,5 @@
 //! The bearer tokens of clients: one per client, stored as digests in a file that only its owner
-//! can read.
+//! can read. Clients that run a command for their headers have theirs in clear, in another such file.
 //!
 //! The name of a token is the client's principal: rules, sessions and the audit log use it.
 
@@ -46,6 +46,20 @@ pub struct StoredToken {
     pub created_unix_s: u64,
 }
 
+/// The tokens of clients that run a command for their headers.
+type HeaderTokens = BTreeMap<String, HeaderToken>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum HeaderToken {
+    Token(String),
+    /// The token was revoked: no other is made until a person makes it.
+    Revoked {
+        /// Whether the client runs a command for its headers, which then prints the next token.
+        has_command: bool,
+    },
+}
+
 #[derive(Debug, Default)]
 struct TokenCache {
     tokens: Vec<(Principal, blake3::Hash)>,
@@ -70,6 +84,9 @@ pub enum TokenError {
     /// There is one already.
     #[error("client \"{0}\" has a token already")]
     Exists(String),
+    /// It was revoked, and no other was created since.
+    #[error("the token of client \"{0}\" was revoked")]
+    Revoked(String),
     /// There is none.
     #[error("client \"{0}\" has no token")]
     Unknown(String),
@@ -92,9 +109,47 @@ impl ClientTokens {
         }
     }
 
-    /// Creates a token for a client. It is returned once and cannot be shown again.
+    /// Creates a token for a client. It cannot be shown again, except by [`for_headers`]: for a client
+    /// that had such a token before, the new one is stored in its place.
+    ///
+    /// [`for_headers`]: Self::for_headers
     pub fn create(&self, name: &str) -> Result<String, TokenError> {
         check_client_name(name)?;
+        self.change_header_tokens(|tokens| {
+            let token = self.create_token(name)?;
+            match tokens.remove(name) {
+                None | Some(HeaderToken::Revoked { has_command: false }) => {}
+                Some(_) => {
+                    tokens.insert(name.to_owned(), HeaderToken::Token(token.clone()));
+                }
+            }
+            Ok(token)
+        })
+    }
+
+    /// The token of a client that runs a command for its headers. Created at the first request, and
+    /// stored in a file that only the user can read, so that the client's own file has none. A revoked
+    /// one is an error until another is [created](Self::create).
+    pub fn for_headers(&self, name: &str) -> Result<String, TokenError> {
+        check_client_name(name)?;
+        self.change_header_tokens(|tokens| match tokens.get(name) {
+            Some(HeaderToken::Token(token)) => {
+                let client = self.client_of(token);
+                match client.is_some_and(|client| client.as_str() == name) {
+                    true => Ok(token.clone()),
+                    false => Err(TokenError::Revoked(name.to_owned())),
+                }
+            }
+            Some(HeaderToken::Revoked { .. }) => Err(TokenError::Revoked(name.to_owned())),
+            None => {
+                let token = self.create_token(name)?;
+                tokens.insert(name.to_owned(), HeaderToken::Token(token.clone()));
+                Ok(token)
+            }
+        })
+    }
+
+    fn create_token(&self, name: &str) -> Result<String, TokenError> {
         self.change(|tokens| {
             if tokens.contains_key(name) {
                 return Ok(Err(TokenError::Exists(name.to_owned())));
@@ -110,40 +165,18 @@ impl ClientTokens {
         })
     }
 
-    /// The token of a client that runs a command for its headers. Created at the first request, and
-    /// stored in a file that only the user can read, so that the client's own file has none.
-    pub fn for_headers(&self, name: &str) -> Result<String, TokenError> {
-        check_client_name(name)?;
-        let path = self.path.with_file_name(HEADER_TOKEN_FILE);
-        let updated = private_file::update(&path, |text| {
-            let mut tokens: BTreeMap<String, String> = match text {
-                Some(text) => serde_json::from_str(&text)?,
-                None => BTreeMap::new(),
-            };
-            if let Some(token) = tokens.get(name)
-                && self
-                    .client_of(token)
-                    .is_some_and(|client| client.as_str() == name)
-            {
-                return Ok((None, Ok(token.clone())));
-            }
-            let created = self.create(name);
-            if let Ok(token) = &created {
-                tokens.insert(name.to_owned(), token.clone());
-            }
-            let text = created.is_ok().then(|| serde_json::to_string(&tokens));
-            Ok((text.transpose()?, created))
-        });
-        updated.map_err(|source| TokenError::File { path, source })?
-    }
-
     /// Revokes a client's token. A running gateway notices within a second.
     pub fn revoke(&self, name: &str) -> Result<(), TokenError> {
-        self.change(|tokens| {
-            let removed = tokens.remove(name);
-            Ok(removed
-                .map(|_| ())
-                .ok_or_else(|| TokenError::Unknown(name.to_owned())))
+        self.change_header_tokens(|header_tokens| {
+            self.change(|tokens| {
+                let removed = tokens.remove(name);
+                Ok(removed
+                    .map(|_| ())
+                    .ok_or_else(|| TokenError::Unknown(name.to_owned())))
+            })?;
+            let has_command = matches!(header_tokens.get(name), Some(HeaderToken::Token(_)));
+            header_tokens.insert(name.to_owned(), HeaderToken::Revoked { has_command });
+            Ok(())
         })
     }
 
@@ -212,6 +245,26 @@ impl ClientTokens {
                 Some((Principal::new(&name), digest))
             })
             .collect();
+    }
+
+    /// Changes the file of the tokens in clear. The lock of the other file is taken within, never
+    /// before.
+    fn change_header_tokens<T>(
+        &self,
+        change: impl FnOnce(&mut HeaderTokens) -> Result<T, TokenError>,
+    ) -> Result<T, TokenError> {
+        let path = self.path.with_file_name(HEADER_TOKEN_FILE);
+        let changed = private_file::update(&path, |text| {
+            let mut tokens: HeaderTokens = match text {
+                Some(text) => serde_json::from_str(&text)?,
+                None => BTreeMap::new(),
+            };
+            let before = tokens.clone();
+            let outcome = change(&mut tokens);
+            let text = (tokens != before).then(|| serde_json::to_string(&tokens));
+            Ok((text.transpose()?, outcome))
+        });
+        changed.map_err(|source| TokenError::File { path, source })?
     }
 
     fn change<T>(
@@ -308,6 +361,35 @@ mod tests {
         assert_eq!(here.client_of(&token), None);
         assert_eq!(here.client_of(&other), Some(Principal::new("gemini")));
         assert!(matches!(here.revoke("codex"), Err(TokenError::Unknown(_))));
+    }
+
+    /// T19: a command for headers makes no new token instead of a revoked one.
+    #[test]
+    fn t19_a_revoked_token_stays_revoked_for_a_client_that_runs_a_command_for_its_headers() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = ClientTokens::new(folder.path());
+        let stored = || std::fs::read_to_string(folder.path().join(HEADER_TOKEN_FILE)).unwrap();
+        let is_revoked = |name: &str| {
+            let error = tokens.for_headers(name).unwrap_err();
+            matches!(error, TokenError::Revoked(revoked) if revoked == name)
+        };
+        let first = tokens.for_headers("codex").unwrap();
+        assert_eq!(tokens.for_headers("codex").unwrap(), first);
+        tokens.revoke("codex").unwrap();
+        for _ in 0..2 {
+            assert!(is_revoked("codex"));
+        }
+        assert!(tokens.list().unwrap().is_empty());
+        assert!(!stored().contains(&first));
+        let second = tokens.create("codex").unwrap();
+        assert_eq!(tokens.for_headers("codex").unwrap(), second);
+
+        // That of a client without such a command is not stored in clear.
+        tokens.create("gemini").unwrap();
+        tokens.revoke("gemini").unwrap();
+        assert!(is_revoked("gemini"));
+        let third = tokens.create("gemini").unwrap();
+        assert!(!stored().contains(&third));
     }
 
     #[test]

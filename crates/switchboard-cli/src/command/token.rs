@@ -13,6 +13,7 @@ use crate::paths::Paths;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A client sends its token as `Authorization: Bearer TOKEN`. Rules name it with `client = \"NAME\"`. Only a digest is stored: to replace a lost token, revoke it and create another.
+The token of a client that runs `token headers` for its headers is stored in clear, in a file that only you can read (header-tokens.json in the state folder). After it is revoked, `token headers` fails until `token new`.
 
 Examples:
   switchboard token new codex        prints the token, once
@@ -31,7 +32,7 @@ enum TokenAction {
         name: String,
     },
     /// Print the headers of a client's requests, as JSON, for clients that run a command for them;
-    /// creates the token if there is none
+    /// creates the token if there was none
     Headers {
         /// Name of the client
         name: String,
@@ -96,6 +97,9 @@ pub(super) fn failure(error: TokenError) -> Failure {
         TokenError::Exists(name) => failure.hint(format!(
             "to replace it: `switchboard token revoke {name}`, then `switchboard token new {name}`"
         )),
+        TokenError::Revoked(name) => {
+            failure.hint(format!("to create another: `switchboard token new {name}`"))
+        }
         TokenError::Unknown(_) => failure.hint("`switchboard token list` shows who has one"),
         _ => failure,
     }
