@@ -138,7 +138,9 @@ impl RequestCaller {
                     Some(task) => related(params, task).into(),
                     None => Cow::from(params),
                 };
-                let question = self.client.questions.ask(&route.outbound, method, &params);
+                let seal = self.client.question_seal(&*self.settings.cluster);
+                let questions = &self.client.questions;
+                let question = questions.ask(seal, &route.outbound, method, &params);
                 match question.await.ok_or_else(gone)? {
                     Ok(result) => Ok(result),
                     Err(error) => Err(error_message(&error)),

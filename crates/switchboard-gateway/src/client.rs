@@ -16,13 +16,15 @@ use switchboard::wire::RequestId;
 use switchboard::{CallerId, RawJson};
 use tokio::sync::Notify;
 
+use crate::cluster::Cluster;
 use crate::outbound::Outbound;
 use crate::params::ClientCapabilities;
 use crate::principal::Principal;
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
 use crate::spans::ServerSpan;
-use questions::OpenQuestions;
+pub(crate) use questions::QuestionAnswer;
+use questions::{OpenQuestions, QuestionSeal};
 pub(crate) use roots::read_roots;
 
 mod questions;
@@ -94,6 +96,15 @@ impl ClientState {
             drain: Notify::new(),
             log_level: Mutex::default(),
             roots: Mutex::default(),
+        }
+    }
+
+    /// Seals the ids of questions to this client.
+    pub(crate) fn question_seal<'a>(&'a self, cluster: &'a dyn Cluster) -> QuestionSeal<'a> {
+        QuestionSeal {
+            cluster,
+            principal: &self.principal,
+            client: self.number,
         }
     }
 

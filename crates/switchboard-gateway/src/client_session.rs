@@ -10,13 +10,14 @@ use switchboard::config::MAX_MESSAGE_BYTES;
 use switchboard::wire::{self, Incoming, RequestId};
 use tokio::time::timeout;
 
-use crate::client::{ClientHandshake, ClientState};
+use crate::client::{ClientHandshake, ClientState, QuestionAnswer};
 use crate::deferred::DeferredRequest;
 use crate::dispatch::{self, ReceivedRequest};
 use crate::gateway_state::GatewayState;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::params::RequestParams;
 use crate::principal::Principal;
+use crate::refusal::{Refusal, RefusalReason};
 use crate::reply::{self, ErrorReply};
 use crate::request_tasks::RequestTasks;
 use crate::settings::ServerSelection;
@@ -173,14 +174,28 @@ impl ClientSession {
             Incoming::Notification { method, params } => {
                 dispatch::notification(&self.gateway, &self.client, &method, params.as_ref());
             }
-            Incoming::Result { id, result } => self.client.questions.answer(&id, Ok(result)),
+            Incoming::Result { id, result } => self.answer(&id, Ok(result)),
             Incoming::Error { id, error } => {
                 if let Some(id) = id {
-                    self.client.questions.answer(&id, Err(error));
+                    self.answer(&id, Err(error));
                 }
             }
         }
         false
+    }
+
+    /// The client answers a question. One that is not a question to it is refused.
+    fn answer(&self, id: &RequestId, answer: QuestionAnswer) {
+        let settings = &self.gateway.settings;
+        let seal = self.client.question_seal(&*settings.cluster);
+        if !self.client.questions.answer(seal, id, answer) {
+            settings.recorder.request_refused(&Refusal {
+                reason: RefusalReason::UnknownQuestion,
+                peer: None,
+                principal: Some(self.client.principal.clone()),
+                path: String::new(),
+            });
+        }
     }
 }
 

@@ -178,7 +178,10 @@ fn ask_roots(gateway: &Arc<GatewayState>, client: &Arc<ClientState>) {
     }
     let (gateway, client) = (gateway.clone(), client.clone());
     tokio::spawn(async move {
-        let question = client.questions.ask(&client.outbound, "roots/list", b"{}");
+        let seal = client.question_seal(&*gateway.settings.cluster);
+        let question = client
+            .questions
+            .ask(seal, &client.outbound, "roots/list", b"{}");
         let Ok(Some(Ok(result))) = tokio::time::timeout(ROOTS_TIMEOUT, question).await else {
             return;
         };

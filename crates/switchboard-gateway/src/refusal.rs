@@ -43,6 +43,8 @@ pub enum RefusalReason {
     UnknownSession,
     /// Its state was tampered with, has expired, was used before, or is another client's.
     InvalidState,
+    /// It answers a question that was not asked, was asked of another client, or was tampered with.
+    UnknownQuestion,
     /// Its body is too large.
     OversizedBody,
     /// Its headers are too many or too large.
@@ -75,6 +77,7 @@ impl RefusalReason {
             Self::WrongToken => "wrong_token",
             Self::UnknownSession => "unknown_session",
             Self::InvalidState => "invalid_state",
+            Self::UnknownQuestion => "unknown_question",
             Self::OversizedBody => "oversized_body",
             Self::OversizedHeaders => "oversized_headers",
             Self::TooSlow => "too_slow",

@@ -5,6 +5,8 @@ mod support;
 
 use serde_json::{Value, json};
 use support::{all_capabilities, client, demo, gateway, stop};
+use switchboard_gateway::audit::AuditLog;
+use switchboard_gateway::{Gateway, Operations};
 use switchboard_testkit::Scratch;
 use tokio::task::JoinSet;
 
@@ -132,5 +134,50 @@ async fn t21_a_call_with_two_members_of_one_name_is_refused_and_does_not_run() {
         "code": -32602, "message": "params must not have two members of one name",
     }});
     assert_eq!(client.next().await, expected);
+    stop(gateway).await;
+}
+
+/// T21, T36: a question is answered by the client that was asked, under the id that it was sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t21_t36_a_question_is_answered_by_no_other_client_and_under_no_other_id() {
+    let scratch = Scratch::new();
+    let tables = format!("{ALLOW}{}", demo("demo", "legacy", "asks = \"yes\""));
+    let host = support::host(&scratch, &tables).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let gateway = Gateway::new(host, operations.settings());
+    let answer = |id: &str, result: &Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+    // Another client of the same principal and one of another, then the one that is asked last.
+    let mut ids = Vec::new();
+    for name in ["same", "other", "same"] {
+        let capabilities = json!({"elicitation": {"form": {}}});
+        let mut client = TestClient::legacy(&gateway, name, capabilities).await;
+        let params = json!({"name": "mcp__demo__confirm", "arguments": {"subject": name}});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        client.send(call).await;
+        let question = client.next().await;
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        let id = question["id"].as_str().unwrap().to_owned();
+        let accepted = support::answer(&question);
+        if ids.len() < 2 {
+            client.send(answer(&id, &accepted)).await;
+            let response = client.next().await;
+            assert!(response.to_string().contains("accepted"), "{response}");
+            ids.push(id);
+            continue;
+        }
+        let altered = id.replace("v1", "v2");
+        let foreign = [&*ids[0], &*ids[1], &*altered, "switchboard-0", "0"];
+        for id in foreign {
+            client.send(answer(id, &accepted)).await;
+        }
+        client
+            .send(answer(&id, &json!({"action": "decline"})))
+            .await;
+        let response = client.next().await;
+        assert!(!response.to_string().contains("accepted"), "{response}");
+        let refusals = operations.audit().recent(99);
+        let is_refusal = |line: &&String| line.contains("\"unknown_question\"");
+        assert_eq!(refusals.iter().filter(is_refusal).count(), foreign.len());
+    }
     stop(gateway).await;
 }
