@@ -10,13 +10,13 @@ use tracing::Instrument;
 pub use crate::caller::CallReport;
 use crate::caller::{ApprovalRequest, BoxFuture, Caller};
 use crate::catalog::{Tool, ToolDefinition};
-use crate::config::{MAX_TIMEOUT, Timeouts};
+use crate::config::{MAX_TIMEOUT, Protocol, Timeouts};
 use crate::gate::{DecisionRequest, Gate, NotAllowed, Permit};
 use crate::host::{Host, HostState, MAX_RELOADS, ServerLease};
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::server::{CallerSession, EraEvidence};
-use crate::session::CallOptions;
+use crate::session::{CallOptions, PermittedCall};
 use crate::sync;
 use crate::wire::RawJson;
 
@@ -26,7 +26,7 @@ pub use error::{CallError, DenialReason};
 use recover::NextStep;
 pub(crate) use recover::refusal_in;
 pub(crate) use sampling::SamplingOverseer;
-use trace::CallTrace;
+use trace::{CallTrace, ReportGuard};
 
 mod approval;
 mod builder;
@@ -83,14 +83,16 @@ impl Host {
     /// [`timeout`](Call::timeout). A caller has five minutes to approve, which do not count as the
     /// call's time.
     pub fn call_with(&self, call: Call) -> BoxFuture<'_, Result<CallResult, CallError>> {
-        let trace = CallTrace::start(call.caller.as_ref().unwrap_or(&self.0.caller), &call);
-        let span = trace.span().cloned();
-        let calling = self.0.run_call(call, trace);
+        let host = &*self.0;
         // Boxed here: otherwise the caller's crate would compile all futures of a call into its own,
-        // and move them.
-        match span {
-            None => Box::pin(calling),
-            Some(span) => Box::pin(calling.instrument(span)),
+        // and move them. Written into its box: `Box::pin` would copy all its bytes, of which only
+        // the call's are set.
+        match ReportGuard::start(call.caller.as_ref().unwrap_or(&host.caller), &call) {
+            None => {
+                let boxed = Box::write(Box::new_uninit(), host.make_call(call, CallTrace::NONE));
+                Box::into_pin(boxed)
+            }
+            Some(report) => Box::pin(host.make_reported_call(call, report)),
         }
     }
 }
@@ -100,7 +102,20 @@ pub(crate) struct CallContext<'a> {
     call: &'a Call,
     caller: &'a Arc<dyn Caller>,
     deadline: CallDeadline,
-    trace: CallTrace,
+    trace: CallTrace<'a>,
+}
+
+/// A call that has its permit, and the session to send it on.
+struct ReadyCall {
+    session: CallerSession,
+    call: PermittedCall,
+}
+
+/// A call whose arguments are valid and that the gate does not deny.
+enum PreparedCall {
+    Ready(ReadyCall),
+    /// The caller must be asked, or the server is not connected. Boxed, since it is rare.
+    MustWait(Box<Permission>),
 }
 
 /// The gate's decision on a call that it does not deny.
@@ -111,83 +126,91 @@ enum Permission {
 }
 
 impl HostState {
-    async fn run_call(&self, call: Call, trace: CallTrace) -> Result<CallResult, CallError> {
-        let caller = call.caller.as_ref().unwrap_or(&self.caller);
-        self.check_offers(caller);
-        let mut context = CallContext {
-            call: &call,
-            caller,
-            deadline: CallDeadline::start(call.timeout),
-            trace,
+    /// Makes a call that has a report.
+    async fn make_reported_call(
+        &self,
+        call: Call,
+        mut report: ReportGuard,
+    ) -> Result<CallResult, CallError> {
+        let outcome = match report.span() {
+            None => self.make_call(call, report.trace()).await,
+            Some(span) => {
+                let calling = self.make_call(call, report.trace());
+                calling.instrument(span).await
+            }
         };
-        let outcome = self.make_call(&mut context).await.map_err(|error| *error);
-        context.trace.ended(&outcome);
+        report.ended(&outcome);
         outcome
     }
 
-    // Errors are boxed: each step moves its outcome, which would be as large as the error. Rare
-    // branches are boxed: they would make every call's future larger.
-    async fn make_call(&self, context: &mut CallContext<'_>) -> Result<CallResult, Box<CallError>> {
-        let (mut tool, server) = match self.resolve(context.call) {
-            Err(error) if error.is_unknown_name() && context.call.listed.is_none() => {
-                Box::pin(self.resolve_unlisted(context)).await?
-            }
-            resolved => resolved?,
-        };
-        context.trace.resolved(&tool, context.call);
-        let Some(mut server) = server else {
-            return Ok(Box::pin(self.call_host_tool(&tool, context)).await?);
-        };
-        // Until something is awaited, the tool is in the current catalog and the lease has the
-        // current roster.
-        let (mut is_first, mut is_current) = (true, context.call.listed.is_none());
-        let raw = loop {
-            self.validate(&tool, context.call)?;
-            let decided = match is_first {
-                true => self.permit(&tool, &server.roster().gate, context),
-                false => self.permit(&tool, &self.roster().gate, context),
+    // Not an `async fn`: its future would have the call twice, as an argument and as a variable.
+    // Errors of the steps are boxed: each step moves its outcome, which would be as large as the
+    // error. Rare branches are boxed: they would make every call's future larger.
+    fn make_call(
+        &self,
+        call: Call,
+        trace: CallTrace<'_>,
+    ) -> impl Future<Output = Result<CallResult, CallError>> + Send {
+        async move {
+            let caller = call.caller.as_ref().unwrap_or(&self.caller);
+            self.check_offers(caller);
+            let mut context = CallContext {
+                call: &call,
+                caller,
+                deadline: CallDeadline::start(call.timeout),
+                trace,
             };
-            let permit = match decided? {
-                Permission::Granted(permit) => permit,
-                Permission::MustAsk(request) => {
-                    is_current = false;
-                    Box::pin(self.ask(&tool, request, Some(&mut server), context)).await?
+            let context = &mut context;
+            let (mut tool, server) = match self.resolve(&call) {
+                Err(error) if error.is_unknown_name() && call.listed.is_none() => {
+                    Box::pin(self.resolve_unlisted(context)).await?
                 }
+                resolved => resolved?,
             };
-            let session = match server.session_now() {
-                Some(session) => session,
-                None => {
-                    is_current = false;
-                    Box::pin(self.wait_for_session(&tool, &server, context)).await?
+            context.trace.resolved(&tool, &call);
+            let Some(mut server) = server else {
+                return Box::pin(self.call_host_tool(&tool, context)).await;
+            };
+            // Until something is awaited, the tool is in the current catalog and the lease has the
+            // current roster.
+            let (mut is_first, mut is_current) = (true, call.listed.is_none());
+            let raw = loop {
+                let ReadyCall { session, call } = match self
+                    .prepare(&tool, &server, is_first, is_current, context)?
+                {
+                    PreparedCall::Ready(ready) => ready,
+                    PreparedCall::MustWait(permission) => {
+                        Box::pin(self.wait_until_ready(&tool, *permission, &mut server, context))
+                            .await?
+                    }
+                };
+                let sent = context.trace.sent(&tool);
+                let answer = session.session().send_call(call).await;
+                context.trace.answered(&tool, sent, answer.is_ok());
+                let answer = match answer {
+                    // An entry that fixes the era is never switched to the other.
+                    Ok(raw)
+                        if server.config.protocol != Protocol::Auto
+                            || EraEvidence::in_response(Ok(&raw)).is_none() =>
+                    {
+                        session.handle(&server).record_success();
+                        break raw;
+                    }
+                    answer => answer,
+                };
+                let recovering = self.recover(&tool, &server, session, answer, is_first, context);
+                match Box::pin(recovering).await? {
+                    NextStep::Return(raw) => break raw,
+                    NextStep::CallAgain(defined_now) => tool = defined_now,
                 }
+                (is_first, is_current) = (false, false);
             };
-            let definition = match is_current {
-                true => None,
-                false => Some(self.approved_definition(&tool, &server)?),
+            let misfit = match tool.definition.output_schema {
+                Some(_) => Box::pin(self.check(&tool, &raw, caller)).await,
+                None => None,
             };
-            let options = call_options(&tool, definition, &session, context)?;
-            let sent = context.trace.sent(&tool);
-            let answer = session.session().call(permit, options).await;
-            context.trace.answered(&tool, sent, answer.is_ok());
-            let answer = match answer {
-                Ok(raw) if EraEvidence::in_response(Ok(&raw)).is_none() => {
-                    session.handle(&server).record_success();
-                    break raw;
-                }
-                answer => answer,
-            };
-            let recovering = self.recover(&tool, &server, session, answer, is_first, context);
-            match Box::pin(recovering).await? {
-                NextStep::Return(raw) => break raw,
-                NextStep::CallAgain(defined_now) => tool = defined_now,
-            }
-            (is_first, is_current) = (false, false);
-        };
-        let misfit = match tool.definition.output_schema {
-            Some(_) => Box::pin(self.check(&tool, &raw, context.caller)).await,
-            None => None,
-        };
-        Ok(CallResult { raw, misfit })
+            Ok(CallResult { raw, misfit })
+        }
     }
 
     /// The tool that the name resolves to, in the catalog that the caller listed from, and the
@@ -221,7 +244,57 @@ impl HostState {
         }))
     }
 
+    /// Validates, decides, and takes the session, as far as nothing has to be awaited.
+    fn prepare(
+        &self,
+        tool: &Arc<Tool>,
+        server: &ServerLease,
+        is_first: bool,
+        is_current: bool,
+        context: &mut CallContext<'_>,
+    ) -> Result<PreparedCall, Box<CallError>> {
+        self.validate(tool, context.call)?;
+        let permission = match is_first {
+            true => self.permit(tool, &server.roster().gate, context)?,
+            false => self.permit(tool, &self.roster().gate, context)?,
+        };
+        match (permission, server.session_now()) {
+            (Permission::Granted(permit), Some(session)) => {
+                let ready = self.ready_call(tool, server, permit, session, is_current, context)?;
+                Ok(PreparedCall::Ready(ready))
+            }
+            (permission, _) => Ok(PreparedCall::MustWait(Box::new(permission))),
+        }
+    }
+
+    /// The error means that the tool is no longer the approved one, or that the session does not
+    /// list it. `is_current`: nothing was awaited since the tool was found in the current catalog.
+    #[inline(always)]
+    fn ready_call(
+        &self,
+        tool: &Arc<Tool>,
+        server: &ServerLease,
+        permit: Permit,
+        session: CallerSession,
+        is_current: bool,
+        context: &CallContext<'_>,
+    ) -> Result<ReadyCall, Box<CallError>> {
+        let own_definition = session.own_definition(&tool.definition);
+        let options = CallOptions {
+            definition: match is_current {
+                true => None,
+                false => Some(self.approved_definition(tool, server)?),
+            },
+            own_definition: own_definition.map_err(|()| moved(tool))?,
+            timeouts: context.deadline.timeouts(tool),
+            since: context.deadline.since,
+        };
+        let call = PermittedCall::new(permit, options);
+        Ok(ReadyCall { session, call })
+    }
+
     /// Validates the arguments against the tool's input schema.
+    #[inline(always)]
     fn validate(&self, tool: &Tool, call: &Call) -> Result<(), Box<CallError>> {
         let definition = &*tool.definition;
         let (hash, schema) = (definition.hash, &definition.input_schema);
@@ -359,22 +432,6 @@ impl CallDeadline {
         }
         timeouts
     }
-}
-
-/// The options of a call on this session. The error means that the session does not list the tool.
-fn call_options(
-    tool: &Tool,
-    definition: Option<Arc<ToolDefinition>>,
-    session: &CallerSession,
-    context: &CallContext<'_>,
-) -> Result<CallOptions, Box<CallError>> {
-    let own_definition = session.own_definition(&tool.definition);
-    Ok(CallOptions {
-        timeouts: context.deadline.timeouts(tool),
-        since: context.deadline.since,
-        definition,
-        own_definition: own_definition.map_err(|()| moved(tool))?,
-    })
 }
 
 fn moved(tool: &Tool) -> CallError {

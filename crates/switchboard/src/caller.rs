@@ -38,11 +38,11 @@ pub struct Offers {
 impl Offers {
     /// Whether these capabilities include all of `other`.
     pub(crate) fn include(self, other: Self) -> bool {
-        let covers = |ours: bool, theirs: bool| ours || !theirs;
+        let covers = |ours: bool, theirs: bool| ours | !theirs;
         covers(self.elicit_form, other.elicit_form)
-            && covers(self.elicit_url, other.elicit_url)
-            && covers(self.sampling, other.sampling)
-            && covers(self.sampling_tools, other.sampling_tools)
+            & covers(self.elicit_url, other.elicit_url)
+            & covers(self.sampling, other.sampling)
+            & covers(self.sampling_tools, other.sampling_tools)
     }
 
     /// Whether an elicitation of this kind can be answered.

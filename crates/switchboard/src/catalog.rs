@@ -157,10 +157,15 @@ impl Catalog {
     /// Resolves a name: first as an exposed name, then as `server/tool` (the configured server
     /// names determine where the slash is), then as the name that a vendor's API or a strict
     /// client uses instead of the exposed one.
+    #[inline]
     pub fn resolve(&self, name: &str) -> Result<&Arc<Tool>, Unresolved> {
-        if let Some(&index) = self.by_exposed.get(name) {
-            return Ok(&self.tools[index]);
+        match self.by_exposed.get(name) {
+            Some(&index) => Ok(&self.tools[index]),
+            None => self.resolve_unexposed(name),
         }
+    }
+
+    fn resolve_unexposed(&self, name: &str) -> Result<&Arc<Tool>, Unresolved> {
         // No server name contains a slash, so the first slash ends it.
         let pair = name
             .split_once('/')

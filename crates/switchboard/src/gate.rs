@@ -98,15 +98,18 @@ impl Gate {
                 rule: self.deny[rule].shown.to_string(),
             };
         }
-        if self.mode == Mode::Deny {
-            return Decision::Deny {
-                rule: "mode deny".to_owned(),
-            };
-        }
-        if self.mode == Mode::Yolo {
-            return Decision::Allow {
-                because: "mode yolo".into(),
-            };
+        match self.mode {
+            Mode::Deny => {
+                return Decision::Deny {
+                    rule: "mode deny".to_owned(),
+                };
+            }
+            Mode::Yolo => {
+                return Decision::Allow {
+                    because: "mode yolo".into(),
+                };
+            }
+            Mode::Ask => {}
         }
         if question.pre_approved {
             return Decision::Allow {

@@ -66,6 +66,7 @@ mod tests;
 
 pub(crate) use self::cache::Cache;
 pub use self::fault::{OpenFault, RequestFault, TaskFault};
+pub(crate) use self::in_flight::PermittedCall;
 pub use self::operations::CompletionTarget;
 pub use self::options::{CallOptions, Hello, Oddities, OddityLog, OpenOptions};
 pub use self::roots::Roots;
@@ -172,22 +173,32 @@ impl Session {
         permit: Permit,
         options: CallOptions,
     ) -> impl Future<Output = Result<RawJson, Box<RequestFault>>> + Send {
-        // Built before the future, which would otherwise hold the options as well.
-        let call = InFlightCall::of_tool(permit, options);
+        self.send_call(PermittedCall::new(permit, options))
+    }
+
+    /// The same, for a call that was built before.
+    // Inlined: the future would be copied twice on its way to its caller.
+    #[inline(always)]
+    pub(crate) fn send_call(
+        &self,
+        PermittedCall(call): PermittedCall,
+    ) -> impl Future<Output = Result<RawJson, Box<RequestFault>>> + Send {
         async move {
             let permit = call.permit().ok_or_else(RequestFault::no_permit)?;
             let _in_flight = self.peer.receiver.in_flight.begin();
-            let sent = match &self.era {
+            let mut sent = match &self.era {
                 EraSession::Legacy(session) => session.send_call(&self.peer, permit, &call)?,
                 EraSession::Modern(_) => None,
             };
-            let fault = match sent {
+            // Polled where it is: awaiting it by value would copy it.
+            let fault = match &mut sent {
                 Some(response) => match response.await {
                     Ok(result) => return Ok(result),
                     Err(fault) => Some(fault),
                 },
                 None => None,
             };
+            drop(sent);
             // Boxed: rare on a legacy session, and it would make every call's future larger.
             Ok(Box::pin(self.finish_call(permit, &call, fault)).await?)
         }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub(crate) use message::parse_inline;
 pub use message::{Incoming, Outgoing, RequestId, RequestMetadata, parse};
 
 pub(crate) mod bounded;
@@ -45,8 +46,12 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     // standard library takes more.
     let (words, rest) = bytes.as_chunks();
     let word = |word: &[u8; 8]| u64::from_ne_bytes(*word);
-    let all = words.iter().fold(0, |all, next| all | word(next))
-        | rest.iter().fold(0, |all, next| all | u64::from(*next));
+    // The last word overlaps the one before it.
+    let last = bytes.last_chunk().map_or_else(
+        || rest.iter().fold(0, |all, next| all | u64::from(*next)),
+        word,
+    );
+    let all = words.iter().fold(last, |all, next| all | word(next));
     if all & u64::from_ne_bytes([0x80; 8]) == 0 {
         // SAFETY: ASCII is UTF-8.
         return Ok(unsafe { std::str::from_utf8_unchecked(bytes) });
@@ -89,7 +94,8 @@ impl RawJson {
 
     /// Copies a text that is known to be one JSON value.
     pub(crate) fn keep(text: &str) -> Self {
-        Self(Bytes::copy_from_slice(text.as_bytes()))
+        // A boxed slice, from which `Bytes` are made without a look at the capacity.
+        Self(Box::<[u8]>::from(text.as_bytes()).into())
     }
 
     /// A text that is known to be one JSON value, borrowed from `line`, whose bytes it shares.

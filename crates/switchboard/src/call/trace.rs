@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tracing::Span;
 use tracing::field::Empty;
+use tracing::{Level, Span};
 
 use super::{Call, CallError, shown};
 use crate::caller::{CallReport, Caller};
@@ -20,7 +20,10 @@ const TARGET: &str = "switchboard::calls";
 
 /// The report of a call in flight, sent when this is dropped: a call that ends without an outcome
 /// was cancelled.
-pub(super) struct CallTrace(Option<Box<PendingReport>>);
+pub(super) struct ReportGuard(Option<Box<PendingReport>>);
+
+/// Where the steps of a call are recorded, if it has a report.
+pub(super) struct CallTrace<'a>(Option<&'a mut PendingReport>);
 
 /// The phases whose time is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,25 +36,26 @@ pub(super) enum CallPhase {
     Wire,
 }
 
-struct PendingReport {
+pub(super) struct PendingReport {
     span: Span,
     began: Instant,
     caller: Arc<dyn Caller>,
     report: CallReport,
 }
 
-impl CallTrace {
-    pub(super) fn start(caller: &Arc<dyn Caller>, call: &Call) -> Self {
+impl ReportGuard {
+    /// `None` without a recipient.
+    pub(super) fn start(caller: &Arc<dyn Caller>, call: &Call) -> Option<Self> {
         let span = tracing::info_span!(target: TARGET, "call", caller = Empty, server = Empty, tool = Empty);
         if span.is_disabled()
             && !caller.wants_reports()
-            && !tracing::enabled!(target: TARGET, tracing::Level::INFO)
+            && !tracing::enabled!(target: TARGET, Level::INFO)
         {
-            return Self(None);
+            return None;
         }
         let id = caller.id().clone();
         span.record("caller", id.as_str());
-        Self(Some(Box::new(PendingReport {
+        Some(Self(Some(Box::new(PendingReport {
             span,
             began: Instant::now(),
             caller: caller.clone(),
@@ -69,55 +73,68 @@ impl CallTrace {
                 wire: Duration::ZERO,
                 total: Duration::ZERO,
             },
-        })))
+        }))))
     }
 
     /// The span of the call, if it is enabled.
-    pub(super) fn span(&self) -> Option<&Span> {
-        let pending = self.0.as_ref()?;
-        (!pending.span.is_disabled()).then_some(&pending.span)
+    pub(super) fn span(&self) -> Option<Span> {
+        let span = &self.0.as_ref()?.span;
+        (!span.is_disabled()).then(|| span.clone())
     }
 
-    pub(super) fn resolved(&mut self, tool: &Arc<Tool>, call: &Call) {
-        let (server, name) = (&tool.id.server, &call.tool);
-        tracing::debug!("tool {server}/{}: resolved from {name:?}", shown(tool));
-        let Some(pending) = &mut self.0 else { return };
-        if !pending.span.is_disabled() {
-            pending.span.record("server", tool.id.server.as_str());
-            pending.span.record("tool", &*shown(tool));
-        }
-        pending.report.tool = Some(tool.clone());
+    pub(super) fn trace(&mut self) -> CallTrace<'_> {
+        CallTrace(self.0.as_deref_mut())
     }
 
-    pub(super) fn decided(&mut self, decision: &Decision) {
+    pub(super) fn ended(&mut self, outcome: &Result<CallResult, CallError>) {
         let Some(pending) = &mut self.0 else { return };
         let report = &mut pending.report;
-        (report.decision, report.rule) = match decision {
-            Decision::Allow { because } => ("allow", because.clone()),
-            Decision::Ask { because, .. } => ("ask", because.as_str().into()),
-            Decision::Deny { rule } => ("deny", rule.as_str().into()),
+        report.outcome = match outcome {
+            Ok(result) if result.is_error() => "tool error",
+            Ok(_) => "answered",
+            Err(error) => error.kind(),
         };
+        report.error = outcome.as_ref().err().map(ToString::to_string);
+    }
+}
+
+impl CallTrace<'_> {
+    /// Of a call without a report.
+    pub(super) const NONE: CallTrace<'static> = CallTrace(None);
+
+    #[inline(always)]
+    pub(super) fn resolved(&mut self, tool: &Arc<Tool>, call: &Call) {
+        log_step(tool, || format!("resolved from {:?}", call.tool));
+        if let Some(pending) = &mut self.0 {
+            pending.resolved(tool);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn decided(&mut self, decision: &Decision) {
+        if let Some(pending) = &mut self.0 {
+            pending.decided(decision);
+        }
     }
 
     /// The request is about to be sent.
+    #[inline(always)]
     pub(super) fn sent(&self, tool: &Tool) -> Option<Instant> {
-        tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
+        log_step(tool, || "sent".to_owned());
         self.now()
     }
 
     /// The request that was [sent](Self::sent) has its answer, or has failed.
+    #[inline(always)]
     pub(super) fn answered(&mut self, tool: &Tool, sent: Option<Instant>, is_ok: bool) {
         self.spent(CallPhase::Wire, sent);
-        tracing::debug!(
-            "tool {}/{}: {}{}",
-            tool.id.server,
-            shown(tool),
-            if is_ok { "answered" } else { "failed" },
-            sent.map_or_else(String::new, |sent| format!(
-                " after {} ms",
-                sent.elapsed().as_millis()
-            ))
-        );
+        log_step(tool, || {
+            let outcome = if is_ok { "answered" } else { "failed" };
+            match sent {
+                Some(sent) => format!("{outcome} after {} ms", sent.elapsed().as_millis()),
+                None => outcome.to_owned(),
+            }
+        });
     }
 
     /// The start of a phase, if it is measured.
@@ -137,19 +154,30 @@ impl CallTrace {
         };
         *total += since.elapsed();
     }
+}
 
-    pub(super) fn ended(&mut self, outcome: &Result<CallResult, CallError>) {
-        let Some(pending) = &mut self.0 else { return };
-        pending.report.outcome = match outcome {
-            Ok(result) if result.is_error() => "tool error",
-            Ok(_) => "answered",
-            Err(error) => error.kind(),
+// Cold: most calls have no report, and pass these by.
+impl PendingReport {
+    #[cold]
+    fn resolved(&mut self, tool: &Arc<Tool>) {
+        if !self.span.is_disabled() {
+            self.span.record("server", tool.id.server.as_str());
+            self.span.record("tool", &*shown(tool));
+        }
+        self.report.tool = Some(tool.clone());
+    }
+
+    #[cold]
+    fn decided(&mut self, decision: &Decision) {
+        (self.report.decision, self.report.rule) = match decision {
+            Decision::Allow { because } => ("allow", because.clone()),
+            Decision::Ask { because, .. } => ("ask", because.as_str().into()),
+            Decision::Deny { rule } => ("deny", rule.as_str().into()),
         };
-        pending.report.error = outcome.as_ref().err().map(ToString::to_string);
     }
 }
 
-impl Drop for CallTrace {
+impl Drop for ReportGuard {
     fn drop(&mut self) {
         let Some(pending) = self.0.take() else { return };
         let PendingReport {
@@ -159,12 +187,24 @@ impl Drop for CallTrace {
             mut report,
         } = *pending;
         report.total = began.elapsed();
-        if tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+        if tracing::enabled!(target: TARGET, Level::INFO) {
             trace(&span, &report);
         }
         if caller.wants_reports() {
             caller.call_ended(report);
         }
+    }
+}
+
+/// Logs a step of a call. The step is worded only if someone listens.
+#[inline(always)]
+fn log_step(tool: &Tool, step: impl FnOnce() -> String) {
+    #[cold]
+    fn log(tool: &Tool, step: &str) {
+        tracing::debug!("tool {}/{}: {step}", tool.id.server, shown(tool));
+    }
+    if tracing::enabled!(Level::DEBUG) {
+        log(tool, &step());
     }
 }
 

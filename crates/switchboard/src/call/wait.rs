@@ -1,19 +1,38 @@
-//! What a call waits for before it can be sent: the server of an unknown name, a new list of its
-//! server's tools.
+//! What a call waits for before it can be sent: its approval, its server, the server of an unknown
+//! name, a new list of its server's tools.
 
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
 use super::trace::CallPhase;
-use super::{CallContext, CallDeadline, CallError, moved};
+use super::{CallContext, CallDeadline, CallError, Permission, ReadyCall, moved};
 use crate::catalog::{PossibleOwners, Tool, possible_owners};
 use crate::host::{HostState, ServerLease};
 use crate::server::{CallerSession, ServerHandle};
 
 impl HostState {
+    /// Waits for the caller's approval and for the server, as far as they are missing.
+    pub(super) async fn wait_until_ready(
+        &self,
+        tool: &Arc<Tool>,
+        permission: Permission,
+        server: &mut ServerLease,
+        context: &mut CallContext<'_>,
+    ) -> Result<ReadyCall, CallError> {
+        let permit = match permission {
+            Permission::Granted(permit) => permit,
+            Permission::MustAsk(request) => self.ask(tool, request, Some(server), context).await?,
+        };
+        let session = match server.session_now() {
+            Some(session) => session,
+            None => self.wait_for_session(tool, server, context).await?,
+        };
+        Ok(self.ready_call(tool, server, permit, session, false, context)?)
+    }
+
     /// The session for a call of this tool, once its server is connected.
-    pub(super) async fn wait_for_session(
+    async fn wait_for_session(
         &self,
         tool: &Tool,
         server: &ServerLease,

@@ -49,6 +49,16 @@ enum RequestPurpose {
     },
 }
 
+/// A tool call that is not sent yet. Only a permit makes one.
+pub(crate) struct PermittedCall(pub(super) Arc<InFlightCall>);
+
+impl PermittedCall {
+    #[inline(always)]
+    pub(crate) fn new(permit: Permit, options: CallOptions) -> Self {
+        Self(InFlightCall::of_tool(permit, options))
+    }
+}
+
 impl std::fmt::Debug for InFlightCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InFlightCall")
@@ -60,7 +70,8 @@ impl std::fmt::Debug for InFlightCall {
 
 impl InFlightCall {
     /// For a tool call.
-    pub(super) fn of_tool(permit: Permit, options: CallOptions) -> Arc<Self> {
+    #[inline(always)]
+    fn of_tool(permit: Permit, options: CallOptions) -> Arc<Self> {
         let CallOptions {
             timeouts,
             since,
@@ -87,6 +98,7 @@ impl InFlightCall {
         Self::start(purpose, timeouts, None)
     }
 
+    #[inline(always)]
     fn start(purpose: RequestPurpose, timeouts: Timeouts, since: Option<Instant>) -> Arc<Self> {
         let now = Instant::now();
         Arc::new(Self {

@@ -147,6 +147,7 @@ async fn report_roots(peer: Peer, mut changes: RootChanges) {
 impl LegacyHalf {
     /// Sends a tool call at once. `None` if something must come first: a turn among the callers,
     /// room in the transport; or if the tool must be called as a task.
+    #[inline(always)]
     pub(super) fn send_call<'a>(
         &self,
         peer: &'a Peer,

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -26,14 +25,9 @@ const ABANDONED_FOR: Duration = Duration::from_secs(60);
 const MAX_ABANDONED: usize = 1024;
 
 /// The pending requests. Ids count up from 1 and are never reused on a session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PendingRequests {
     table: Mutex<PendingTable>,
-    /// The origin of `next_check_nanos`.
-    created: Instant,
-    /// The next check of the timer; `u64::MAX` while it checks or has nothing to wait for, so that
-    /// every new deadline wakes it.
-    next_check_nanos: AtomicU64,
     /// Notified for a deadline before the next check. The timer's task waits on it.
     earlier_deadline: Notify,
 }
@@ -48,6 +42,8 @@ struct PendingTable {
     abandoned: VecDeque<AbandonedRequest>,
     /// Set once, when the connection ends: later requests fail at once.
     ended: Option<String>,
+    /// The next check of the timer; `None` if it waits for no deadline.
+    next_check: Option<Instant>,
 }
 
 /// Requests by id: each has the slot that the low bits of its id name. An id whose slot is taken is
@@ -219,17 +215,6 @@ impl PendingTable {
     }
 }
 
-impl Default for PendingRequests {
-    fn default() -> Self {
-        Self {
-            table: Mutex::default(),
-            created: Instant::now(),
-            next_check_nanos: AtomicU64::new(u64::MAX),
-            earlier_deadline: Notify::new(),
-        }
-    }
-}
-
 impl PendingRequests {
     fn table(&self) -> MutexGuard<'_, PendingTable> {
         lock(&self.table)
@@ -241,12 +226,20 @@ impl PendingRequests {
         if let Some(reason) = &table.ended {
             return Err(Box::new(RequestFault::Closed(reason.clone())));
         }
+        // Compared under the lock: the timer takes its next check from the table.
+        let first = call.as_ref().map(|call| call.deadlines.first);
+        let is_earlier = |first| table.next_check.is_none_or(|next| first < next);
+        if first.is_some_and(is_earlier) {
+            table.next_check = first;
+            self.earlier_deadline.notify_one();
+        }
         let last_id = table.last_id;
         table.last_id = table.requests.add(last_id, call);
         Ok(table.last_id)
     }
 
     /// Takes the response to a request, or has the task woken when it arrives.
+    #[inline(always)]
     pub(super) fn poll_response(&self, id: u64, task: &mut Context<'_>) -> Poll<ResponseResult> {
         let mut table = self.table();
         match table
@@ -265,10 +258,12 @@ impl PendingRequests {
             // Whoever gave it up waits no longer.
             None => return Poll::Ready(Err(Box::new(RequestFault::session_dropped()))),
         }
-        let request = table.requests.remove(id);
-        drop(table);
-        Poll::Ready(match request.map(|request| request.response) {
-            Some(Response::Arrived(result)) => result,
+        // Whoever stored the response has taken the call, so little is dropped under the lock.
+        Poll::Ready(match table.requests.remove(id) {
+            Some(PendingRequest {
+                response: Response::Arrived(result),
+                ..
+            }) => result,
             _ => Err(Box::new(RequestFault::session_dropped())),
         })
     }
@@ -355,17 +350,6 @@ impl PendingRequests {
         waiters.into_iter().for_each(Waiter::wake);
     }
 
-    /// Lets the timer check the deadlines by then.
-    pub(super) fn check_by(&self, deadline: Instant) {
-        if self.nanos(deadline) < self.next_check_nanos.load(Ordering::SeqCst) {
-            self.earlier_deadline.notify_one();
-        }
-    }
-
-    fn nanos(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.created).as_nanos()).unwrap_or(u64::MAX)
-    }
-
     /// Ends the late requests. Returns their ids and the time of the next check.
     fn end_late(&self, now: Instant) -> (Vec<u64>, Option<Instant>) {
         let mut next: Option<Instant> = None;
@@ -384,6 +368,7 @@ impl PendingRequests {
             .into_iter()
             .filter_map(|(id, fault)| Some((id, table.fail(id, fault)?)))
             .unzip();
+        table.next_check = next;
         drop(table);
         waiters.into_iter().for_each(Waiter::wake);
         (ids, next)
@@ -403,16 +388,9 @@ async fn run_timer(receiver: Weak<Receiver>) {
             return;
         };
         let pending = &receiver.pending;
-        // From here a new deadline notifies, even during the check; the `Notify` stores one.
-        pending.next_check_nanos.store(u64::MAX, Ordering::SeqCst);
         let (late, next) = pending.end_late(Instant::now());
         for id in late {
             receiver.cancel(id, "it took too long");
-        }
-        if let Some(next) = next {
-            pending
-                .next_check_nanos
-                .store(pending.nanos(next), Ordering::SeqCst);
         }
         tokio::select! {
             () = pending.earlier_deadline.notified() => {}

@@ -238,24 +238,27 @@ impl Receiver {
         self.end(cause);
     }
 
+    #[inline(always)]
     fn response(&self, id: Option<RequestId>, result: ResponseResult) {
-        let delivered = match id {
-            Some(RequestId::Number(id)) => self.pending.deliver(id, result),
-            _ => false,
-        };
-        if delivered {
-            self.responses.fetch_add(1, Ordering::Relaxed);
-        } else {
-            let unknown = {
-                let mut oddities = self.oddities();
-                oddities.unknown_ids += 1;
-                oddities.unknown_ids
-            };
-            if unknown == NOTABLE_UNKNOWN_IDS {
-                self.notice(format!(
-                    "it has responded to {unknown} unknown or ended requests"
-                ));
+        match id {
+            Some(RequestId::Number(id)) if self.pending.deliver(id, result) => {
+                self.responses.fetch_add(1, Ordering::Relaxed);
             }
+            _ => self.unknown_response(),
+        }
+    }
+
+    #[cold]
+    fn unknown_response(&self) {
+        let unknown = {
+            let mut oddities = self.oddities();
+            oddities.unknown_ids += 1;
+            oddities.unknown_ids
+        };
+        if unknown == NOTABLE_UNKNOWN_IDS {
+            self.notice(format!(
+                "it has responded to {unknown} unknown or ended requests"
+            ));
         }
     }
 
@@ -275,6 +278,7 @@ impl Receiver {
     }
 
     /// Withdraws the server's questions on behalf of a request that has ended.
+    #[inline]
     pub(super) fn request_ended(&self, id: u64) {
         if self.server_requests.is_used() {
             legacy::withdraw_for(self, id);

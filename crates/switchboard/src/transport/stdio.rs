@@ -18,7 +18,7 @@ use super::{
 use crate::future::BoxFuture;
 use crate::sync::{lock, yield_to_ready_tasks};
 use crate::wire::lines::{Frame, LineFrames};
-use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse, text_of};
+use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse, parse_inline, text_of};
 
 /// Requests wait while this many bytes are queued and not yet written.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
@@ -304,17 +304,18 @@ fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut ReadUsage) {
             1
         }),
         Frame::Short(line) => handled.message(line.len(), inbound, || {
-            deliver_line(line, &RawJson::keep, inbound)
+            deliver_line(line, RawJson::keep, inbound)
         }),
         Frame::Long(line) => {
             let keep = |text: &str| RawJson::share(line, text);
-            handled.message(line.len(), inbound, || deliver_line(line, &keep, inbound));
+            handled.message(line.len(), inbound, || deliver_line(line, keep, inbound));
         }
     }
 }
 
 /// Returns the number of messages in the line.
-fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> usize {
+#[inline]
+fn deliver_line(line: &[u8], keep: impl Fn(&str) -> RawJson, inbound: &dyn Inbound) -> usize {
     let mut count = 0;
     if read_line(line, keep, inbound, &mut count).is_err() && !line.trim_ascii().is_empty() {
         inbound.not_a_message(line);
@@ -322,16 +323,17 @@ fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbou
     count
 }
 
+#[inline]
 fn read_line(
     line: &[u8],
-    keep: &dyn Fn(&str) -> RawJson,
+    keep: impl Fn(&str) -> RawJson,
     inbound: &dyn Inbound,
     count: &mut usize,
 ) -> Result<(), ()> {
     let Ok(text) = text_of(line) else {
         return fail_unreadable(line, inbound);
     };
-    parse(text, keep, &mut |message| {
+    parse_inline(text, keep, |message| {
         *count += 1;
         inbound.message(message, MessageOrigin::Shared)
     })

@@ -112,13 +112,31 @@ pub fn parse(
     keep: &dyn Fn(&str) -> RawJson,
     each: &mut dyn FnMut(Incoming),
 ) -> Result<(), NotJson> {
-    if let Some((id, result)) = scan::plain_response(text) {
-        each(Incoming::Result {
-            id: RequestId::Number(id),
-            result: keep(result),
-        });
-        return Ok(());
-    }
+    parse_inline(text, keep, each)
+}
+
+/// The same, compiled into its caller, which passes it for every response.
+#[inline]
+pub(crate) fn parse_inline(
+    text: &str,
+    keep: impl Fn(&str) -> RawJson,
+    mut each: impl FnMut(Incoming),
+) -> Result<(), NotJson> {
+    let Some((id, result)) = scan::plain_response(text) else {
+        return parse_any(text, &keep, &mut each);
+    };
+    each(Incoming::Result {
+        id: RequestId::Number(id),
+        result: keep(result),
+    });
+    Ok(())
+}
+
+fn parse_any(
+    text: &str,
+    keep: &dyn Fn(&str) -> RawJson,
+    each: &mut dyn FnMut(Incoming),
+) -> Result<(), NotJson> {
     if text.trim_ascii_start().starts_with('[') {
         let batch: BoundedList<'_, MAX_BATCH> =
             serde_json::from_str(text).map_err(|error| NotJson(error.to_string()))?;

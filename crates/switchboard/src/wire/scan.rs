@@ -5,7 +5,7 @@
 //! recurse. A property test compares it with `serde_json`.
 //!
 //! Instructions by callgrind, against borrowed `RawValue` members of `serde_json`: for a response of
-//! 109 bytes 630 in the usual layout, against 2,320.
+//! 109 bytes whose result is one text 270, against 2,320.
 
 /// Not one JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +59,33 @@ pub(super) fn plain_response(text: &str) -> Option<(u64, &str)> {
     rest[count..].strip_prefix(RESULT)?;
     let mut start = HEAD.len() + count + RESULT.len();
     next(bytes, &mut start)?;
-    let stop = value(bytes, start)?;
+    let stop = result(bytes, start)?;
     end(bytes, take(bytes, stop, b'}')?)?;
     Some((id, &text[start..stop]))
+}
+
+/// The result of a response. Most results begin as one text, which is compared and not scanned.
+fn result(bytes: &[u8], at: usize) -> Option<usize> {
+    // In two parts: up to 32 bytes are compared without calling a function.
+    const CONTENT: &[u8] = br#"{"content":[{"type":"text","#;
+    const TEXT: &[u8] = br#""text":""#;
+    const END: &[u8] = b"}]}";
+    let text = (bytes[at..].strip_prefix(CONTENT)).and_then(|rest| rest.strip_prefix(TEXT));
+    if text.is_none() {
+        return value(bytes, at);
+    }
+    let mut at = string(bytes, at + CONTENT.len() + TEXT.len())?;
+    if bytes[at..].starts_with(END) {
+        return Some(at + END.len());
+    }
+    let mut open = Nesting::NEW;
+    [true, false, true]
+        .into_iter()
+        .for_each(|is_object| open.push(is_object));
+    match close(bytes, &mut at, &mut open)? {
+        true => Some(at),
+        false => values(bytes, at, open),
+    }
 }
 
 /// The first element of an array; `None` if it is empty, or the text does not begin with an array.
@@ -124,6 +148,10 @@ struct Nesting {
 
 impl Nesting {
     const NO_LEVELS: u64 = 1;
+    const NEW: Self = Self {
+        levels: Self::NO_LEVELS,
+        outer: Vec::new(),
+    };
 
     #[inline]
     fn push(&mut self, is_object: bool) {
@@ -153,11 +181,12 @@ impl Nesting {
 }
 
 /// One value of any kind.
-fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
-    let mut open = Nesting {
-        levels: Nesting::NO_LEVELS,
-        outer: Vec::new(),
-    };
+fn value(bytes: &[u8], at: usize) -> Option<usize> {
+    values(bytes, at, Nesting::NEW)
+}
+
+/// One value, and those that follow it until all open arrays and objects have ended.
+fn values(bytes: &[u8], mut at: usize, mut open: Nesting) -> Option<usize> {
     loop {
         let first = next(bytes, &mut at)?;
         at += 1;
@@ -184,22 +213,29 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
             b'n' => at = word(bytes, at, b"ull")?,
             _ => return None,
         }
-        // Closes the arrays and objects that end here, until another value follows.
-        loop {
-            if open.is_empty() {
-                return Some(at);
+        if close(bytes, &mut at, &mut open)? {
+            return Some(at);
+        }
+    }
+}
+
+/// After a value: closes the arrays and objects that end here. False if another value follows.
+#[inline(always)]
+fn close(bytes: &[u8], at: &mut usize, open: &mut Nesting) -> Option<bool> {
+    loop {
+        if open.is_empty() {
+            return Some(true);
+        }
+        let byte = next(bytes, at)?;
+        *at += 1;
+        match (byte, open.is_in_object()) {
+            (b',', true) => {
+                *at = key(bytes, *at)?;
+                return Some(false);
             }
-            let byte = next(bytes, &mut at)?;
-            at += 1;
-            match (byte, open.is_in_object()) {
-                (b',', true) => {
-                    at = key(bytes, at)?;
-                    break;
-                }
-                (b',', false) => break,
-                (b'}', true) | (b']', false) => open.pop(),
-                _ => return None,
-            }
+            (b',', false) => return Some(false),
+            (b'}', true) | (b']', false) => open.pop(),
+            _ => return None,
         }
     }
 }
@@ -433,6 +469,23 @@ mod tests {
             ("7", "}", None),
             ("7", "{},\"result\":1}", None),
             ("7", "{},\"method\":\"m\"}", None),
+            (
+                "7",
+                r#"{"content":[{"type":"text","text":"a\tb"}]}}"#,
+                Some((7, r#"{"content":[{"type":"text","text":"a\tb"}]}"#)),
+            ),
+            (
+                "7",
+                r#"{"content":[{"type":"text","text":"a"}, {}] ,"isError":false} }"#,
+                Some((
+                    7,
+                    r#"{"content":[{"type":"text","text":"a"}, {}] ,"isError":false}"#,
+                )),
+            ),
+            ("7", r#"{"content":[{"type":"text","text":"a"}]]}"#, None),
+            ("7", r#"{"content":[{"type":"text","text":"a"]}]}"#, None),
+            ("7", r#"{"content":[{"type":"text","text":"a"}"#, None),
+            ("7", r#"{"content":[{"type":"text","text":"a"#, None),
         ] {
             let text = response(id, rest);
             assert_eq!(plain_response(&text), expected, "{text}");
@@ -593,6 +646,9 @@ mod tests {
             let broken = format!("{}{with}{}", &text[..place], &text[place + after..]);
             prop_assert_eq!(got(&broken), expected(&broken));
             check_plain_response(&format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{broken}}}"));
+            let text = r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"#;
+            check_plain_response(&format!("{text}{broken}}}]}}}}"));
+            check_plain_response(&format!("{text}\"\"}}],\"more\":{broken}}}}}"));
         }
     }
 }
