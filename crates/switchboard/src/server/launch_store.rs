@@ -117,7 +117,7 @@ impl LaunchStore {
     /// cannot be redacted.
     pub(super) async fn store_offerings(self, offerings: Arc<Offerings>, redactor: Redactor) {
         self.put(StoreTable::Catalogs, move || {
-            write_offerings(&offerings, &redactor)
+            Some(write_offerings(&offerings, &redactor))
         })
         .await;
     }
@@ -164,14 +164,6 @@ pub(super) fn or_log<T>(answer: Result<T, StoreError>) -> Option<T> {
 }
 
 /// The stored catalog of one server: the JSON objects as the server sent them.
-#[derive(Serialize)]
-struct EncodedCatalog<'a> {
-    tools: Vec<&'a RawJson>,
-    prompts: Vec<&'a RawJson>,
-    resources: Vec<&'a RawJson>,
-    templates: Vec<&'a RawJson>,
-}
-
 #[derive(Deserialize)]
 struct DecodedCatalog<'a> {
     #[serde(borrow, default)]
@@ -184,35 +176,28 @@ struct DecodedCatalog<'a> {
     templates: Vec<&'a RawValue>,
 }
 
-fn write_offerings(offerings: &Offerings, redactor: &Redactor) -> Option<String> {
-    let holds_none = |raw: &&RawJson| redactor.redact(raw.as_str()) == raw.as_str();
-    let written = EncodedCatalog {
-        tools: offerings
-            .tools
-            .iter()
-            .map(|tool| &tool.raw)
-            .filter(holds_none)
-            .collect(),
-        prompts: offerings
-            .prompts
-            .iter()
-            .map(|prompt| &prompt.raw)
-            .filter(holds_none)
-            .collect(),
-        resources: offerings
-            .resources
-            .iter()
-            .map(|resource| &resource.raw)
-            .filter(holds_none)
-            .collect(),
-        templates: offerings
-            .templates
-            .iter()
-            .map(|template| &template.raw)
-            .filter(holds_none)
-            .collect(),
+/// Writes what [`DecodedCatalog`] reads. Definitions that contain a secret are left out. Without
+/// serde, which would parse each definition again.
+fn write_offerings(offerings: &Offerings, redactor: &Redactor) -> String {
+    let tools = offerings.tools.iter().map(|tool| &tool.raw);
+    let prompts = offerings.prompts.iter().map(|prompt| &prompt.raw);
+    let resources = offerings.resources.iter().map(|resource| &resource.raw);
+    let templates = offerings.templates.iter().map(|template| &template.raw);
+    let list = |json: &mut String, key: &str, items: &mut dyn Iterator<Item = &RawJson>| {
+        json.push_str(key);
+        let holds_none = |raw: &&RawJson| redactor.redact(raw.as_str()) == raw.as_str();
+        for (index, raw) in items.filter(holds_none).enumerate() {
+            json.push_str(if index == 0 { "" } else { "," });
+            json.push_str(raw.as_str());
+        }
     };
-    serde_json::to_string(&written).ok()
+    let mut json = String::new();
+    list(&mut json, r#"{"tools":["#, &mut { tools });
+    list(&mut json, r#"],"prompts":["#, &mut { prompts });
+    list(&mut json, r#"],"resources":["#, &mut { resources });
+    list(&mut json, r#"],"templates":["#, &mut { templates });
+    json.push_str("]}");
+    json
 }
 
 fn read_offerings(text: String) -> Option<Offerings> {
