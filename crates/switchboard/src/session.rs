@@ -38,7 +38,7 @@ use crate::config::Timeouts;
 use crate::gate::Permit;
 use crate::transport::Connector;
 use crate::untrusted::quoted;
-use crate::wire::RawJson;
+use crate::wire::{RawJson, TOOLS_CALL};
 
 mod cache;
 mod capabilities;
@@ -73,9 +73,6 @@ pub use self::roots::Roots;
 pub(crate) use self::sampling::Overseer;
 pub(crate) use self::subscriptions::Subscriptions;
 pub use crate::revision::{Era, Revision};
-
-/// The method that can only be sent with a [`Permit`].
-const TOOLS_CALL: &str = "tools/call";
 
 /// One live connection.
 pub struct Session {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub(crate) use message::TOOLS_CALL;
 pub(crate) use message::parse_inline;
 pub use message::{Incoming, Outgoing, RequestId, RequestMetadata, parse};
 

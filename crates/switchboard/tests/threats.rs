@@ -302,5 +302,5 @@ fn t33_one_place_in_the_library_sends_tool_calls() {
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
         &mut found,
     );
-    assert_eq!(found, ["session.rs"]);
+    assert_eq!(found, ["message.rs"]);
 }

@@ -23,11 +23,11 @@ use super::in_flight::InFlightCall;
 use super::peer::{OutboundRequest, ParamField, Peer, PendingResponse};
 use super::receiver::{EraInbound, Receiver, TaskGuard};
 use super::roots::RootChanges;
-use super::{Hello, RequestFault, RequestResult, TOOLS_CALL};
+use super::{Hello, RequestFault, RequestResult};
 use crate::config::Asks;
 use crate::gate::Permit;
 use crate::transport::MessageOrigin;
-use crate::wire::{RawJson, RequestId};
+use crate::wire::{RawJson, RequestId, TOOLS_CALL};
 
 mod caller_question;
 mod caller_queue;

@@ -18,11 +18,11 @@ use super::in_flight::InFlightCall;
 use super::notifications::subscription;
 use super::peer::{OutboundRequest, ParamField, Peer};
 use super::receiver::{EraInbound, Receiver, TaskGuard};
-use super::{Hello, RequestFault, RequestResult, Revision, TOOLS_CALL};
+use super::{Hello, RequestFault, RequestResult, Revision};
 use crate::catalog::parameters;
 use crate::gate::Permit;
 use crate::transport::MessageOrigin;
-use crate::wire::{RawJson, RequestId};
+use crate::wire::{RawJson, RequestId, TOOLS_CALL};
 
 mod discover;
 mod input;

@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use super::fault::ResponseResult;
 use super::in_flight::{DeadlineCheck, InFlightCall};
 use super::receiver::Receiver;
-use super::{RequestFault, RequestResult, TOOLS_CALL, retry};
+use super::{RequestFault, RequestResult, retry};
 use crate::caller::ForwardedParams;
 use crate::revision::Revision;
 use crate::transport::{Closed, Delivery, MessageKind, Transport};
-use crate::wire::{Outgoing, RequestMetadata, escaped};
+use crate::wire::{Outgoing, RequestMetadata, TOOLS_CALL, escaped};
 
 /// The buffer that requests are encoded in keeps at most so much.
 const MAX_ENCODED_BYTES: usize = 64 * 1024;
@@ -124,7 +124,9 @@ fn encode_usual_call(id: &[u8], name: &[u8], arguments: &[u8], out: &mut Vec<u8>
     out.reserve(160 + name.len() + arguments.len());
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id);
-    out.extend_from_slice(br#","method":"tools/call","params":{"_meta":{"progressToken":"#);
+    out.extend_from_slice(br#","method":""#);
+    out.extend_from_slice(TOOLS_CALL.as_bytes());
+    out.extend_from_slice(br#"","params":{"_meta":{"progressToken":"#);
     out.extend_from_slice(id);
     out.extend_from_slice(br#"},"name":"#);
     out.extend_from_slice(name);

@@ -234,13 +234,16 @@ fn method(json: &str) -> Result<Cow<'static, str>, NotJson> {
     })
 }
 
+/// The method that can only be sent with a [`Permit`](crate::gate::Permit).
+pub(crate) const TOOLS_CALL: &str = "tools/call";
+
 /// The methods and members of most messages, which need no allocation.
 pub(super) fn frequent_name(text: &str) -> Option<&'static str> {
     const NAMES: [&str; 6] = [
         "name",
         "arguments",
         "_meta",
-        "tools/call",
+        TOOLS_CALL,
         "notifications/message",
         "notifications/progress",
     ];
