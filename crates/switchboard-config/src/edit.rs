@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::diagnostic::visible_path;
 use super::format::Format;
 use super::load::{LoadedFile, interpret, read_text};
+use super::search::may_exist;
 use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, ServerConfig};
 
 mod document;
@@ -141,7 +142,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         .path
         .canonicalize()
         .unwrap_or_else(|_| file.path.clone());
-    let exists = file.path.symlink_metadata().is_ok();
+    let exists = may_exist(&file.path);
     if !exists && !matches!(change, Change::Add(_)) {
         return Err(EditFault::NoSuchServer {
             file: path,

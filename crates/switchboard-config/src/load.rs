@@ -14,6 +14,7 @@ use super::entry_values::{self, EntryValue};
 use super::format::Format;
 use super::policy::{Policy, policy};
 use super::raw::RawServer;
+use super::search::may_exist;
 use super::server_entry::{self, FileContext};
 use super::{Config, ConfigErrors, Diagnostic, Dialect, ProjectPermissions, Scope, ServerConfig};
 use crate::name::ServerName;
@@ -230,7 +231,7 @@ fn read_permissions_file(
         return Ok(None);
     };
     let path = file.path.with_file_name(name);
-    if path.symlink_metadata().is_err() {
+    if !may_exist(&path) {
         return Ok(None);
     }
     let shown = Arc::new(path);

@@ -1,5 +1,6 @@
 //! Finds configuration files if none was given.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -98,14 +99,15 @@ pub fn search_order(
     projects.into_iter().chain([user]).chain(home).collect()
 }
 
-/// The files of the [`search_order`] that exist. A project's file behind a symbolic link is left
+/// The files of the [`search_order`] that exist, and those of the user that cannot be looked up, for
+/// which loading reports the error. A project's file behind a symbolic link is left
 /// out, because a link could point to a file that was accepted in another project;
 /// [`linked_project_files`] lists such files.
 pub fn search(project_folder: &Path, config_folder: &Path, home_folder: &Path) -> Vec<ConfigFile> {
     let mut files = search_order(project_folder, config_folder, home_folder);
-    files.retain(|file| {
-        exists(&file.path)
-            && (file.scope == Scope::User || link_on_path(project_folder, &file.path).is_none())
+    files.retain(|file| match file.scope {
+        Scope::User => may_exist(&file.path),
+        _ => exists(&file.path) && link_on_path(project_folder, &file.path).is_none(),
     });
     let place = |file: &ConfigFile| file.path.canonicalize().ok();
     let users: Vec<_> = files
@@ -160,6 +162,18 @@ fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
+/// Whether the path may exist: also true for one that cannot be looked up, for example in a folder
+/// that the user may not enter. Reading such a file reports the error. If it counted as absent, the
+/// deny rules in it would be lost without a word.
+pub(crate) fn may_exist(path: &Path) -> bool {
+    let found = path.symlink_metadata();
+    found.map_or_else(|error| !means_absent(error.kind()), |_| true)
+}
+
+fn means_absent(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 /// The symbolic link between a folder and a file in it, if there is one.
 fn link_on_path(folder: &Path, file: &Path) -> Option<PathBuf> {
     let below: Vec<_> = file
@@ -203,6 +217,42 @@ mod tests {
         assert_eq!(
             foreign_project_files_of(&root.join("a"), other),
             Vec::<PathBuf>::new()
+        );
+    }
+
+    /// T1: deny rules hold, or the run ends: a file of the user that cannot be looked up is not
+    /// taken for absent.
+    #[test]
+    fn a_users_file_that_cannot_be_looked_up_counts_as_existing() {
+        for kind in [ErrorKind::NotFound, ErrorKind::NotADirectory] {
+            assert!(means_absent(kind), "{kind:?}");
+        }
+        for kind in [
+            ErrorKind::PermissionDenied,
+            ErrorKind::StaleNetworkFileHandle,
+            ErrorKind::Other,
+        ] {
+            assert!(!means_absent(kind), "{kind:?}");
+        }
+
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        // A link to itself cannot be followed: what is behind it is unknown.
+        std::os::unix::fs::symlink("loop", at("loop")).unwrap();
+        std::fs::write(at("file"), "").unwrap();
+        let users_file = at("loop").join(USER_FILE);
+        let found = search(&at("project"), &at("loop"), &at("file"));
+        assert_eq!(
+            found,
+            [ConfigFile::new(users_file.clone(), Scope::User)],
+            "the file is read, and one below a plain file is absent"
+        );
+        let errors = crate::load(&found).unwrap_err();
+        assert!(
+            errors
+                .to_string()
+                .contains(&users_file.display().to_string()),
+            "{errors}"
         );
     }
 }
