@@ -25,6 +25,8 @@ mod coerce;
 mod command;
 /// Errors as exit codes and lines on stderr.
 mod failure;
+/// What a gateway writes down about itself, by which commands find it.
+mod gateway_record;
 /// Hints: the next step for a person, as text.
 mod hints;
 /// Signals that end the run.

@@ -119,6 +119,7 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
         stopped,
         adjusted,
         removed,
+        rules_changed,
         pending,
     } = reloaded;
     let line_about = |servers: &[ServerName], outcome: &str| {
@@ -139,6 +140,7 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect();
+    lines.extend(rules_changed.then(|| "the configuration changed: other rules apply".to_owned()));
     lines.extend(pending.iter().map(|PendingChange { server, reason }| {
         let reason = escaped(reason);
         match server {
@@ -148,7 +150,10 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
                     "server \"{server}\" is not applied yet: {reason}; review it with {trust}, or restart"
                 )
             }
-            None => format!("a change of the rules takes effect after a restart: {reason}"),
+            None => {
+                let reload = hints::command(&["reload"]);
+                format!("a change of the rules is not applied yet: {reason}; apply it with {reload}, or restart")
+            }
         }
     }));
     lines

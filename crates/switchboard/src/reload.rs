@@ -108,13 +108,18 @@ impl HostState {
         *lock(&self.reload.latest) = Some(Arc::new(new));
         let before = pending_changes(&roster.servers, &lock(&self.reload.pending));
         lock(&self.reload.pending).clone_from(&difference.pending);
-        if changes_nothing(&roster, &difference) && gate.accepted() == roster.gate.accepted() {
+        let rules_changed = gate.accepted() != roster.gate.accepted()
+            || !has_same_rules(&roster.config, &difference.config);
+        if changes_nothing(&roster, &difference) && !rules_changed {
             let reloaded = report(&roster, &difference, &roster.servers);
             self.publish_report(&reloaded, before);
             return Ok(reloaded);
         }
         let (servers, retiring) = self.next_servers(&roster, &difference).await;
-        let reloaded = report(&roster, &difference, &servers);
+        let reloaded = ReloadReport {
+            rules_changed,
+            ..report(&roster, &difference, &servers)
+        };
         self.replace_roster(Roster::new(
             roster.number + 1,
             Arc::new(difference.config),
@@ -245,6 +250,13 @@ impl HostState {
     }
 }
 
+/// Whether the same calls and servers are allowed, asked about and denied.
+fn has_same_rules(old: &Config, new: &Config) -> bool {
+    old.permissions == new.permissions
+        && old.project_permissions == new.project_permissions
+        && old.security == new.security
+}
+
 /// Whether the reload changes nothing.
 fn changes_nothing(roster: &Roster, difference: &Difference) -> bool {
     let stays = |name: &ServerName, change: &ServerChange| match change {
@@ -341,6 +353,7 @@ fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) ->
         }),
         adjusted: named(&|_, change| *change == ServerChange::UpdateConfig),
         removed: difference.removed.clone(),
+        rules_changed: false,
         pending: pending_changes(servers, &difference.pending),
     }
 }

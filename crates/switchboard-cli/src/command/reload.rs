@@ -12,35 +12,32 @@ use switchboard_gateway::edge::socket::command_line;
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
-use crate::{hints, output};
+use crate::{gateway_record, hints, output};
 
 /// Limit of a reload, which waits for servers to end.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
-    let answer = send(options, "reload")?;
-    if options.json {
-        output::print_json(&answer)?;
-        return Ok(0);
-    }
-    let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+    let line = send(options, "reload")?;
+    let answer: Value = serde_json::from_str(&line).unwrap_or_default();
     let text = |key: &str| {
         let text = answer[key].as_str().unwrap_or_default();
         Untrusted::new(text).for_terminal().to_string()
     };
-    match answer["error"].is_string() {
-        true => Err(Failure::new(Code::Usage, text("error"))
-            .hint("the gateway keeps its previous configuration")),
-        false => {
-            output::print(&format!("{}\n", text("summary")))?;
-            Ok(0)
-        }
+    if answer["error"].is_string() {
+        return Err(Failure::new(Code::Usage, text("error"))
+            .hint("the gateway keeps its previous configuration"));
     }
+    match options.json {
+        true => output::print_json(&line)?,
+        false => output::print(&format!("{}\n", text("summary")))?,
+    }
+    Ok(0)
 }
 
 /// Sends a command to the running gateway; returns its answer, one line.
 pub(crate) fn send(options: &Options, command: &str) -> Result<String, Failure> {
-    let socket = Paths::find()?.gateway_socket(options);
+    let socket = gateway_record::find_socket(&Paths::find()?, options);
     let mut stream = UnixStream::connect(&socket).map_err(|_| {
         Failure::new(
             Code::Unreachable,
@@ -52,6 +49,12 @@ pub(crate) fn send(options: &Options, command: &str) -> Result<String, Failure> 
             hints::command_with(&["serve", "--http", "127.0.0.1:8808"], &[])
         ))
     })?;
+    let failed = |reason: &str| {
+        Failure::new(
+            Code::Unreachable,
+            format!("the gateway did not answer: {reason}"),
+        )
+    };
     let mut answer = String::new();
     let exchange = |stream: &mut UnixStream, answer: &mut String| {
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -59,11 +62,9 @@ pub(crate) fn send(options: &Options, command: &str) -> Result<String, Failure> 
         stream.shutdown(Shutdown::Write)?;
         stream.read_to_string(answer)
     };
-    exchange(&mut stream, &mut answer).map_err(|error| {
-        Failure::new(
-            Code::Unreachable,
-            format!("the gateway did not answer: {error}"),
-        )
-    })?;
-    Ok(answer.trim_end().to_owned())
+    exchange(&mut stream, &mut answer).map_err(|error| failed(&error.to_string()))?;
+    match answer.trim_end() {
+        "" => Err(failed("it closed the connection")),
+        answer => Ok(answer.to_owned()),
+    }
 }

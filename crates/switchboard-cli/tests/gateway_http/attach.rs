@@ -390,3 +390,79 @@ fn a_file_of_the_user_that_appears_later_leads_to_the_same_gateway() {
     assert_eq!(shown.code, Some(0), "{shown:?}");
     assert_eq!(shown.json()["waiting"], json!([]), "{shown:?}");
 }
+
+#[test]
+fn a_reload_that_fails_is_a_failure_with_json_as_well() {
+    let gateway = Gateway::start();
+    gateway.home.user_file("[servers");
+    let ran = gateway.home.run(&["reload", "--json"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    let error = ran.error();
+    assert_eq!(error["code"], 2, "{ran:?}");
+    assert_eq!(
+        error["hint"], "the gateway keeps its previous configuration",
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_gateway_that_closes_without_an_answer_is_unreachable() {
+    let mut gateway = Gateway::start();
+    let socket = socket(&gateway.home);
+    nix::sys::signal::kill(Pid::from_raw(gateway.pid()), Signal::SIGKILL).unwrap();
+    gateway.wait();
+    std::fs::remove_file(&socket).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _ = stream.unwrap().read(&mut [0; 64]);
+        }
+    });
+    for words in [&["reload"][..], &["approvals"], &["reload", "--json"]] {
+        let ran = gateway.home.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{ran:?}");
+        assert!(
+            ran.stderr
+                .contains("the gateway did not answer: it closed the connection"),
+            "{ran:?}"
+        );
+    }
+}
+
+#[test]
+fn a_reload_says_that_rules_have_changed() {
+    let gateway = Gateway::start_with("", &[]);
+    let allow = "[permissions]\nallow = [\"demo/echo\"]\n";
+    gateway
+        .home
+        .user_file(&format!("{}{allow}", gateway.config));
+    let ran = gateway.home.run(&["reload"]);
+    assert_eq!(ran.stdout, "rules changed\n", "{ran:?}");
+    let ran = gateway.home.run(&["reload"]);
+    assert_eq!(ran.stdout, "nothing has changed\n", "{ran:?}");
+}
+
+#[test]
+fn a_gateway_is_found_by_its_folder_when_a_projects_file_appears_or_disappears() {
+    let gateway = Gateway::start();
+    let home = &gateway.home;
+    home.project_file("[servers.other]\nurl = \"http://127.0.0.1:9/mcp\"\n");
+    for words in [["reload"], ["approvals"]] {
+        let ran = home.run(&words);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    // `attach` starts a gateway for the project's file, which is the one for this folder then.
+    let client = Attached::start_with(home, "codex", "0.1");
+    let folder = home.path("state/switchboard/run");
+    until(|| (sockets_in(&folder) == 2).then_some(()));
+    std::fs::remove_file(home.path("project/switchboard.toml")).unwrap();
+    let ran = home.run(&["reload"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(client.end(), Some(0));
+}
+
+fn sockets_in(folder: &std::path::Path) -> usize {
+    let files = std::fs::read_dir(folder).unwrap().flatten();
+    let is_socket = |path: &std::path::Path| path.extension().is_some_and(|end| end == "sock");
+    files.filter(|file| is_socket(&file.path())).count()
+}

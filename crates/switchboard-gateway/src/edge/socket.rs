@@ -6,7 +6,7 @@
 //! a client needs no token.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,9 @@ const COMMAND: &str = "command ";
 
 /// What the gateway sends first to a client that it serves.
 pub const ATTACHED: &str = "attached\n";
+
+/// The extension of the file beside a socket that the gateway has locked while it runs.
+const LOCK_EXTENSION: &str = "lock";
 
 /// Runs the commands that are sent to the gateway.
 pub trait SocketCommands: Send + Sync {
@@ -93,6 +96,21 @@ pub fn socket_path(runtime_folder: &Path, identity: &[PathBuf]) -> PathBuf {
     runtime_folder.join(format!("gateway-{}.sock", &hash[..16]))
 }
 
+/// The sockets in this folder, each with the record of the gateway that listens or listened there.
+pub fn recorded_sockets(runtime_folder: &Path) -> Vec<(PathBuf, String)> {
+    let entries = std::fs::read_dir(runtime_folder).into_iter().flatten();
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut sockets: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == LOCK_EXTENSION))
+        .filter_map(|path| {
+            let record = std::fs::read_to_string(&path).ok()?;
+            Some((path.with_extension("sock"), record))
+        })
+        .collect();
+    sockets.sort();
+    sockets
+}
+
 /// What a client sends first.
 pub fn attach_line(client: &str) -> String {
     format!("{ATTACH}{client}\n")
@@ -105,15 +123,17 @@ pub fn command_line(command: &str) -> String {
 
 impl BoundSocket {
     /// Listens on a path in a folder of the user's own; `None` if another process listens there.
-    pub fn bind(path: &Path) -> io::Result<Option<Self>> {
+    /// `record` describes the gateway to other programs; it is the content of the lock file beside
+    /// the socket.
+    pub fn bind(path: &Path, record: &str) -> io::Result<Option<Self>> {
         if let Some(folder) = path.parent() {
             make_private_folder(folder)?;
         }
-        let lock = File::options()
+        let mut lock = File::options()
             .write(true)
             .create(true)
             .truncate(false)
-            .open(path.with_extension("lock"))?;
+            .open(path.with_extension(LOCK_EXTENSION))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
@@ -124,6 +144,8 @@ impl BoundSocket {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        lock.set_len(0)?;
+        lock.write_all(record.as_bytes())?;
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         let file = SocketFile {

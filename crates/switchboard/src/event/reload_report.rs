@@ -24,6 +24,8 @@ pub struct ReloadReport {
     pub adjusted: Vec<ServerName>,
     /// Removed servers; they stop after their calls have ended.
     pub removed: Vec<ServerName>,
+    /// Whether other rules about calls or servers are in force.
+    pub rules_changed: bool,
     /// Changes that need a person's approval.
     pub pending: Vec<PendingChange>,
 }

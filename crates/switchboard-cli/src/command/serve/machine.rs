@@ -28,6 +28,7 @@ use super::{LAST_SPANS, ServeArgs, log};
 use crate::arguments::Options;
 use crate::command::watch;
 use crate::failure::{Code, Failure};
+use crate::gateway_record::GatewayRecord;
 use crate::paths::Paths;
 use crate::setup::Setup;
 use crate::{hints, output};
@@ -109,6 +110,7 @@ impl MachineGateway<'_> {
         let gateway = Gateway::new(host.clone(), settings);
         let watched = self.reload.clone();
         let options = &self.reload.options;
+        let record = GatewayRecord::new(paths, options);
         watch::watch_config_with(host, paths, options, move || watched.load());
         let page = OperatorPage::new(operations.clone()).map_err(|error| {
             let message = format!("the status page cannot be served: {error}");
@@ -121,14 +123,14 @@ impl MachineGateway<'_> {
             host: host.clone(),
             reload: self.reload,
         });
-        let socket = bind_socket(&self.socket_path)?;
+        let socket = bind_socket(&self.socket_path, &record)?;
         if socket.is_none() && self.args.detached {
             // Another gateway started first, and serves the clients.
             return Ok(0);
         }
         if socket.is_none() {
             output::notice(
-                "another gateway runs with these configuration files: `switchboard attach` and `switchboard reload` use that one",
+                "another gateway runs with these configuration files: `switchboard attach`, `switchboard approvals` and `switchboard reload` use that one",
             );
         }
         let socket = socket.map(|socket| {
@@ -176,11 +178,23 @@ fn gateway_settings(
 }
 
 /// The socket of this gateway; `None` if another gateway listens on it.
-fn bind_socket(path: &Path) -> Result<Option<BoundSocket>, Failure> {
-    BoundSocket::bind(path).map_err(|error| {
-        let message = format!("cannot listen on {}: {error}", path.display());
-        Failure::new(Code::Usage, message)
+fn bind_socket(path: &Path, record: &GatewayRecord) -> Result<Option<BoundSocket>, Failure> {
+    BoundSocket::bind(path, &record.as_json()).map_err(|error| {
+        let failure = |fact: &str| {
+            let message = format!("cannot listen on {}: {fact}", path.display());
+            Failure::new(Code::Usage, message)
+        };
+        match is_too_long(path) {
+            true => failure("the path of the socket is too long")
+                .hint("set XDG_RUNTIME_DIR to a shorter folder"),
+            false => failure(&error.to_string()),
+        }
     })
+}
+
+/// Whether the operating system takes no socket of such a long path.
+fn is_too_long(path: &Path) -> bool {
+    std::os::unix::net::SocketAddr::from_pathname(path).is_err()
 }
 
 /// Completes when a detached gateway has had no client for a while.
@@ -401,6 +415,7 @@ fn summary(report: &ReloadReport) -> String {
         names("stopped", &report.stopped),
         names("adjusted", &report.adjusted),
         names("removed", &report.removed),
+        report.rules_changed.then(|| "rules changed".to_owned()),
     ]
     .into_iter()
     .flatten()
