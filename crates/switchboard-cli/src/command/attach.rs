@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +21,7 @@ use switchboard_gateway::tokens::check_client_name;
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
+use crate::hints;
 use crate::paths::Paths;
 
 /// The default name of the client.
@@ -161,7 +162,7 @@ fn start_gateway(
     socket: &Path,
 ) -> Result<UnixStream, Failure> {
     let deadline = Instant::now() + START_TIMEOUT;
-    let log = paths.state.join("gateway.log");
+    let log = log_path(paths, socket);
     let failure = |error: io::Error| {
         Failure::new(
             Code::Unreachable,
@@ -202,14 +203,21 @@ fn start_gateway(
     }
 }
 
+/// The log of the gateway behind this socket. Each gateway has its own: those of other projects run
+/// at the same time.
+fn log_path(paths: &Paths, socket: &Path) -> PathBuf {
+    let name = socket.with_extension("log");
+    paths.state.join(name.file_name().unwrap_or_default())
+}
+
 /// A gateway that outlives this process and ends when it is idle.
 fn spawn(options: &Options, args: &AttachArgs, log: &Path) -> io::Result<Child> {
     let log = File::options()
-        .write(true)
+        .append(true)
         .create(true)
-        .truncate(true)
         .mode(0o600)
         .open(log)?;
+    log.set_len(0)?;
     let mut command = Command::new(std::env::current_exe()?);
     for file in &options.config {
         command.arg("-c").arg(file);
@@ -242,6 +250,7 @@ fn not_started(log: &Path) -> Failure {
         .lines()
         .rfind(|line| !line.trim().is_empty())
         .unwrap_or("it did not listen in time");
+    let reason = reason.strip_prefix("error: ").unwrap_or(reason);
     Failure::new(
         Code::Unreachable,
         format!(
@@ -249,5 +258,8 @@ fn not_started(log: &Path) -> Failure {
             Untrusted::new(reason).for_terminal_line()
         ),
     )
-    .hint("run `switchboard serve --http 127.0.0.1:8808` to see its whole output")
+    .hint(format!(
+        "run {} to see its whole output",
+        hints::command_with(&["serve", "--http", "127.0.0.1:8808"], &[])
+    ))
 }

@@ -466,3 +466,63 @@ fn sockets_in(folder: &std::path::Path) -> usize {
     let is_socket = |path: &std::path::Path| path.extension().is_some_and(|end| end == "sock");
     files.filter(|file| is_socket(&file.path())).count()
 }
+
+#[test]
+fn each_gateway_that_attach_starts_has_a_log_of_its_own() {
+    let home = Home::with_demo("[permissions]\nallow = [\"*\"]\n");
+    let mut clients = Vec::new();
+    for project in ["", "[servers.other]\nurl = \"http://127.0.0.1:9/mcp\"\n"] {
+        if !project.is_empty() {
+            home.project_file(project);
+        }
+        let mut client = Attached::start_with(&home, "codex", "0.1");
+        client.send(&initialize("2025-11-25"));
+        client.response(0);
+        clients.push(client);
+    }
+    let state = std::fs::read_dir(home.path("state/switchboard")).unwrap();
+    let mut logs: Vec<_> = state
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".log"))
+        .collect();
+    logs.sort();
+    let folder = std::fs::read_dir(home.path("state/switchboard/run")).unwrap();
+    let mut expected: Vec<_> = folder
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| Some(format!("{}.log", name.strip_suffix(".sock")?)))
+        .collect();
+    expected.sort();
+    assert_eq!((logs.len(), logs), (2, expected));
+    for client in clients {
+        assert_eq!(client.end(), Some(0));
+    }
+}
+
+#[test]
+fn a_socket_whose_path_is_too_long_has_a_next_step() {
+    let home = Home::with_demo("");
+    let long = home.path(&"x".repeat(100));
+    let mut command = home.command(&["serve", "--http", "127.0.0.1:0"]);
+    let ran = command.env("XDG_RUNTIME_DIR", &long).output().unwrap();
+    let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.ends_with(
+            "the path of the socket is too long; set XDG_RUNTIME_DIR to a shorter folder\n"
+        ),
+        "{stderr}"
+    );
+    let ran = home
+        .command(&["-c", "nothing.toml", "attach"])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(
+        stderr.contains("the gateway did not start: ") && !stderr.contains("start: error: "),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("`switchboard -c nothing.toml serve --http 127.0.0.1:8808`"),
+        "{stderr}"
+    );
+}
