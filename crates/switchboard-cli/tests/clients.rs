@@ -438,7 +438,12 @@ fn an_entry_that_is_not_ours_is_replaced_or_removed_only_by_force() {
     assert!(ran.stderr.contains("`--force` replaces it"), "{ran:?}");
     let ran = machine.done(&["uninstall", "cursor"]);
     assert!(ran.stdout.contains("left as it is"), "{ran:?}");
+    assert!(ran.stdout.contains("`--force` removes it"), "{ran:?}");
     assert_eq!(machine.text(file), theirs);
+    let ran = machine.done(&["uninstall", "cursor", "--force"]);
+    assert!(ran.stdout.contains("backup beside it"), "{ran:?}");
+    assert!(!machine.text(file).contains("other"));
+    machine.write(file, theirs);
 
     machine.done(&["install", "cursor", "--force"]);
     assert!(machine.text(file).contains("attach"));
@@ -736,4 +741,103 @@ fn claude_codes_program_changes_its_file_and_a_failing_one_does_not_keep_us_from
         "{ran:?}"
     );
     assert!(machine.text(".claude.json").contains("attach"));
+}
+
+#[test]
+fn a_client_whose_headers_cannot_be_printed_is_not_installed_with_a_url() {
+    let machine = Machine::new();
+    machine.done(&["token", "new", "codex"]);
+    for words in [
+        &["install", "codex", "--http"][..],
+        &["token", "headers", "codex"],
+    ] {
+        let ran = machine.run(words);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(
+            ran.stderr
+                .contains("`switchboard token revoke codex`, then run this again"),
+            "{ran:?}"
+        );
+    }
+    assert!(!machine.home.path(".codex").exists());
+    // What the hint says works.
+    machine.done(&["token", "revoke", "codex"]);
+    machine.done(&["install", "codex", "--http"]);
+    machine.done(&["token", "headers", "codex"]);
+    machine.done(&["install", "codex", "--http"]);
+}
+
+#[test]
+fn a_token_that_nobody_saw_is_not_stored() {
+    let machine = Machine::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let mut command = machine.home.command(&["token", "new", "codex"]);
+    let ran = command.stdout(full.unwrap()).output().unwrap();
+    assert_ne!(ran.status.code(), Some(0), "{ran:?}");
+    machine.done(&["token", "new", "codex"]);
+}
+
+#[test]
+fn files_given_with_c_are_part_of_the_entry() {
+    let machine = Machine::new();
+    let given = machine.write("project/mine.toml", "");
+    let given = given.canonicalize().unwrap().display().to_string();
+    machine.done(&["-c", "mine.toml", "install", "cursor"]);
+    let entry = document(".cursor/mcp.json", &machine.text(".cursor/mcp.json"));
+    assert_eq!(
+        entry["mcpServers"]["switchboard"]["args"],
+        json!(["attach", "--as", "cursor", "-c", given])
+    );
+    let again = machine.done(&["-c", "mine.toml", "install", "cursor"]);
+    assert!(again.stdout.contains("already installed"), "{again:?}");
+    let ran = machine.done(&["-c", "mine.toml", "install", "gemini", "--http"]);
+    assert!(ran.stderr.contains("-c is not part of"), "{ran:?}");
+    machine.done(&["uninstall", "cursor"]);
+    assert!(!machine.home.path(".cursor/mcp.json").exists());
+}
+
+#[test]
+fn the_gateways_own_entry_does_not_bypass_the_gateway_but_one_that_cannot_be_imported_does() {
+    let machine = Machine::new();
+    machine.write(
+        "config/Code/User/mcp.json",
+        r#"{"servers": {"asks": {"command": "x", "env": {"KEY": "${input:key}"}}}}"#,
+    );
+    for _ in 0..2 {
+        let ran = machine.done(&["install", "codex", "--http"]);
+        assert!(!ran.stderr.contains("bypassing"), "{ran:?}");
+        let ran = machine.done(&["install", "vscode"]);
+        assert!(
+            ran.stderr
+                .contains("still connects to 1 server itself, bypassing the gateway: \"asks\""),
+            "{ran:?}"
+        );
+    }
+}
+
+#[test]
+fn several_entries_are_printed_as_one_document() {
+    let machine = Machine::new();
+    let ran = machine.done(&["install", "codex", "cursor", "--print", "--json"]);
+    let clients: Vec<_> = ran.json()["clients"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["client"].clone())
+        .collect();
+    assert_eq!(clients, ["codex", "cursor"]);
+}
+
+#[test]
+fn a_url_that_no_client_can_use_is_refused() {
+    let machine = Machine::new();
+    for url in ["foo", "ftp://example.com/mcp", "http://"] {
+        let ran = machine.run(&["install", "gemini", "--http", "--url", url]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(
+            ran.stderr.contains("expected a URL with http://"),
+            "{ran:?}"
+        );
+    }
+    assert!(!machine.home.path(".gemini").exists());
 }

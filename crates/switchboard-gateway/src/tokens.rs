@@ -132,21 +132,48 @@ impl ClientTokens {
     /// one is an error until another is [created](Self::create).
     pub fn for_headers(&self, name: &str) -> Result<String, TokenError> {
         check_client_name(name)?;
-        self.change_header_tokens(|tokens| match tokens.get(name) {
-            Some(HeaderToken::Token(token)) => {
-                let client = self.client_of(token);
-                match client.is_some_and(|client| client.as_str() == name) {
-                    true => Ok(token.clone()),
-                    false => Err(TokenError::Revoked(name.to_owned())),
-                }
+        self.change_header_tokens(|tokens| {
+            if let Some(token) = self.stored_for_headers(tokens, name)? {
+                return Ok(token);
             }
-            Some(HeaderToken::Revoked { .. }) => Err(TokenError::Revoked(name.to_owned())),
-            None => {
-                let token = self.create_token(name)?;
-                tokens.insert(name.to_owned(), HeaderToken::Token(token.clone()));
-                Ok(token)
+            let token = self.create_token(name)?;
+            tokens.insert(name.to_owned(), HeaderToken::Token(token.clone()));
+            Ok(token)
+        })
+    }
+
+    /// Whether [`for_headers`](Self::for_headers) would return a token. Creates none.
+    pub fn check_headers(&self, name: &str) -> Result<(), TokenError> {
+        check_client_name(name)?;
+        self.change_header_tokens(|tokens| {
+            let stored = self.stored_for_headers(tokens, name)?;
+            match stored.is_none() && self.list()?.contains_key(name) {
+                true => Err(TokenError::Exists(name.to_owned())),
+                false => Ok(()),
             }
         })
+    }
+
+    /// The stored token of a client that runs a command for its headers, if it has any.
+    fn stored_for_headers(
+        &self,
+        tokens: &mut HeaderTokens,
+        name: &str,
+    ) -> Result<Option<String>, TokenError> {
+        match tokens.get(name) {
+            None => return Ok(None),
+            Some(HeaderToken::Token(token)) => {
+                let client = self.client_of(token);
+                if client.is_some_and(|client| client.as_str() == name) {
+                    return Ok(Some(token.clone()));
+                }
+            }
+            Some(HeaderToken::Revoked { .. }) => {}
+        }
+        // The next token that a person creates is stored for the command.
+        let has_command = true;
+        tokens.insert(name.to_owned(), HeaderToken::Revoked { has_command });
+        Err(TokenError::Revoked(name.to_owned()))
     }
 
     fn create_token(&self, name: &str) -> Result<String, TokenError> {
@@ -174,7 +201,9 @@ impl ClientTokens {
                     .map(|_| ())
                     .ok_or_else(|| TokenError::Unknown(name.to_owned())))
             })?;
-            let has_command = matches!(header_tokens.get(name), Some(HeaderToken::Token(_)));
+            let known = header_tokens.get(name);
+            let has_command =
+                known.is_some_and(|known| *known != HeaderToken::Revoked { has_command: false });
             header_tokens.insert(name.to_owned(), HeaderToken::Revoked { has_command });
             Ok(())
         })

@@ -26,8 +26,8 @@ const DESCRIPTION: &str = "Every MCP server you use, behind one gate";
 /// The form that the entry takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EntryTarget {
-    /// Starts this program, which connects to the gateway.
-    Attach(String),
+    /// Starts this program, which connects to the gateway, with these options.
+    Attach(String, Vec<String>),
     /// The URL of the gateway.
     Url {
         url: String,
@@ -41,8 +41,9 @@ pub(crate) enum EntryTarget {
 /// The fields of the entry for a client.
 pub(crate) fn fields(client: &Client, target: &EntryTarget) -> Result<EntryFields, Failure> {
     match target {
-        EntryTarget::Attach(program) => {
-            let arguments = ["attach", "--as", client.name].map(str::to_owned);
+        EntryTarget::Attach(program, options) => {
+            let words = ["attach", "--as", client.name].map(str::to_owned);
+            let arguments = [&words, options.as_slice()].concat();
             Ok(stdio_fields(client.stdio, program, &arguments))
         }
         EntryTarget::Url {

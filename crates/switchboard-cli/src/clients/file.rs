@@ -44,7 +44,7 @@ pub(crate) struct ClientFile {
 pub(crate) enum FileChange {
     /// Add our entry; with `force`, replace another one of our name.
     Install { fields: EntryFields, force: bool },
-    /// Remove our entry; with `force`, even if it was changed.
+    /// Remove our entry; with `force`, even if it was changed or is not ours.
     Uninstall { force: bool },
 }
 
@@ -106,12 +106,12 @@ impl ClientFile {
             (FileChange::Uninstall { .. }, None) => Ok(Plan::NotInstalled),
             (FileChange::Uninstall { force }, Some(entry)) => match ownership {
                 Some(Ownership::Ours) => self.plan_removal(text, &entry),
-                Some(Ownership::Changed) if *force => self.plan_removal(text, &entry),
+                _ if *force => self.plan_removal(text, &entry),
                 Some(Ownership::Changed) => Ok(Plan::Left(
                     "its entry was changed since; `--force` removes it".to_owned(),
                 )),
                 _ => Ok(Plan::Left(format!(
-                    "its entry \"{ENTRY_NAME}\" was not written by `install`; remove it by hand"
+                    "its entry \"{ENTRY_NAME}\" was not written by `install`; `--force` removes it"
                 ))),
             },
         }
@@ -145,6 +145,10 @@ impl ClientFile {
 
     fn write(&self, plan: &Plan) -> io::Result<Written> {
         let nothing = Written { backup: None };
+        if matches!(plan, Plan::Unchanged | Plan::NotInstalled | Plan::Left(_)) {
+            return Ok(nothing);
+        }
+        refuse_read_only(&self.path)?;
         let text = match plan {
             Plan::Unchanged | Plan::NotInstalled | Plan::Left(_) => return Ok(nothing),
             Plan::Delete => {
@@ -158,7 +162,6 @@ impl ClientFile {
             }
             Plan::Write(text) => text,
         };
-        refuse_read_only(&self.path)?;
         let backup = back_up(&self.path, self.text.as_deref())?;
         if let Err(fault) = replace_file(&self.path, text.as_bytes()) {
             if let Some(backup) = backup {

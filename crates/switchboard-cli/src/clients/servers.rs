@@ -10,7 +10,7 @@ use switchboard::config::{
 
 use super::entry::{as_json, written_fields};
 use super::file::read_text;
-use super::{Client, StdioForm};
+use super::{Client, ENTRY_NAME, StdioForm};
 use crate::failure::{Code, Failure};
 use crate::hints;
 use crate::paths::Paths;
@@ -93,7 +93,25 @@ pub(crate) fn advice_on_direct_servers(client: &Client, paths: &Paths) -> Vec<St
     let mut lines = Vec::new();
     // A file that cannot be read is reported by `import`.
     for found in files(client, paths, true).unwrap_or_default() {
-        let names = direct_servers(client, &found);
+        let DirectServers { names, invalid } = DirectServers::find(client, &found);
+        let place = escaped(&found.file.path.display().to_string());
+        let in_quotes = |names: &[String]| {
+            let names: Vec<_> = names
+                .iter()
+                .map(|name| format!("\"{}\"", escaped(name)))
+                .collect();
+            names.join(", ")
+        };
+        if !invalid.is_empty() {
+            lines.push(format!(
+                "{} still connects to {} itself, bypassing the gateway: {} ({place}); `switchboard \
+                 import` cannot convert: define with {}, then remove from that file",
+                client.name,
+                counted(invalid.len(), "server"),
+                in_quotes(&invalid),
+                hints::command(&["add"]),
+            ));
+        }
         if names.is_empty() {
             continue;
         }
@@ -109,33 +127,49 @@ pub(crate) fn advice_on_direct_servers(client: &Client, paths: &Paths) -> Vec<St
                 hints::command_with(import, &[client.name])
             ),
         };
-        let shown: Vec<_> = names
-            .iter()
-            .map(|name| format!("\"{}\"", escaped(name)))
-            .collect();
         lines.push(format!(
-            "{} still connects to {} itself, bypassing the gateway: {} ({}); {next}",
+            "{} still connects to {} itself, bypassing the gateway: {} ({place}); {next}",
             client.name,
             counted(names.len(), "server"),
-            shown.join(", "),
-            escaped(&found.file.path.display().to_string()),
+            in_quotes(&names),
         ));
     }
     lines
 }
 
-/// The servers of a client's file that are enabled and are not the gateway, by their native names.
-fn direct_servers(client: &Client, found: &ServersFile) -> Vec<String> {
-    let imported = import_servers(&found.file, &found.text, &mut ImportedSecrets::new());
-    let servers = imported
-        .map(|imported| imported.servers)
-        .unwrap_or_default();
-    let is_direct = |server: &ImportedServer| {
-        let fields = as_json(&server.fields);
-        written_fields(client, &fields).is_none() && fields["enabled"] != false
-    };
-    let direct = servers.into_iter().filter(is_direct);
-    direct.map(|server| server.name).collect()
+/// The servers of a client's file that are not the gateway, by their native names.
+#[derive(Default)]
+struct DirectServers {
+    /// Those that are enabled, and can be imported.
+    names: Vec<String>,
+    /// Those that only the client itself can start.
+    invalid: Vec<String>,
+}
+
+impl DirectServers {
+    fn find(client: &Client, found: &ServersFile) -> Self {
+        let imported = import_servers(&found.file, &found.text, &mut ImportedSecrets::new());
+        let Ok(imported) = imported else {
+            return Self::default();
+        };
+        let is_direct = |server: &ImportedServer| {
+            let fields = as_json(&server.fields);
+            written_fields(client, &fields).is_none() && fields["enabled"] != false
+        };
+        // Our own entry may have fields that an import leaves out.
+        let is_other = |name: &String| name != ENTRY_NAME;
+        let servers = imported.servers.into_iter().filter(is_direct);
+        let invalid = imported.invalid.iter().filter_map(|fault| {
+            let name = fault.field.split('.').nth(1)?;
+            Some(name.to_owned())
+        });
+        let mut invalid: Vec<_> = invalid.filter(is_other).collect();
+        invalid.dedup();
+        Self {
+            names: servers.map(|server| server.name).filter(is_other).collect(),
+            invalid,
+        }
+    }
 }
 
 /// The text, with the servers where our reader looks for them.
@@ -206,7 +240,7 @@ fn goose_servers(document: &Value) -> (Value, Vec<String>) {
             server.remove("includeTools");
         }
         if let Some(seconds) = extension.get("timeout").and_then(Value::as_u64) {
-            server.insert("timeout".to_owned(), (seconds * 1000).into());
+            server.insert("timeout".to_owned(), seconds.saturating_mul(1000).into());
         }
         if server.contains_key("command") {
             let variables = extension.get("envs").and_then(Value::as_object);

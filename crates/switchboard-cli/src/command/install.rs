@@ -36,7 +36,7 @@ pub(crate) struct InstallArgs {
     #[arg(long)]
     http: bool,
     /// The gateway's URL
-    #[arg(long, value_name = "URL", requires = "http", default_value = DEFAULT_URL)]
+    #[arg(long, value_name = "URL", requires = "http", default_value = DEFAULT_URL, value_parser = http_url)]
     url: String,
     /// Write the client's token into its file, if the file cannot refer to a token; only you can
     /// read the file then
@@ -84,6 +84,32 @@ struct WriteArgs {
     force: bool,
 }
 
+/// A URL as it was given, if a client can connect to it.
+fn http_url(text: &str) -> Result<String, String> {
+    let parsed = url::Url::parse(text).ok();
+    let is_http =
+        |url: &url::Url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some();
+    match parsed.as_ref().is_some_and(is_http) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "expected a URL with http:// or https://, such as {DEFAULT_URL}"
+        )),
+    }
+}
+
+/// The `-c` and `--dialect` of this run, for a command that runs in another folder.
+fn given_files(options: &Options) -> Vec<String> {
+    let mut words = Vec::new();
+    for file in &options.config {
+        let path = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        words.extend(["-c".to_owned(), path.display().to_string()]);
+    }
+    if let Some(dialect) = options.dialect {
+        words.extend(["--dialect".to_owned(), dialect.profile().name.to_owned()]);
+    }
+    words
+}
+
 /// The names of all clients, for the command line.
 pub(crate) fn client_names() -> PossibleValuesParser {
     PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name))
@@ -92,6 +118,7 @@ pub(crate) fn client_names() -> PossibleValuesParser {
 pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failure> {
     let paths = Paths::find()?;
     let prepare = |client: &'static Client| {
+        args.check_helper(client, &paths)?;
         let program = program::own(client.is_desktop)?;
         let target = match args.http {
             true => EntryTarget::Url {
@@ -99,7 +126,7 @@ pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failu
                 program,
                 token: args.literal_token(client, &paths)?,
             },
-            false => EntryTarget::Attach(program),
+            false => EntryTarget::Attach(program, given_files(options)),
         };
         let mut fields = entry::fields(client, &target)?;
         if args.always_load {
@@ -113,23 +140,37 @@ pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failu
                 hints::command(&["token", "new", client.name])
             )
         });
+        let unused = (args.http && !options.config.is_empty()).then(|| {
+            format!(
+                "{}: -c is not part of an entry with a URL: the gateway reads the files that it was started with",
+                client.name
+            )
+        });
         let direct = servers::advice_on_direct_servers(client, &paths);
-        let advice = advice.into_iter().chain(direct).collect();
+        let advice = advice.into_iter().chain(unused).chain(direct).collect();
         let file = ClientFile::read(client, &paths)?;
         Ok::<_, Failure>((file, fields, advice))
     };
     let clients = args.chosen.find(&paths)?;
     if args.print {
+        let mut entries = Vec::new();
         for client in clients {
             let (file, fields, _) = prepare(client)?;
             if options.json {
                 let entry = entry::as_json(&fields);
-                let document = json!({ "client": client.name, "file": file.path, "entry": entry });
-                output::print_json(&document.to_string())?;
+                entries.push(json!({ "client": client.name, "file": file.path, "entry": entry }));
                 continue;
             }
             output::notice(&format!("{}: {}", client.name, shown(&file)));
             output::print(&escape_lines(&file.sample(&fields)?))?;
+        }
+        if options.json {
+            // One document: that of the client, or of all of them.
+            let document = match entries.as_slice() {
+                [entry] => entry.clone(),
+                _ => json!({ "clients": entries }),
+            };
+            output::print_json(&document.to_string())?;
         }
         return Ok(0);
     }
@@ -162,7 +203,21 @@ impl InstallArgs {
             return Ok(Some("TOKEN".to_owned()));
         }
         let token = ClientTokens::new(&paths.state).for_headers(client.name);
-        token.map(Some).map_err(token::failure)
+        token.map(Some).map_err(token::headers_failure)
+    }
+
+    /// An error if the command that prints the client's headers could not print them.
+    fn check_helper(&self, client: &Client, paths: &Paths) -> Result<(), Failure> {
+        if !self.http
+            || self.print
+            || !matches!(client.http, HttpForm::ClaudeCode | HttpForm::Codex)
+        {
+            return Ok(());
+        }
+        let tokens = ClientTokens::new(&paths.state);
+        tokens
+            .check_headers(client.name)
+            .map_err(token::headers_failure)
     }
 }
 

@@ -51,14 +51,16 @@ pub(crate) fn run(options: &Options, args: &TokenArgs) -> Result<u8, Failure> {
     match &args.action {
         TokenAction::New { name } => {
             let token = tokens.create(name).map_err(failure)?;
-            if options.json {
-                output::print_json(&json!({ "client": name, "token": token }).to_string())?;
+            let printed = if options.json {
+                output::print_json(&json!({ "client": name, "token": token }).to_string())
             } else {
-                output::print(&format!("{token}\n"))?;
-            }
+                output::print(&format!("{token}\n"))
+            };
+            // A token that nobody saw can only be guessed at: it would block the name.
+            printed.inspect_err(|_| drop(tokens.revoke(name)))?;
         }
         TokenAction::Headers { name } => {
-            let token = tokens.for_headers(name).map_err(failure)?;
+            let token = tokens.for_headers(name).map_err(headers_failure)?;
             let headers = json!({ "Authorization": format!("Bearer {token}") });
             output::print(&format!("{headers}\n"))?;
         }
@@ -91,7 +93,23 @@ pub(crate) fn run(options: &Options, args: &TokenArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-pub(super) fn failure(error: TokenError) -> Failure {
+/// Why no headers can be printed for a client.
+pub(super) fn headers_failure(error: TokenError) -> Failure {
+    match error {
+        // The token itself is stored nowhere, so that another must take its place.
+        TokenError::Exists(name) => Failure::new(
+            Code::Usage,
+            format!("client \"{name}\" has a token that was shown once and cannot be shown again"),
+        )
+        .hint(format!(
+            "revoke it with `switchboard token revoke {name}`, then run this again: it creates \
+             another"
+        )),
+        error => failure(error),
+    }
+}
+
+fn failure(error: TokenError) -> Failure {
     let failure = Failure::new(Code::Usage, error.to_string());
     match error {
         TokenError::Exists(name) => failure.hint(format!(
