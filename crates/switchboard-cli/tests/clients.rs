@@ -841,3 +841,37 @@ fn a_url_that_no_client_can_use_is_refused() {
     }
     assert!(!machine.home.path(".gemini").exists());
 }
+
+#[test]
+fn a_read_only_file_is_never_replaced() {
+    let machine = Machine::new();
+    let read_only = |path: &PathBuf, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let file = ".cursor/mcp.json";
+    let path = machine.write(file, NEIGHBOUR);
+    machine.done(&["install", "cursor"]);
+    let installed = machine.text(file);
+    read_only(&path, 0o444);
+    let own = machine.write(
+        "config/switchboard/switchboard.toml",
+        "[servers.a]\ncommand = \"x\"\n",
+    );
+    let before = machine.text("config/switchboard/switchboard.toml");
+    read_only(&own, 0o444);
+    machine.write(
+        ".kiro/settings/mcp.json",
+        &NEIGHBOUR.replace("\"a\"", "\"b\""),
+    );
+    for words in [
+        &["uninstall", "cursor"][..],
+        &["disable", "a"],
+        &["import", "kiro", "-y"],
+    ] {
+        let ran = machine.run(words);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains("it is read-only"), "{ran:?}");
+    }
+    assert_eq!(machine.text(file), installed);
+    assert_eq!(machine.text("config/switchboard/switchboard.toml"), before);
+}

@@ -22,6 +22,13 @@ pub(super) fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
     } else {
         0o600
     };
+    if mode & 0o200 == 0 {
+        // A rename would replace it, but somebody made it read-only on purpose.
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is read-only",
+        ));
+    }
     let name = path
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
