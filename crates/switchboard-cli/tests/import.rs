@@ -211,3 +211,34 @@ fn the_gateways_own_entry_is_never_imported() {
         assert!(!ran.stderr.contains("switchboard.headersHelper"), "{ran:?}");
     }
 }
+
+#[test]
+fn an_entry_that_no_file_of_ours_can_have_is_left_out_and_the_others_are_imported() {
+    let home = Home::new();
+    write(
+        &home,
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {"slow": {"command": "x", "timeout": 999999999}, "quick": {"command": "y"}}}"#,
+    );
+    write(
+        &home,
+        "config/goose/config.yaml",
+        "extensions:\n  endless:\n    type: stdio\n    cmd: z\n    timeout: 18446744073709551615\n    enabled: true\n",
+    );
+    let ran = run(&home, &["import"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        own_text(&home),
+        "[servers.quick]\ncommand = \"y\"\n",
+        "{ran:?}"
+    );
+    let cursor = home.path(".cursor").canonicalize().unwrap();
+    assert!(
+        ran.stderr.contains(&format!(
+            "cursor: \"slow\" ({}/mcp.json:1) was not imported: ",
+            cursor.display()
+        )),
+        "{ran:?}"
+    );
+    assert!(ran.stderr.contains("goose: \"endless\" ("), "{ran:?}");
+}

@@ -232,7 +232,18 @@ impl Collected {
             }
             return Ok(());
         }
-        self.text = address.with(&self.text, &server.fields).map_err(failed)?;
+        let text = address.with(&self.text, &server.fields).map_err(failed)?;
+        if let Err(errors) = check_text(own, &text) {
+            // One entry that no file of ours can have must not keep the others out.
+            let reasons = errors.0.iter().map(|error| escaped(&error.message));
+            self.notices.push(format!(
+                "{}: \"{name}\" ({place}) was not imported: {}",
+                client.name,
+                reasons.collect::<Vec<_>>().join("; ")
+            ));
+            return Ok(());
+        }
+        self.text = text;
         if let Some(old) = &server.renamed_from {
             self.notices.push(format!(
                 "\"{}\" ({place}) is called \"{name}\" here",
