@@ -26,7 +26,7 @@ use crate::{
     agent_tools, hints, interrupt, logging, notices, output, roots, suggestion, unread_configs,
 };
 
-pub(crate) use storage::{open_store, open_vault};
+pub(crate) use storage::{open_lasting_store, open_store, open_vault};
 
 mod startup_notices;
 mod storage;

@@ -10,7 +10,7 @@ use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::output;
 use crate::paths::Paths;
-use crate::setup::{OutputScope, open_store};
+use crate::setup::{OutputScope, open_lasting_store, open_store};
 use crate::view::server::escaped;
 
 /// Arguments of `permissions`.
@@ -180,7 +180,11 @@ pub(super) fn grant_json(grant: &Grant) -> Value {
 }
 
 pub(crate) fn run(options: &Options, args: &PermissionsArgs) -> Result<u8, Failure> {
-    let store = open_store(&Paths::find()?, OutputScope::Result);
+    let paths = Paths::find()?;
+    let store = match args.action {
+        Some(Action::Revoke(_)) => open_lasting_store(&paths)?,
+        _ => open_store(&paths, OutputScope::Result),
+    };
     let answers = Answers::read(&*store)?;
     let (answers, done, nothing) = match &args.action {
         None | Some(Action::List) => (answers, "", "no approval is remembered\n"),

@@ -7,7 +7,8 @@ use switchboard::trust::{self, Disclosure, TrustState};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
-use crate::setup::{Setup, block_on};
+use crate::paths::Paths;
+use crate::setup::{Setup, block_on, open_lasting_store};
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
 use crate::{hints, interrupt, output};
@@ -70,6 +71,7 @@ pub(crate) fn run(options: &Options, args: &TrustArgs) -> Result<u8, Failure> {
         TrustArgs { folder: true, .. } => return accepted::accept_folder(options),
         _ => {}
     }
+    open_lasting_store(&Paths::find()?)?;
     let setup = Setup::read(options)?;
     for name in &args.servers {
         setup.entry(name)?;

@@ -6,6 +6,7 @@ use switchboard::auth::{MemoryVault, SystemVault, Vault};
 use switchboard::store::{FileStore, MemoryStore, Store, StoreTable};
 
 use super::OutputScope;
+use crate::failure::Failure;
 use crate::output;
 use crate::paths::{self, Paths};
 use crate::view::server::escaped;
@@ -24,6 +25,14 @@ pub(crate) fn open_store(paths: &Paths, scope: OutputScope) -> Arc<dyn Store> {
             Arc::new(MemoryStore::default())
         }
     }
+}
+
+/// The store in the state folder, for a command that does nothing but change it: an answer that is
+/// remembered only for this run would be lost.
+pub(crate) fn open_lasting_store(paths: &Paths) -> Result<Arc<dyn Store>, Failure> {
+    let store = FileStore::open(&paths.state)?;
+    report_damaged_files(&store, OutputScope::Result);
+    Ok(Arc::new(store))
 }
 
 /// Reports damaged files: by the command that finds one, and by commands that show states until a

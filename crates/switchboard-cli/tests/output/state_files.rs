@@ -203,3 +203,27 @@ fn f31_a_damaged_store_is_reported() {
         assert!(!told(&ran), "{ran:?}");
     }
 }
+
+/// A yes that is lost at once is no success.
+#[test]
+fn f31_trust_and_revoke_fail_where_nothing_can_be_stored() {
+    let home = Home::new();
+    home.project_file(&format!(
+        "[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n"
+    ));
+    fs::remove_dir_all(home.path("state")).unwrap();
+    fs::write(home.path("state"), "a file in the way").unwrap();
+    for words in [
+        &["trust", "demo", "--yes"][..],
+        &["trust", "--folder"],
+        &["trust", "--revoke", "demo"],
+        &["permissions", "revoke", "--all"],
+    ] {
+        let ran = home.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+        assert!(
+            ran.stderr.contains("the state folder cannot be used"),
+            "{ran:?}"
+        );
+    }
+}

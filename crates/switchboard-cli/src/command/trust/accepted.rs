@@ -11,7 +11,7 @@ use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::output;
 use crate::paths::Paths;
-use crate::setup::{OutputScope, open_store};
+use crate::setup::{OutputScope, open_lasting_store, open_store};
 use crate::view::server::escaped;
 
 /// What was accepted. No configuration file is read: acceptance can be revoked whatever the files
@@ -27,6 +27,17 @@ impl AcceptedState {
     fn read() -> Result<Self, Failure> {
         let paths = Paths::find()?;
         let store = open_store(&paths, OutputScope::Result);
+        Self::of(paths, store)
+    }
+
+    /// The same, to be changed.
+    fn read_to_change() -> Result<Self, Failure> {
+        let paths = Paths::find()?;
+        let store = open_lasting_store(&paths)?;
+        Self::of(paths, store)
+    }
+
+    fn of(paths: Paths, store: Arc<dyn Store>) -> Result<Self, Failure> {
         let (entries, folders) = (
             trust::accepted_entries(&*store)?,
             trust::accepted_folders(&*store)?,
@@ -78,7 +89,7 @@ pub(super) fn revoke(
     named: &[String],
     current_folder: bool,
 ) -> Result<u8, Failure> {
-    let accepted = AcceptedState::read()?;
+    let accepted = AcceptedState::read_to_change()?;
     if named.is_empty() && !current_folder {
         return Err(Failure::new(Code::Usage, "nothing to revoke was named")
             .hint("name a server, a file or a folder of `switchboard trust --list`, or give --folder for the current folder"));
@@ -169,7 +180,7 @@ impl AcceptedState {
 
 pub(super) fn accept_folder(options: &Options) -> Result<u8, Failure> {
     let paths = Paths::find()?;
-    trust::accept_folder(&paths.current, &*open_store(&paths, OutputScope::Result))?;
+    trust::accept_folder(&paths.current, &*open_lasting_store(&paths)?)?;
     if options.json {
         output::print_json(&json!({ "folder": paths.current }).to_string())?;
     } else {
