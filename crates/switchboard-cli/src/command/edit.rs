@@ -64,9 +64,26 @@ pub(crate) struct EditArgs {
 /// The file to change.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// Change this file, in its own dialect and format, instead of your own switchboard.toml
+    /// Change this file, in its own dialect and format, instead of your own switchboard.toml; `-c
+    /// FILE` does the same
     #[arg(long, value_name = "FILE", add = path_completer())]
     file: Option<PathBuf>,
+}
+
+impl FileArgs {
+    /// The file that was named: with `--file`, or as the only one with `-c`.
+    fn path<'a>(&'a self, options: &'a Options) -> Result<Option<&'a PathBuf>, Failure> {
+        match (&self.file, options.config.as_slice()) {
+            (Some(file), _) => Ok(Some(file)),
+            (None, []) => Ok(None),
+            (None, [file]) => Ok(Some(file)),
+            (None, _) => Err(Failure::new(
+                Code::Usage,
+                "several files are given with -c, and one of them is to be changed",
+            )
+            .hint("name it with --file")),
+        }
+    }
 }
 
 pub(crate) fn add(options: &Options, args: AddArgs) -> Result<u8, Failure> {
@@ -88,7 +105,7 @@ pub(crate) fn add(options: &Options, args: AddArgs) -> Result<u8, Failure> {
         (None, None) => {
             return Err(Failure::new(
                 Code::Usage,
-                "neither a URL nor `-- COMMAND` is given",
+                "neither a URL nor a program is given",
             ));
         }
     };
@@ -132,9 +149,10 @@ fn change(
     done: &str,
 ) -> Result<u8, Failure> {
     let paths = Paths::find()?;
-    let mut file = file_to_change(&paths, options, target_file);
+    let chosen = target_file.path(options)?;
+    let mut file = file_to_change(&paths, options, chosen);
     let mut edited = config::edit(&file, &change);
-    if let (Err(EditFault::NoSuchServer { .. }), None) = (&edited, &target_file.file)
+    if let (Err(EditFault::NoSuchServer { .. }), None) = (&edited, chosen)
         && let Some(holder) = effective_entry(&paths, options, name)
     {
         file = confirm_other_file(options, holder, name, done)?;
@@ -165,8 +183,8 @@ fn change(
 }
 
 /// The file to change, with its scope.
-fn file_to_change(paths: &Paths, options: &Options, target_file: &FileArgs) -> ConfigFile {
-    let Some(path) = &target_file.file else {
+fn file_to_change(paths: &Paths, options: &Options, chosen: Option<&PathBuf>) -> ConfigFile {
+    let Some(path) = chosen else {
         return ConfigFile::new(paths.own_file(), Scope::User);
     };
     let same = |other: &PathBuf| matches!((path.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);

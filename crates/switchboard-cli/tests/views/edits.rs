@@ -303,3 +303,35 @@ fn the_sample_shown_without_configuration_is_one_of_the_file_it_is_for() {
         assert_eq!(names["servers"][0]["name"], "time", "{name:?}: {names}");
     }
 }
+
+#[test]
+fn a_file_given_with_c_is_the_one_that_is_changed() {
+    let fixture = Fixture::new();
+    fixture.home.user_file("[servers.a]\ncommand = \"own\"\n");
+    let given = fixture.home.path("project/given.toml");
+    std::fs::write(&given, "[servers.a]\ncommand = \"given\"\n").unwrap();
+    for (words, expected) in [
+        (
+            &["disable", "a"][..],
+            "[servers.a]\ncommand = \"given\"\nenabled = false\n",
+        ),
+        (
+            &["add", "b", "--", "more"],
+            "[servers.a]\ncommand = \"given\"\nenabled = false\n\n[servers.b]\ncommand = \"more\"\n",
+        ),
+        (&["remove", "a"], "[servers.b]\ncommand = \"more\"\n"),
+    ] {
+        let ran = fixture.run(&[&["-c", "given.toml"], words].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(
+            std::fs::read_to_string(&given).unwrap(),
+            expected,
+            "{words:?}"
+        );
+    }
+    let own = fixture.read("config/switchboard/switchboard.toml");
+    assert_eq!(own, "[servers.a]\ncommand = \"own\"\n");
+    let ran = fixture.run(&["-c", "given.toml", "-c", "other.toml", "remove", "a"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("name it with --file"), "{ran:?}");
+}
