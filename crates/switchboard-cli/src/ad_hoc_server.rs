@@ -10,11 +10,11 @@ use switchboard::trust::{self, TrustState};
 
 use crate::command::trust::show;
 use crate::failure::{Code, Failure};
-use crate::output;
 use crate::paths::Paths;
 use crate::setup::Setup;
 use crate::shell_words::split_words;
 use crate::terminal::tty::Tty;
+use crate::{hints, output};
 
 /// The source of such an entry, in messages and in `trust`.
 const SOURCE: &str = "(command line)";
@@ -23,21 +23,28 @@ impl Setup {
     /// Replaces the configured servers by this one, after a person has accepted it like a project's
     /// entry.
     pub(crate) fn with_server(mut self, words: &str, yes: bool) -> Result<Self, Failure> {
-        let server = entry(words, &self.paths)?;
-        self.accept(&server, yes)?;
+        let mut server = entry(words, &self.paths)?;
+        hints::set_ad_hoc();
+        match yes {
+            // As a file given with `-c`: accepted for this run alone.
+            true => server.source.scope = Scope::Given,
+            false => self.accept(&server)?,
+        }
         self.config.servers = [(server.name.clone(), Arc::new(server))]
             .into_iter()
             .collect();
         Ok(self)
     }
 
-    fn accept(&self, server: &ServerConfig, yes: bool) -> Result<(), Failure> {
+    /// Asks a person, whose yes is remembered for this command line.
+    fn accept(&self, server: &ServerConfig) -> Result<(), Failure> {
         let trust_state = trust::trust_state(server, &self.environment, &*self.store);
         if trust_state == TrustState::Trusted {
             return Ok(());
         }
         let disclosure = trust::disclose(server, &self.environment);
-        let text = show::entry(server, &trust_state, &disclosure);
+        // Another command line of the same name is another server, not a changed one.
+        let text = show::entry(server, &TrustState::New, &disclosure);
         let denied = |message: &str| {
             Failure::new(
                 Code::Denied,
@@ -45,18 +52,18 @@ impl Setup {
             )
             .server(&server.name)
         };
-        if !yes {
-            let Some(terminal) = Tty::open().filter(|_| !self.json) else {
+        let Some(terminal) = Tty::open().filter(|_| !self.json) else {
+            if !self.json {
                 output::print_on_stderr(&text);
-                return Err(denied(
-                    "it is in no configuration file, and there is no terminal to ask on",
-                )
-                .hint("accept it with `--yes`"));
-            };
-            terminal.write_lines(&text);
-            if terminal.confirm_blocking("Start it exactly as shown?")? != Some(true) {
-                return Err(denied("you declined to start it"));
             }
+            return Err(denied(
+                "it is in no configuration file, and there is no terminal to ask on",
+            )
+            .hint("accept it with `--yes`"));
+        };
+        terminal.write_lines(&text);
+        if terminal.confirm_blocking("Start it exactly as shown?")? != Some(true) {
+            return Err(denied("you declined to start it"));
         }
         Ok(trust::accept(&disclosure, &*self.store)?)
     }

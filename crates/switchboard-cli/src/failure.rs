@@ -133,17 +133,23 @@ pub(crate) fn exit_with_usage_error(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8));
     }
-    let text = error.render().to_string();
-    let message = text
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_owned();
+    let message = usage_message(&error.render().to_string());
     exit(
         Err(Failure::new(Code::Usage, message).hint("`switchboard --help` shows the usage")),
         true,
     )
+}
+
+/// What is wrong, in one line: clap's text without the usage and what follows it.
+fn usage_message(text: &str) -> String {
+    let text = text.split("\nUsage:").next().unwrap_or_default();
+    let text = text
+        .split("\nFor more information")
+        .next()
+        .unwrap_or_default();
+    let words: Vec<_> = text.split_whitespace().collect();
+    let message = words.join(" ");
+    message.trim_start_matches("error: ").to_owned()
 }
 
 impl From<CallError> for Failure {
@@ -305,6 +311,23 @@ mod tests {
         let with = failure.as_json(&["declined".into()]);
         assert_eq!(with.lines().count(), 1);
         assert!(with.contains(r#""notices":["declined"]"#));
+    }
+
+    #[test]
+    fn a_usage_error_with_json_names_the_arguments_that_are_missing() {
+        let check = |text: &str, expected: &str| assert_eq!(usage_message(text), expected);
+        check(
+            "error: the following required arguments were not provided:\n  <TOOL>\n\nUsage: switchboard call <TOOL>\n\nFor more information, try '--help'.\n",
+            "the following required arguments were not provided: <TOOL>",
+        );
+        check(
+            "error: unrecognized subcommand 'stat'\n\n  tip: a similar subcommand exists: 'status'\n\nUsage: switchboard [OPTIONS]\n",
+            "unrecognized subcommand 'stat' tip: a similar subcommand exists: 'status'",
+        );
+        check(
+            "error: invalid value 'x' for '--wait <SECS>': expected a number\n\nFor more information, try '--help'.\n",
+            "invalid value 'x' for '--wait <SECS>': expected a number",
+        );
     }
 
     #[test]

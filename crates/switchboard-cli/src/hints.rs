@@ -30,6 +30,9 @@ static RULES_FILE: OnceLock<Option<(PathBuf, Dialect)>> = OnceLock::new();
 /// Whether a conversation is running.
 static IN_CHAT: AtomicBool = AtomicBool::new(false);
 
+/// Whether the server of this run was given with `--server`, so that no command can name it.
+static IS_AD_HOC: AtomicBool = AtomicBool::new(false);
+
 /// Commands of the program and their slash commands in a conversation.
 const CHAT_COMMANDS: [(&str, &str); 7] = [
     ("login", "/mcp auth"),
@@ -44,6 +47,11 @@ const CHAT_COMMANDS: [(&str, &str); 7] = [
 /// From now on hints name slash commands where there are some.
 pub(crate) fn enter_chat() {
     IN_CHAT.store(true, Ordering::Relaxed);
+}
+
+/// From now on no hint names a command about a configured server.
+pub(crate) fn set_ad_hoc() {
+    IS_AD_HOC.store(true, Ordering::Relaxed);
 }
 
 /// Whether a conversation is running.
@@ -169,7 +177,13 @@ pub(crate) fn login_without_browser(server: &ServerName) -> String {
 /// What to do about a failure of a server; `tool` is the one that was called.
 pub(crate) fn describe(hint: Hint, server: &ServerName, tool: Option<&str>) -> Option<String> {
     let name = server.as_str();
+    let is_ad_hoc = IS_AD_HOC.load(Ordering::Relaxed);
     Some(match hint {
+        Hint::LogIn if is_ad_hoc => format!(
+            "to log in, add it to your own file first: {}",
+            command(&["add", name, "URL"])
+        ),
+        Hint::Examine | Hint::ReplaceClient | Hint::Accept if is_ad_hoc => return None,
         Hint::Examine => doctor(server),
         Hint::LogIn => format!("run {}", command(&["login", name])),
         Hint::CheckToken => "check `bearer_token` of its entry".to_owned(),

@@ -149,3 +149,42 @@ fn files_of_other_programs_are_named_once_with_what_reads_them() {
     }
     assert_eq!(home.run(&["tools", "demo"]).stderr, "", "once");
 }
+
+/// T1: `--yes` accepts one run, and another command line is another server.
+#[test]
+fn t1_a_yes_on_the_command_line_is_not_remembered() {
+    let home = Home::new();
+    let line = line(&server());
+    for _ in 0..2 {
+        let ran = home.run(&["tools", "--server", &line, "--yes"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = home.run(&["tools", "--server", &line]);
+        assert_eq!(ran.code, Some(5), "{ran:?}");
+    }
+    assert_eq!(
+        home.run(&["trust", "--list"]).stdout,
+        format!(
+            "folder {}\n",
+            home.path("project").canonicalize().unwrap().display()
+        )
+    );
+    let mut terminal = home.run_in_terminal(&["tools", "--server", &line]);
+    terminal.wait_for("Start it exactly as shown? [y/N]");
+    terminal.send("y\r");
+    assert_eq!(terminal.end().code, 0);
+    let ran = home.run(&["tools", "--server", &format!("{line} more")]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(!ran.stderr.contains("It changed"), "{ran:?}");
+}
+
+#[test]
+fn a_server_of_the_command_line_that_fails_has_no_hint_about_a_configured_one() {
+    let home = Home::new();
+    let ran = home.run(&["call", "x", "--server", "/bin/false", "--yes"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(!ran.stderr.contains("switchboard doctor"), "{ran:?}");
+    let ran = home.run(&["call", "--server", "/bin/false", "x", "--json"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert_eq!(ran.error()["code"], 5);
+}
