@@ -760,8 +760,15 @@ fn a_client_whose_headers_cannot_be_printed_is_not_installed_with_a_url() {
         );
     }
     assert!(!machine.home.path(".codex").exists());
-    // What the hint says works.
+    // What the hints say works. Only a person makes another token for a client whose token was revoked.
     machine.done(&["token", "revoke", "codex"]);
+    let ran = machine.run(&["install", "codex", "--http"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("`switchboard token new codex`"),
+        "{ran:?}"
+    );
+    machine.done(&["token", "new", "codex"]);
     machine.done(&["install", "codex", "--http"]);
     machine.done(&["token", "headers", "codex"]);
     machine.done(&["install", "codex", "--http"]);

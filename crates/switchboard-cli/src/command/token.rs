@@ -102,8 +102,7 @@ pub(super) fn headers_failure(error: TokenError) -> Failure {
             format!("client \"{name}\" has a token that was shown once and cannot be shown again"),
         )
         .hint(format!(
-            "revoke it with `switchboard token revoke {name}`, then run this again: it creates \
-             another"
+            "revoke it with `switchboard token revoke {name}`, then run this again"
         )),
         error => failure(error),
     }
