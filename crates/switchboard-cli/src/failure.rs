@@ -222,12 +222,10 @@ fn code_of_fault(fault: &RequestFault) -> Code {
         | RequestFault::NotSupported(_)
         | RequestFault::Task(_) => Code::Answered,
         RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
-        RequestFault::Timeout { .. }
-        | RequestFault::QueueTimeout { .. }
-        | RequestFault::Closed(_)
-        | RequestFault::Wire(_) => Code::Unreachable,
         RequestFault::DefinitionChanged | RequestFault::Declined(_) => Code::Denied,
         RequestFault::NotSent(_) => Code::Usage,
+        // No response in time, or the connection was lost.
+        _ => Code::Unreachable,
     }
 }
 

@@ -113,6 +113,7 @@ enum ToolIndex {
 
 /// Why a name was not resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unresolved {
     /// There is no such name.
     Unknown {

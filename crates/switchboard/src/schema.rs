@@ -135,6 +135,7 @@ struct CompiledCache {
 
 /// Why a value failed validation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ValidationFault {
     /// The schema cannot be compiled.
     #[error("the tool's input schema cannot be used: it {0}")]

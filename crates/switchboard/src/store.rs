@@ -69,6 +69,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 
 /// Why the store failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// An error of the file system.
     #[error("{path}: {source}")]

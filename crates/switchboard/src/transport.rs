@@ -163,6 +163,7 @@ pub enum MessageOrigin {
 
 /// Why the transport brought no response to a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WireFault {
     /// The request was not sent: there was no connection. It may be sent again.
     #[error("{0}")]

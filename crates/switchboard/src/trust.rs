@@ -46,6 +46,7 @@ pub enum TrustState {
 
 /// Why an entry could not be accepted.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AcceptError {
     /// The entry sets variables that a project's file may not set.
     #[error(

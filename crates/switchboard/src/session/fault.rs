@@ -21,6 +21,7 @@ pub(super) type ResponseResult = Result<RawJson, Box<RequestFault>>;
 
 /// Why a session was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenFault {
     /// The channel did not open, or ended during the handshake.
     #[error("{0}")]
@@ -52,6 +53,7 @@ pub enum OpenFault {
 
 /// Why a request on a session did not complete. A result with `isError` is not a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestFault {
     /// The server responded with a JSON-RPC error.
     #[error("the server answered with error {code}: {message}")]
