@@ -1,4 +1,14 @@
 //! One file for each command, and the functions that several commands use.
+//!
+//! | files | commands |
+//! |---|---|
+//! | `call`, `tools`, `prompt`, `prompts`, `read`, `resources`, `complete`, `watch` | use what servers offer |
+//! | `chat`, `run`, `replay` (options: `agent_args`) | a model with the tools of all servers |
+//! | `serve`, `attach`, `approvals`, `token`, `reload` | the gateway |
+//! | `edit` (`add`, `remove`, `enable`, `disable`), `import`, `install`, `trust`, `permissions` | configuration and approvals |
+//! | `login`, `logout` | logins of servers, keys of vendors |
+//! | `status`, `doctor`, `logs`, `why` | find out what is wrong |
+//! | `demo`, `completions` | a demonstration; completion scripts of shells |
 
 use std::sync::Arc;
 use std::time::Duration;

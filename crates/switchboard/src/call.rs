@@ -1,4 +1,15 @@
 //! One call: resolve, validate, decide, approve, send, return. Each step is a function.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `builder`, `error` | the call to make, and its errors |
+//! | `wait` | waits for the server of an unknown name, and for a session |
+//! | `approval`, `permissions` | asks the caller, remembers and revokes approvals; decisions before a call |
+//! | `recover` | after an error: the call is made again, or ends with a hint |
+//! | `misfit` | checks a result against the tool's output schema |
+//! | `host_tool` | calls of tools that this program runs |
+//! | `sampling`, `unlisted` | sampling and resources, which the gate decides on as tools |
+//! | `trace` | the report of each call |
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

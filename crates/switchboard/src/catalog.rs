@@ -1,5 +1,16 @@
 //! An immutable snapshot of the tools, prompts and resources of all servers. It is replaced as a
 //! whole; a call uses one snapshot throughout.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `build` | selects the tools of each server, names them, and indexes the names |
+//! | `filter`, `builtin_names`, `vendor` | tools that an entry includes; names that are reserved, or that a model's vendor rejects |
+//! | `offerings` | what one server offers |
+//! | `definition`, `annotations`, `icon`, `mirror` | a tool as its server defines it; arguments that belong in HTTP headers |
+//! | `prompt`, `resource` | prompts, resources and templates as servers define them |
+//! | `tool`, `address` | a tool that can be called, and its source address |
+//! | `owner`, `nearest` | servers that can own an unlisted name; names similar to an unknown one |
+//! | `search` | search in a list of tools |
 
 use std::collections::HashMap;
 use std::fmt;

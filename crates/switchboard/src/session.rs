@@ -13,10 +13,10 @@
 //! | `peer` | sends requests and waits for their responses |
 //! | `pending` | requests that wait for a response, and the timer that ends the late ones |
 //! | `receiver`, `notifications` | dispatch messages from the server |
+//! | `log_limit` | limits the log messages that become events |
 //! | `retry` | when a request is sent a second time |
 //! | `lists`, `cache` | lists page by page; lists and resources that may be cached |
-//! | `operations`, `subscriptions` | completions, subscriptions, the log level, the session's
-//! status |
+//! | `operations`, `subscriptions` | completions; subscriptions and the log level; the status |
 //! | `elicitation`, `sampling`, `roots` | the questions of a server, in either era |
 //! | `tasks` | calls that become tasks, in either era |
 
