@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::diagnostic::visible_path;
 use super::format::Format;
-use super::load::{LoadedFile, interpret, read_text};
-use super::search::may_exist;
+use super::load::{LoadedFile, interpret, may_exist, read_text};
 use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, ServerConfig};
 
 mod document;

@@ -1,7 +1,7 @@
 //! Loads configuration files: reads, parses, interprets and merges them.
 
 use std::fs::OpenOptions;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use super::entry_values::{self, EntryValue};
 use super::format::Format;
 use super::policy::{Policy, policy};
 use super::raw::RawServer;
-use super::search::may_exist;
 use super::server_entry::{self, FileContext};
 use super::{Config, ConfigErrors, Diagnostic, Dialect, ProjectPermissions, Scope, ServerConfig};
 use crate::name::ServerName;
@@ -263,6 +262,19 @@ fn as_text<'t>(bytes: &'t [u8], shown: &Arc<PathBuf>) -> Result<&'t str, Vec<Dia
     })
 }
 
+/// Whether the path may exist: also true for one that cannot be looked up, for example in a folder
+/// that the user may not enter. Reading such a file reports the error. If it counted as absent, the
+/// deny rules in it would be lost without a word.
+pub(crate) fn may_exist(path: &Path) -> bool {
+    let found = path.symlink_metadata();
+    found.map_or_else(|error| !means_absent(error.kind()), |_| true)
+}
+
+/// Whether an error of looking a path up means that there is nothing.
+fn means_absent(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 fn read_bytes(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
     // A named pipe in a project must not block: it is opened without blocking, and refused below.
     let flags = if scope == Scope::Given {
@@ -296,8 +308,8 @@ fn read_bytes(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
 
 pub(super) fn unreadable(fault: std::io::Error) -> String {
     match fault.kind() {
-        std::io::ErrorKind::NotFound => "no such file; correct the path".to_owned(),
-        std::io::ErrorKind::PermissionDenied => {
+        ErrorKind::NotFound => "no such file; correct the path".to_owned(),
+        ErrorKind::PermissionDenied => {
             "cannot be read: permission denied; try `chmod u+r`, or another file".to_owned()
         }
         _ => format!("cannot be read: {fault}"),
@@ -355,4 +367,23 @@ fn in_own_folder(located: &Path, dialect: Dialect) -> bool {
         .profile()
         .own_folder
         .is_some_and(|name| folder.is_some_and(|folder| folder == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_missing_file_or_folder_means_absent() {
+        for kind in [ErrorKind::NotFound, ErrorKind::NotADirectory] {
+            assert!(means_absent(kind), "{kind:?}");
+        }
+        for kind in [
+            ErrorKind::PermissionDenied,
+            ErrorKind::StaleNetworkFileHandle,
+            ErrorKind::Other,
+        ] {
+            assert!(!means_absent(kind), "{kind:?}");
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! Finds configuration files if none was given.
 
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
 
-use super::{ConfigFile, Scope};
+use super::Scope;
+use super::load::{ConfigFile, may_exist};
 
 /// A project's files, highest precedence first.
 const PROJECT_FILES: [&str; 4] = [
@@ -162,18 +162,6 @@ fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Whether the path may exist: also true for one that cannot be looked up, for example in a folder
-/// that the user may not enter. Reading such a file reports the error. If it counted as absent, the
-/// deny rules in it would be lost without a word.
-pub(crate) fn may_exist(path: &Path) -> bool {
-    let found = path.symlink_metadata();
-    found.map_or_else(|error| !means_absent(error.kind()), |_| true)
-}
-
-fn means_absent(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
 /// The symbolic link between a folder and a file in it, if there is one.
 fn link_on_path(folder: &Path, file: &Path) -> Option<PathBuf> {
     let below: Vec<_> = file
@@ -224,17 +212,6 @@ mod tests {
     /// taken for absent.
     #[test]
     fn a_users_file_that_cannot_be_looked_up_counts_as_existing() {
-        for kind in [ErrorKind::NotFound, ErrorKind::NotADirectory] {
-            assert!(means_absent(kind), "{kind:?}");
-        }
-        for kind in [
-            ErrorKind::PermissionDenied,
-            ErrorKind::StaleNetworkFileHandle,
-            ErrorKind::Other,
-        ] {
-            assert!(!means_absent(kind), "{kind:?}");
-        }
-
         let scratch = tempfile::tempdir().unwrap();
         let at = |name: &str| scratch.path().join(name);
         // A link to itself cannot be followed: what is behind it is unknown.
