@@ -110,6 +110,18 @@ impl Dialect {
         }
     }
 
+    /// Where the entries of this document are and how they are written, if it differs from the
+    /// profile.
+    pub(super) fn section_of(
+        self,
+        document: &Node,
+    ) -> Option<(&'static [&'static str], EntrySpelling)> {
+        match self {
+            Self::McpJson => mcp_json::section(document),
+            _ => None,
+        }
+    }
+
     /// The reader of its files.
     pub(super) fn reader(self) -> &'static dyn DialectReader {
         match self {

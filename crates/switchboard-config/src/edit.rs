@@ -6,11 +6,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::diagnostic::visible_path;
+use super::diagnostic::{Diagnostics, visible_path};
 use super::format::Format;
 use super::load::{LoadedFile, interpret, may_exist, read_text};
 use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, ServerConfig};
+use crate::tree::Node;
 
 mod document;
 #[cfg(feature = "hcl")]
@@ -274,9 +276,21 @@ impl Change {
 
 /// The edited text; or why the change is not possible, and what to do instead.
 fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Result<String, String> {
-    let spelling = &dialect.profile().entry_spelling;
+    let profile = &dialect.profile().entry_spelling;
+    let document = format.parse(text, &mut Diagnostics::new(Arc::default(), text));
+    let section = dialect.section_of(&document);
+    let (container, spelling) = match &section {
+        Some((container, spelling)) => (*container, spelling),
+        None => (profile.container, profile),
+    };
+    if let (Change::Add(_), Some(program)) = (change, program_with_own_form(&document, container)) {
+        return Err(format!(
+            "it is a file of {program}, whose entries have another form; add the server with \
+             {program} itself"
+        ));
+    }
     let entry_path = EntryPath {
-        container: spelling.container,
+        container,
         version: spelling.version,
         name: change.name(),
     };
@@ -307,6 +321,17 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
         }
         #[cfg(not(feature = "yaml"))]
         Format::Yaml | Format::FrontMatter => Err(super::format::NO_YAML.to_owned()),
+    }
+}
+
+/// The program of a file whose entries this program reads but cannot write.
+fn program_with_own_form(document: &Node, container: &[&str]) -> Option<&'static str> {
+    match () {
+        () if container == ["mcp"] => Some("opencode"),
+        () if document.get("extensions").is_some() && document.get(container[0]).is_none() => {
+            Some("goose")
+        }
+        () => None,
     }
 }
 

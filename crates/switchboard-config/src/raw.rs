@@ -96,7 +96,9 @@ pub(super) fn read_servers(
     value: &Node,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Vec<RawServer> {
-    if !matches!(value.value, Tree::Table(_)) {
+    // In YAML, a key without a value: its last entry was removed.
+    let is_empty = matches!(value.value, Tree::Null) && !diagnostics.json;
+    if !matches!(value.value, Tree::Table(_)) && !is_empty {
         let form = if diagnostics.json {
             "an object with an entry for each server, { \"NAME\": { … } }".to_owned()
         } else {

@@ -62,7 +62,8 @@ impl DialectReader for AgentApps {
         else {
             return RawConfig::default();
         };
-        if !matches!(section.value.value, Tree::Table(_)) {
+        // A key without a value is left when the last entry is removed.
+        if !matches!(section.value.value, Tree::Table(_) | Tree::Null) {
             let message = format!(
                 "expected a table of servers by name, found {}",
                 section.value.kind()

@@ -19,9 +19,11 @@ mod tidy;
 pub(super) struct McpJson;
 
 /// The keys of sections with servers, the most common first. A file has one of them.
-const SECTIONS: [&str; 5] = ["mcpServers", "servers", CODEX, ZED, "mcp"];
+const SECTIONS: [&str; 5] = ["mcpServers", "servers", CODEX, ZED, OPENCODE];
 
 const CODEX: &str = "mcp_servers";
+
+const OPENCODE: &str = "mcp";
 
 /// The key of Claude Code's settings per folder.
 const PROJECTS: &str = "projects";
@@ -135,6 +137,37 @@ const SPELLING: EntrySpelling = EntrySpelling {
     enabled: Some(("disabled", false)),
     ..native::SPELLING
 };
+
+/// How an entry is written in this document, and the section that it is in: the one that the
+/// document has.
+pub(super) fn section(document: &Node) -> Option<(&'static [&'static str], EntrySpelling)> {
+    const ENABLED: Option<(&str, bool)> = Some(("enabled", true));
+    let section = SECTIONS
+        .into_iter()
+        .find(|section| document.get(section).is_some())?;
+    Some(match section {
+        "servers" => (&["servers"], SPELLING),
+        CODEX => {
+            let codex = EntrySpelling {
+                http: Some(("url", None)),
+                sse: None,
+                headers: Some("http_headers"),
+                enabled: ENABLED,
+                ..SPELLING
+            };
+            (&[CODEX], codex)
+        }
+        ZED => (&[ZED], SPELLING),
+        OPENCODE => {
+            let opencode = EntrySpelling {
+                enabled: ENABLED,
+                ..SPELLING
+            };
+            (&[OPENCODE], opencode)
+        }
+        _ => return None,
+    })
+}
 
 impl DialectReader for McpJson {
     fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {

@@ -48,6 +48,100 @@ fn refused(file: &str, dialect: Dialect, before: &str, change: &Change, expected
 }
 
 #[test]
+fn an_entry_is_changed_in_the_section_that_the_file_has() {
+    let of = |file: &str, before: &str, change: &Change, after: &str| {
+        check(file, Dialect::McpJson, before, change, after)
+    };
+    let (on, off) = (
+        Change::Enable("a".to_owned(), true),
+        Change::Enable("a".to_owned(), false),
+    );
+    let codex = "model = \"m\"\n\n[mcp_servers.a]\ncommand = \"x\"\n";
+    let disabled = format!("{codex}enabled = false\n");
+    of("config.toml", codex, &off, &disabled);
+    of(
+        "config.toml",
+        &disabled,
+        &on,
+        &format!("{codex}enabled = true\n"),
+    );
+    of(
+        "config.toml",
+        codex,
+        &Change::Add(url("b", None)),
+        &format!(
+            "{codex}\n[mcp_servers.b]\nurl = \"https://example.com/mcp\"\nhttp_headers = {{ Authorization = \"Bearer ${{T}}\" }}\n"
+        ),
+    );
+    of(
+        "mcp.json",
+        "{\n  \"servers\": {\n    \"a\": { \"command\": \"x\" }\n  }\n}\n",
+        &off,
+        "{\n  \"servers\": {\n    \"a\": {\n      \"command\": \"x\",\n      \"disabled\": true\n    }\n  }\n}\n",
+    );
+    let opencode = "{\n  \"mcp\": {\n    \"a\": { \"command\": [\"x\"] }\n  }\n}\n";
+    of(
+        "opencode.json",
+        opencode,
+        &off,
+        "{\n  \"mcp\": {\n    \"a\": {\n      \"command\": [\"x\"],\n      \"enabled\": false\n    }\n  }\n}\n",
+    );
+    refused(
+        "opencode.json",
+        Dialect::McpJson,
+        opencode,
+        &Change::Add(command("b")),
+        "it is a file of opencode",
+    );
+    refused(
+        "config.yaml",
+        Dialect::McpJson,
+        "extensions:\n  a:\n    cmd: x\n",
+        &Change::Add(command("b")),
+        "it is a file of goose",
+    );
+}
+
+#[test]
+fn a_byte_order_mark_stays() {
+    check(
+        "mcp.json",
+        Dialect::McpJson,
+        "\u{feff}{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
+        &Change::Enable("a".to_owned(), false),
+        "\u{feff}{\"mcpServers\": {\"a\": {\n      \"command\": \"x\",\n      \"disabled\": true\n    }}}",
+    );
+}
+
+#[test]
+#[cfg(feature = "yaml")]
+fn the_last_server_of_a_yaml_file_is_removed_and_another_is_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("SKILL.md");
+    let text = "---\nname: x\nmetadata:\n  mcp:\n    a:\n      command: x\n---\nText\n";
+    std::fs::write(&path, text).unwrap();
+    let file = ConfigFile {
+        dialect: Some(Dialect::AgentApps),
+        ..ConfigFile::new(&path, Scope::Given)
+    };
+    edit(&file, &Change::Remove("a".to_owned())).unwrap();
+    let after = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(after, "---\nname: x\nmetadata:\n  mcp:\n---\nText\n");
+    assert!(
+        load(std::slice::from_ref(&file))
+            .unwrap()
+            .servers
+            .is_empty()
+    );
+    let new = NewServer {
+        env: Vec::new(),
+        ..command("b")
+    };
+    edit(&file, &Change::Add(new)).unwrap();
+    assert_eq!(load(&[file]).unwrap().servers.len(), 1);
+}
+
+#[test]
 fn toml_entries_are_added_and_removed_and_everything_else_stays() {
     let native = |before: &str, change: &Change, after: &str| {
         check("x.toml", Dialect::Native, before, change, after)
