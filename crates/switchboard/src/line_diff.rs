@@ -47,9 +47,9 @@ pub fn file_changes(before: &str, after: &str, context: usize) -> Vec<String> {
             shown.push("…".to_owned());
         }
         shown.push(match line {
-            DiffLine::Same(line) => format!("  {}", escaped_line(line)),
-            DiffLine::Removed(line) => format!("- {}", escaped_line(line)),
-            DiffLine::Added(line) => format!("+ {}", escaped_line(line)),
+            DiffLine::Same(line) => format!("  {}", visible_line(line)),
+            DiffLine::Removed(line) => format!("- {}", visible_line(line)),
+            DiffLine::Added(line) => format!("+ {}", visible_line(line)),
         });
     }
     shown
@@ -63,10 +63,15 @@ pub fn changed_lines(before: &str, after: &str) -> Vec<String> {
         .into_iter()
         .filter_map(|line| match line {
             DiffLine::Same(_) => None,
-            DiffLine::Removed(line) => Some(format!("- {}", escaped_line(line))),
-            DiffLine::Added(line) => Some(format!("+ {}", escaped_line(line))),
+            DiffLine::Removed(line) => Some(format!("- {}", visible_line(line))),
+            DiffLine::Added(line) => Some(format!("+ {}", visible_line(line))),
         })
         .collect()
+}
+
+/// The line, escaped, with tabs as spaces: an indented file would be hard to read otherwise.
+fn visible_line(line: &str) -> String {
+    escaped_line(&line.replace('\t', "    ")).to_string()
 }
 
 /// All lines, unchanged ones after two spaces. Not escaped.
@@ -207,6 +212,12 @@ mod tests {
             file_changes(&before, &lines.join("\n"), 1),
             ["…", "  9", "- 10", "+ x", "  11"]
         );
+    }
+
+    #[test]
+    fn tabs_are_shown_as_spaces() {
+        assert_eq!(changed_lines("", "\ta\tb"), ["+     a    b"]);
+        assert_eq!(file_changes("\ta", "\tb", 1), ["-     a", "+     b"]);
     }
 
     #[test]

@@ -15,8 +15,13 @@ pub(super) fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
+/// Tabs as spaces; they would be escaped otherwise.
+fn expand_tabs(text: &str) -> String {
+    text.replace('\t', "    ")
+}
+
 pub(super) fn code_line(line: &str) -> String {
-    format!("    {CODE}{}{CODE:#}\n", escaped(line))
+    format!("    {CODE}{}{CODE:#}\n", escaped(&expand_tabs(line)))
 }
 
 /// Complete Markdown as lines.
@@ -172,7 +177,7 @@ impl Renderer {
     }
 
     fn push(&mut self, style: Style, text: &str) {
-        self.pieces.push((style, escaped(text)));
+        self.pieces.push((style, escaped(&expand_tabs(text))));
     }
 
     /// An empty line between blocks, except at the beginning and inside a list.
@@ -261,6 +266,8 @@ mod tests {
             assert_eq!(plain(&render(markdown, 20)), expected, "{markdown}");
         };
         check("# A **b**", "A b\n");
+        check("a\tb", "a b\n");
+        check("```\n\tx\n```", "        x\n");
         check("one two three four five", "one two three four\nfive\n");
         check("a **b**c `d e` f", "a bc d e f\n");
         check("- one\n- two\n  - three\n", "• one\n• two\n  • three\n");
