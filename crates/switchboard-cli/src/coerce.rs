@@ -155,7 +155,22 @@ pub(crate) fn fields(raw: &RawJson) -> Result<Vec<(String, String)>, String> {
     }
     raw.decode::<Fields>()
         .map(|fields| fields.0)
-        .map_err(|error| format!("expected a JSON object: {error}"))
+        .map_err(|error| match kind_instead_of_object(raw) {
+            Some(kind) => format!("expected a JSON object, found {kind}"),
+            None => format!("expected a JSON object: {error}"),
+        })
+}
+
+/// What a text is instead of an object; `None` if it begins as one.
+fn kind_instead_of_object(raw: &RawJson) -> Option<&'static str> {
+    Some(match raw.as_str().trim_start().as_bytes().first()? {
+        b'[' => "a list",
+        b'"' => "text",
+        b't' | b'f' => "true or false",
+        b'n' => "null",
+        b'{' => return None,
+        _ => "a number",
+    })
 }
 
 /// Each key once, as JSON text. A repeated key makes an array.

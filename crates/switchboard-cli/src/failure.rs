@@ -275,11 +275,16 @@ impl From<ConfigErrors> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        let is_full = matches!(&error, StoreError::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::StorageFull);
         Self::new(
             Code::Usage,
             format!("the state folder cannot be used: {error}"),
         )
-        .hint("check its permissions, or set XDG_STATE_HOME")
+        .hint(match is_full {
+            true => "make room, or set XDG_STATE_HOME",
+            false => "check its permissions, or set XDG_STATE_HOME",
+        })
     }
 }
 

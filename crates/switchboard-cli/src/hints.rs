@@ -21,6 +21,8 @@ struct Run {
     files: Vec<String>,
     /// Whether the command has `--timeout`.
     has_timeout: bool,
+    /// Whether it is `login --no-browser`.
+    is_login_without_browser: bool,
 }
 
 static RUN: OnceLock<Run> = OnceLock::new();
@@ -75,6 +77,7 @@ pub(crate) fn start(options: &Options, command: &Command) {
     let _ = RUN.set(Run {
         files,
         has_timeout: matches!(command, Command::Call(_)),
+        is_login_without_browser: matches!(command, Command::Login(args) if args.no_browser),
     });
 }
 
@@ -169,6 +172,14 @@ pub(crate) fn doctor(server: &ServerName) -> String {
     format!("try {}", command(&["doctor", server.as_str()]))
 }
 
+/// The command that logs in again as this run tried to.
+pub(crate) fn login_again(server: &ServerName) -> String {
+    match RUN.get().is_some_and(|run| run.is_login_without_browser) {
+        true => login_without_browser(server),
+        false => command(&["login", server.as_str()]),
+    }
+}
+
 /// The command that logs in with a browser on another machine.
 pub(crate) fn login_without_browser(server: &ServerName) -> String {
     command_with(&["login", "--no-browser"], &[server.as_str()])
@@ -185,7 +196,7 @@ pub(crate) fn describe(hint: Hint, server: &ServerName, tool: Option<&str>) -> O
         ),
         Hint::Examine | Hint::ReplaceClient | Hint::Accept if is_ad_hoc => return None,
         Hint::Examine => doctor(server),
-        Hint::LogIn => format!("run {}", command(&["login", name])),
+        Hint::LogIn => format!("run {}", login_again(server)),
         Hint::CheckToken => "check `bearer_token` of its entry".to_owned(),
         Hint::CheckHeaders => "check the headers of its entry".to_owned(),
         Hint::CheckClient => {

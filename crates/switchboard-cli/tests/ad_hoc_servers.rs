@@ -188,3 +188,12 @@ fn a_server_of_the_command_line_that_fails_has_no_hint_about_a_configured_one() 
     assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
     assert_eq!(ran.error()["code"], 5);
 }
+
+#[test]
+fn tools_of_a_server_of_the_command_line_that_fails_are_a_failure() {
+    let home = Home::new();
+    for words in [&["tools"][..], &["tools", "--json"]] {
+        let ran = home.run(&[words, &["--server", "/bin/false", "--yes"]].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{ran:?}");
+    }
+}

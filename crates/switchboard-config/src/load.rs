@@ -286,7 +286,12 @@ fn read_bytes(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
         .read(true)
         .custom_flags(flags.bits())
         .open(path)
-        .map_err(unreadable)?;
+        .map_err(|fault| match fault.kind() {
+            ErrorKind::NotFound if path.is_symlink() => {
+                "is a symbolic link that leads nowhere".to_owned()
+            }
+            _ => unreadable(fault),
+        })?;
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
         return Err("is a folder; expected a file".to_owned());

@@ -26,11 +26,7 @@ pub(crate) struct AddArgs {
     /// Name of the server
     name: String,
     /// URL of an HTTP server
-    #[arg(
-        value_name = "URL",
-        conflicts_with = "command",
-        required_unless_present = "command"
-    )]
+    #[arg(value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
     /// Environment variable for the program; ${NAME} refers to one of yours (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
@@ -103,10 +99,10 @@ pub(crate) fn add(options: &Options, args: AddArgs) -> Result<u8, Failure> {
             ServerTarget::Command(program.clone(), arguments.to_vec())
         }
         (None, None) => {
-            return Err(Failure::new(
-                Code::Usage,
-                "neither a URL nor a program is given",
-            ));
+            return Err(
+                Failure::new(Code::Usage, "neither a URL nor a program is given")
+                    .hint("give a URL, or the program after `--`"),
+            );
         }
     };
     let addition = NewServer {
@@ -158,7 +154,10 @@ fn change(
         file = confirm_other_file(options, holder, name, done)?;
         edited = config::edit(&file, &change);
     }
-    let edited = edited.map_err(|fault| edit_failure(fault, &change, name))?;
+    let edited = edited.map_err(|fault| {
+        let is_elsewhere = effective_entry(&paths, options, name).is_some();
+        edit_failure(fault, &change, name, chosen, is_elsewhere)
+    })?;
     let shown = escaped(&edited.file.display().to_string());
     let verb = match (edited.unchanged, edited.created) {
         (true, _) => format!("already {done}"),
@@ -297,19 +296,30 @@ fn print_follow_up(
     }
 }
 
-fn edit_failure(fault: EditFault, change: &Change, name: &str) -> Failure {
+/// `chosen` is the file that the command line names; `is_elsewhere`: a file that is read by default
+/// has such an entry.
+fn edit_failure(
+    fault: EditFault,
+    change: &Change,
+    name: &str,
+    chosen: Option<&PathBuf>,
+    is_elsewhere: bool,
+) -> Failure {
     let message = fault.to_string();
     let lines: Vec<_> = message.lines().map(escaped).collect();
     let failure = Failure::new(Code::Usage, lines.join("\n")).server(escaped(name));
     match fault {
-        EditFault::NoSuchServer { .. } => {
-            let why = hints::command(&["why", name]);
-            failure.hint(format!(
-                "{why} shows which file has the entry; name that file with --file"
-            ))
-        }
+        EditFault::NoSuchServer { .. } if is_elsewhere => failure.hint(format!(
+            "`switchboard why {}` shows which file has the entry; name that file with --file",
+            shell::argument(name)
+        )),
         EditFault::Unsupported { .. } if matches!(change, Change::Enable(..)) => {
-            failure.hint(format!("try {}", hints::command(&["remove", name])))
+            let file = chosen.map(|file| format!("--file {} ", shell_word(file)));
+            failure.hint(format!(
+                "try `switchboard remove {}{}`",
+                file.unwrap_or_default(),
+                shell::argument(name)
+            ))
         }
         _ => failure,
     }

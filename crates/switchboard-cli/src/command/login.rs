@@ -33,7 +33,7 @@ pub(crate) struct LoginArgs {
     model: Option<String>,
     /// Print the address instead of opening it, and read the redirect address from the terminal
     #[arg(long)]
-    no_browser: bool,
+    pub(crate) no_browser: bool,
 }
 
 pub(crate) fn run(options: &Options, args: &LoginArgs) -> Result<u8, Failure> {
@@ -96,10 +96,9 @@ impl From<LoginFault> for Failure {
         let failure = Self::new(code, fault.to_string()).server(&fault.server);
         match advice {
             Some(advice) => failure.hint(advice),
-            None if code == Code::Login => failure.hint(format!(
-                "try {} again",
-                hints::command(&["login", fault.server.as_str()])
-            )),
+            None if code == Code::Login => {
+                failure.hint(format!("try {} again", hints::login_again(&fault.server)))
+            }
             None => failure,
         }
     }

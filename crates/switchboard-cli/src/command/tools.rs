@@ -65,6 +65,8 @@ pub(crate) fn run(options: &Options, args: &ToolsArgs) -> Result<u8, Failure> {
     if let Some(ad_hoc) = &args.ad_hoc {
         setup = setup.with_server(ad_hoc, args.yes)?;
     }
+    let ad_hoc = args.ad_hoc.as_ref();
+    let only_server = ad_hoc.and_then(|_| setup.config.servers.keys().next().cloned());
     let server = args.server.as_deref();
     if let Some(tool) = server.filter(|name| is_tool(&setup, name)) {
         return print_one(options, setup, tool, args);
@@ -73,7 +75,9 @@ pub(crate) fn run(options: &Options, args: &ToolsArgs) -> Result<u8, Failure> {
         .servers_to_start(server)?
         .and_then(|only| only.first().map(|name| setup.needed_to_name(name)));
     setup.run(only, async |host, _| {
-        super::wait_for_servers(host, options, server).await?;
+        // A server of the command line is the only one: if it fails, the command does.
+        let needed = server.or(only_server.as_ref().map(ServerName::as_str));
+        super::wait_for_servers(host, options, needed).await?;
         if server.is_some() {
             progress::wait_until_settled(host, progress::WaitLimit::start(options)).await;
         }

@@ -15,10 +15,11 @@ const SHOWN_VALUES: usize = 8;
 pub(crate) fn page(call: &str, tool: &Tool, columns: Option<usize>) -> String {
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
     let own_name = tool.id.tool.untrusted().for_terminal_line().to_string();
-    let mut text = format!(
-        "{}  (tool {own_name} of server \"{}\")\n",
-        tool.exposed, tool.id.server
-    );
+    let origin = match tool.is_host_tool() {
+        true => "built-in tool".to_owned(),
+        false => format!("tool {own_name} of server \"{}\"", tool.id.server),
+    };
+    let mut text = format!("{}  ({origin})\n", tool.exposed);
     if let Some(title) = tool
         .definition
         .title

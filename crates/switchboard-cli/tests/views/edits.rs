@@ -145,7 +145,10 @@ fn a_projects_file_is_edited_in_its_own_dialect_and_still_needs_trust() {
     );
     let ran = fixture.run(&["disable", "demo", "--file", ".gemini/settings.json"]);
     assert!(
-        ran.code == Some(2) && ran.stderr.contains("try `switchboard remove demo`"),
+        ran.code == Some(2)
+            && ran
+                .stderr
+                .contains("try `switchboard remove --file .gemini/settings.json demo`"),
         "{ran:?}"
     );
     assert_eq!(
@@ -334,4 +337,38 @@ fn a_file_given_with_c_is_the_one_that_is_changed() {
     let ran = fixture.run(&["-c", "given.toml", "-c", "other.toml", "remove", "a"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.stderr.contains("name it with --file"), "{ran:?}");
+}
+
+#[test]
+fn hints_of_edits_work_when_they_are_followed() {
+    let fixture = Fixture::new();
+    fixture.home.user_file("[servers.a]\ncommand = \"own\"\n");
+    let ran = fixture.run(&["remove", "nothere"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(!ran.stderr.contains("switchboard why"), "{ran:?}");
+    std::fs::write(fixture.home.path("project/other.toml"), "").unwrap();
+    let ran = fixture.run(&["remove", "--file", "other.toml", "a"]);
+    assert!(ran.stderr.contains("`switchboard why a`"), "{ran:?}");
+    std::fs::write(
+        fixture.home.path("project/SKILL.md"),
+        "---\nname: x\nmetadata:\n  mcp:\n    n:\n      command: [\"x\"]\n---\nText\n",
+    )
+    .unwrap();
+    let ran = fixture.run(&["disable", "n", "--file", "SKILL.md"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("try `switchboard remove --file SKILL.md n`"),
+        "{ran:?}"
+    );
+    assert_eq!(
+        fixture.run(&["remove", "--file", "SKILL.md", "n"]).code,
+        Some(0)
+    );
+    let ran = fixture.run(&["add", "x"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("give a URL, or the program after `--`"),
+        "{ran:?}"
+    );
 }

@@ -237,6 +237,7 @@ impl Kind {
                 let kind = format.map_or("text", Format::describe);
                 match (shortest, longest) {
                     (Some(low), Some(high)) => format!("{kind} of {low} to {high} characters"),
+                    (Some(1), None) => format!("{kind} of at least 1 character"),
                     (Some(low), None) => format!("{kind} of at least {low} characters"),
                     (None, Some(high)) => format!("{kind} of at most {high} characters"),
                     (None, None) => kind.to_owned(),

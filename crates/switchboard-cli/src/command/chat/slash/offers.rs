@@ -43,7 +43,7 @@ impl Chat<'_> {
     /// Calls a tool for the person, through the gate as any other call.
     pub(in super::super) async fn call_tool(&mut self, words: &[String]) -> Result<Next, Failure> {
         let Some((name, pairs)) = words.split_first() else {
-            return Err(Failure::new(Code::Usage, "which tool?")
+            return Err(Failure::new(Code::Usage, "no tool is given")
                 .hint("write `/call TOOL key=value`; `/tools` lists them"));
         };
         let pairs: Vec<_> = pairs
