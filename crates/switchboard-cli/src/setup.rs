@@ -265,15 +265,16 @@ impl Setup {
         })
     }
 
-    /// Starts the host, runs a service, stops the host. A signal asks the service to end; SIGHUP is
-    /// passed to it.
+    /// Starts the host with these servers (`None`: all), runs a service, stops the host. A signal asks
+    /// the service to end; SIGHUP is passed to it.
     pub(crate) fn run_service(
         self,
+        only: Option<Vec<ServerName>>,
         service: impl AsyncFnOnce(&Host, &Paths, watch::Receiver<bool>, &Notify) -> Result<u8, Failure>,
     ) -> Result<u8, Failure> {
         let private_folder = self.print_notices(None)?;
         block_on(async move {
-            let (host, paths) = self.start(None, private_folder).await?;
+            let (host, paths) = self.start(only, private_folder).await?;
             let (closing, is_closing) = watch::channel(false);
             let hang_up = Notify::new();
             let service = service(&host, &paths, is_closing, &hang_up);

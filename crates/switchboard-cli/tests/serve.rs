@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::Home;
-use switchboard_testkit::{Chaos, Entry, Launch, Step, program};
+use switchboard_testkit::{Chaos, Entry, Launch, Record, Step, program, wait_until};
 
 /// Long enough for a busy machine; a test that passes never waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -130,8 +130,12 @@ fn started_after(name: &str, server: &Chaos, commands: &str) -> String {
     Entry::new(name, &launch.arg(server.json())).render()
 }
 
-/// A server that never answers its handshake, and one that works: the very first list waits for both
-/// for two seconds at most, and grows when a server connects later. Later runs do not wait.
+/// How long the first list of a first run waits for the first server (`FIRST_LISTS` of the gateway).
+const FIRST_LISTS: Duration = Duration::from_secs(2);
+
+/// A server that never answers its handshake, and one that works: the very first list waits until one
+/// of them is connected, for two seconds at most, and grows when a server connects later. Later runs
+/// wait for none.
 #[test]
 fn a_hanging_server_does_not_delay_the_first_requests() {
     let hanging = Chaos::new()
@@ -154,7 +158,78 @@ fn a_hanging_server_does_not_delay_the_first_requests() {
     // The next run knows the list before any server has been started.
     let mut served = Served::start(&home, &[]);
     served.initialize();
+    let asked = Instant::now();
     assert_eq!(served.names(1), ["mcp__working__greet"]);
+    assert!(asked.elapsed() < FIRST_LISTS / 2, "{:?}", asked.elapsed());
+    assert_eq!(served.end(), Some(0));
+}
+
+/// Nothing is known of the only server, and it never connects: that is waited for once.
+#[test]
+fn a_server_that_never_connected_delays_the_first_list_of_the_first_run_only() {
+    let hanging = Chaos::new()
+        .on("initialize", Step::Drop)
+        .on("server/discover", Step::Drop);
+    let home = home(&[("hanging", hanging)]);
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    assert_eq!(served.names(1), [""; 0]);
+    let is_remembered = || {
+        let stored = std::fs::read_to_string(home.path("state/switchboard/eras.json"));
+        stored.is_ok_and(|stored| stored.contains("was_unlisted"))
+    };
+    assert!(wait_until(PATIENCE, is_remembered));
+    assert_eq!(served.end(), Some(0));
+
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    let asked = Instant::now();
+    assert_eq!(served.names(1), [""; 0]);
+    assert!(asked.elapsed() < FIRST_LISTS / 2, "{:?}", asked.elapsed());
+    assert_eq!(served.end(), Some(0));
+}
+
+/// Some SDKs start a command twice, the first time only to probe its era.
+#[test]
+fn a_probe_starts_no_server_and_the_first_other_request_starts_all() {
+    let home = Home::new();
+    let record = home.path("received");
+    let server = Chaos::new().tool("greet", Step::text("hello"));
+    home.user_file(&server.record(&record).entry("s").render());
+    let mut served = Served::start(&home, &[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let answer = served.request(1, "server/discover", json!({"_meta": meta}));
+    assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+    assert_eq!(served.end(), Some(0));
+    assert!(!record.exists(), "the probe started the server");
+
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    assert!(wait_until(PATIENCE, || record.exists()
+        && Record::read(&record).count("tools/list") > 0));
+    assert_eq!(served.end(), Some(0));
+    assert_eq!(Record::read(&record).starts(), 1);
+}
+
+/// There is no queue of approvals at standard streams: the denial says what a person can do.
+#[test]
+fn a_client_that_cannot_be_asked_is_told_how_its_calls_can_be_approved() {
+    let home = Home::new();
+    let server = Chaos::new().tool("greet", Step::text("hello"));
+    home.user_file(&server.entry("s").render());
+    let mut served = Served::start(&home, &[]);
+    served.initialize();
+    let result = served.call(1, "mcp__s__greet", json!({}));
+    let text = result["content"][0]["text"].as_str().unwrap();
+    for advice in [
+        "add \"s/greet\" to `allow` under [permissions]",
+        "let the client start `switchboard attach` instead: then you approve its calls yourself",
+    ] {
+        assert!(text.contains(advice), "{text}");
+    }
     assert_eq!(served.end(), Some(0));
 }
 

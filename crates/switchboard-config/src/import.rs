@@ -340,5 +340,9 @@ fn native_name(name: &str) -> String {
         }
     }
     let plain = plain.trim_matches(['-', '_']);
-    if plain.is_empty() { "server" } else { plain }.to_owned()
+    match ServerName::new(plain) {
+        Ok(name) => name.as_str().to_owned(),
+        // Reserved, or nothing is left.
+        Err(_) => format!("{plain}-server").trim_matches('-').to_owned(),
+    }
 }

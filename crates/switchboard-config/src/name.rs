@@ -37,6 +37,10 @@ pub struct BadName {
 }
 
 impl ServerName {
+    /// Names that the gateway's paths use for something else: `/mcp/server-card`. A native file must
+    /// not have them. A server of another dialect is offered under `/mcp` only.
+    pub const RESERVED: [&str; 1] = ["server-card"];
+
     /// Checks the rules of the native file.
     pub fn new(text: &str) -> Result<Self, BadName> {
         let reason = if text.is_empty() {
@@ -52,6 +56,8 @@ impl ServerName {
             "it contains \"__\""
         } else if text.starts_with('_') || text.ends_with('_') {
             "it has \"_\" at an end"
+        } else if Self::RESERVED.contains(&text) {
+            "the gateway uses it for something else, at /mcp/server-card"
         } else {
             return Ok(Self(text.into()));
         };
@@ -250,6 +256,11 @@ mod tests {
             Some("it has a character outside A-Z a-z 0-9 _ -"),
         );
         check("gîthub", Some("it has a character outside A-Z a-z 0-9 _ -"));
+        check("server-cards", None);
+        check(
+            "server-card",
+            Some("the gateway uses it for something else, at /mcp/server-card"),
+        );
     }
 
     #[test]

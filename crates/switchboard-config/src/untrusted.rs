@@ -148,9 +148,11 @@ pub fn hidden_in(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
 fn emoji_length(text: &str) -> usize {
     const JOINER: char = '\u{200d}';
     let mut length = element_length(text);
-    while length > 0 {
+    // A keycap is never part of a joined emoji.
+    while length > 0 && !text.starts_with(is_keycap_base) {
         let Some(joined) = text[length..]
             .strip_prefix(JOINER)
+            .filter(|next| !next.starts_with(is_keycap_base))
             .map(element_length)
             .filter(|&joined| joined > 0)
         else {
@@ -159,6 +161,11 @@ fn emoji_length(text: &str) -> usize {
         length += JOINER.len_utf8() + joined;
     }
     length
+}
+
+/// Whether a keycap can have this character on it.
+fn is_keycap_base(character: char) -> bool {
+    matches!(character, '0'..='9' | '#' | '*')
 }
 
 /// The length of one emoji character with its modifiers: variation selector, skin tone, keycap, or
@@ -174,7 +181,7 @@ fn element_length(text: &str) -> usize {
         return 0;
     };
     let after = &text[first.len_utf8()..];
-    if matches!(first, '0'..='9' | '#' | '*') {
+    if is_keycap_base(first) {
         let keycap = "\u{fe0f}\u{20e3}";
         return if after.starts_with(keycap) {
             first.len_utf8() + keycap.len()

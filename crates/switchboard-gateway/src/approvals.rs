@@ -25,15 +25,22 @@ pub struct HeldCall<'a> {
 }
 
 /// Denies every call whose client cannot be asked.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct DenyUnasked;
+#[derive(Debug, Clone, Default)]
+pub struct DenyUnasked {
+    /// What else a person can do to let such a call run, beside a rule.
+    pub advice: Option<String>,
+}
 
 impl Approvals for DenyUnasked {
     fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
         let id = call.request.id.shown();
-        let reason = format!(
+        let mut reason = format!(
             "the client cannot be asked; to let it run without asking, add \"{id}\" to `allow` under [permissions]"
         );
+        if let Some(advice) = &self.advice {
+            reason.push_str(", or ");
+            reason.push_str(advice);
+        }
         Box::pin(async move { Approval::no(reason) })
     }
 }

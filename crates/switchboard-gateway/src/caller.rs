@@ -2,6 +2,7 @@
 //! request only.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -9,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use switchboard::call::CallReport;
 use switchboard::caller::{
-    ApprovalRequest, ForwardedParams, LogLine, Progress, Root, SampleAnswer, Sampling,
+    ApprovalRequest, ForwardedParams, LogLine, Progress, Root, RootsAnswer, SampleAnswer, Sampling,
     SamplingDecision,
 };
 use switchboard::event::LogLevel;
@@ -29,13 +30,18 @@ use crate::client_request::ClientRequest;
 use crate::inputs::InputRequests;
 use crate::outbound::Outbound;
 use crate::params::ClientCapabilities;
-use crate::related_task::related;
+use crate::related_task::{related, unrelated};
 use crate::reply;
 use crate::settings::GatewaySettings;
 use crate::spans::ClientSpan;
+use sent_progress::SentProgress;
+
+mod sent_progress;
 
 /// The choice in the approval form that lets a call run.
 const ALLOW: &str = "allow once";
+
+pub(crate) const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 
 pub(crate) struct RequestCaller {
     settings: Arc<GatewaySettings>,
@@ -65,6 +71,7 @@ pub(crate) struct RequestCaller {
     open_questions: AtomicUsize,
     /// The server's last progress message.
     last_progress: Mutex<Option<String>>,
+    sent_progress: Mutex<SentProgress>,
 }
 
 /// Where the messages of one request go.
@@ -108,6 +115,7 @@ impl RequestCaller {
             task: OnceLock::new(),
             open_questions: AtomicUsize::new(0),
             last_progress: Mutex::default(),
+            sent_progress: Mutex::default(),
         })
     }
 
@@ -126,25 +134,27 @@ impl RequestCaller {
     }
 
     /// Asks the client: a request of ours to a legacy client, `input_required` for a modern one.
-    /// The error is the client's message.
-    async fn ask(&self, method: &str, params: &[u8]) -> Result<RawJson, String> {
-        let gone = || "the client went away".to_owned();
+    async fn ask(&self, method: &str, params: &[u8]) -> Result<RawJson, NoResult> {
+        let gone = || NoResult::Disconnected;
         let _open = CountedQuestion::new(&self.open_questions);
         match self.era {
             Era::Modern => self.inputs.ask(method, params).await.ok_or_else(gone),
             Era::Legacy => {
                 let route = self.route().ok_or_else(gone)?;
-                let params = match self.task.get() {
+                let task = self.task.get();
+                let params = match task {
                     Some(task) => related(params, task).into(),
                     None => Cow::from(params),
                 };
                 let seal = self.client.question_seal(&*self.settings.cluster);
                 let questions = &self.client.questions;
                 let question = questions.ask(seal, &route.outbound, method, &params);
-                match question.await.ok_or_else(gone)? {
-                    Ok(result) => Ok(result),
-                    Err(error) => Err(error_message(&error)),
-                }
+                let result = question.await.ok_or_else(gone)?.map_err(NoResult::Error)?;
+                // The task is ours: the server does not know it.
+                Ok(match task {
+                    Some(_) => unrelated(result),
+                    None => result,
+                })
             }
         }
     }
@@ -167,13 +177,14 @@ impl RequestCaller {
                 }
                 _ => Approval::No { reason: None },
             },
-            Err(reason) => Approval::no(reason),
+            Err(reason) => Approval::no(reason.to_string()),
         }
     }
 
     /// Sends progress of the gateway's own, so that the client does not time out.
     fn report(&self, line: &str) {
-        let params = json!({"progress": 0, "message": line});
+        let progress = lock(&self.sent_progress).next_own();
+        let params = json!({"progress": progress, "message": line});
         self.send_progress(&RawJson::from(params));
     }
 
@@ -247,8 +258,9 @@ impl Caller for RequestCaller {
                 .ask("elicitation/create", question.params.as_bytes())
                 .await
             {
-                Ok(result) => read_elicit_result(&result),
-                Err(_) => ElicitAnswer::Cancel,
+                Ok(result) if has_action(&result) => ElicitAnswer::Result(result),
+                Err(NoResult::Error(error)) => ElicitAnswer::Error(error),
+                Ok(_) | Err(NoResult::Disconnected) => ElicitAnswer::Cancel,
             }
         })
     }
@@ -260,7 +272,8 @@ impl Caller for RequestCaller {
                 .await
             {
                 Ok(answer) => SampleAnswer::Answer(answer),
-                Err(refusal) => SampleAnswer::Refuse(refusal),
+                Err(NoResult::Error(error)) => SampleAnswer::Error(error),
+                Err(reason) => SampleAnswer::Refuse(reason.to_string()),
             }
         })
     }
@@ -272,14 +285,17 @@ impl Caller for RequestCaller {
     }
 
     /// The roots of a legacy client are listed beforehand; a modern client is asked now.
-    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<Vec<Root>>> {
+    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<RootsAnswer>> {
         Box::pin(async move {
-            let roots = self.client.roots();
-            if roots.is_some() || !self.capabilities.roots {
-                return roots;
+            let listed = self.client.listed_roots();
+            if listed.is_some() || !self.capabilities.roots {
+                return listed.map(Ok);
             }
-            let result = self.ask("roots/list", b"{}").await.ok()?;
-            read_roots(&result)
+            match self.ask("roots/list", b"{}").await {
+                Ok(result) => read_roots(&result).map(|_| Ok(result)),
+                Err(NoResult::Error(error)) => Some(Err(error)),
+                Err(NoResult::Disconnected) => None,
+            }
         })
     }
 
@@ -298,9 +314,9 @@ impl Caller for RequestCaller {
             && self.task.get().is_none()
     }
 
-    /// A legacy log message does not name its call.
+    /// A legacy log message does not name its call. A modern client gets it if it asked for logs.
     fn accepts_unattributed_logs(&self) -> bool {
-        self.era == Era::Legacy
+        self.era == Era::Legacy || self.log_level.is_some()
     }
 
     fn log(&self, line: &LogLine) {
@@ -312,6 +328,15 @@ impl Caller for RequestCaller {
         if let Some(route) = self.route().filter(|_| passes_level) {
             let message = reply::notification("notifications/message", line.params.as_bytes());
             route.outbound.send(message);
+        }
+    }
+
+    /// The modern protocol has no such notification.
+    fn elicitation_complete(&self, params: &RawJson) {
+        if self.era == Era::Legacy {
+            let route = self.route().map(|route| route.outbound);
+            let outbound = route.unwrap_or_else(|| self.client.outbound.clone());
+            outbound.send(reply::notification(ELICITATION_COMPLETE, params.as_bytes()));
         }
     }
 
@@ -336,10 +361,17 @@ impl Caller for RequestCaller {
         if let Some(message) = &progress.message {
             *lock(&self.last_progress) = Some(message.for_model().0.into_owned());
         }
-        match &progress.params {
-            Some(params) => self.send_progress(params),
-            None => {
-                let mut params = json!({"progress": progress.progress});
+        let larger = lock(&self.sent_progress).replace(progress.progress);
+        match (&progress.params, larger) {
+            (Some(params), None) => self.send_progress(params),
+            (Some(params), Some(larger)) => {
+                let mut members = params.members().unwrap_or_default();
+                members.retain(|(key, _)| key != "progress");
+                members.push(("progress".into(), RawJson::from(Value::from(larger))));
+                self.send_progress(&RawJson::from_members(&members));
+            }
+            (None, larger) => {
+                let mut params = json!({"progress": larger.unwrap_or(progress.progress)});
                 if let Some(total) = progress.total {
                     params["total"] = total.into();
                 }
@@ -410,7 +442,31 @@ fn elided(token: &str, max_bytes: usize) -> String {
     format!("{first} … [{count} bytes not shown] … {last}")
 }
 
-/// Reads the result of `elicitation/create`. An invalid one counts as cancelled.
+/// Why a client gave no result.
+#[derive(Debug)]
+enum NoResult {
+    Disconnected,
+    /// The client answered with this error object.
+    Error(RawJson),
+}
+
+impl fmt::Display for NoResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disconnected => f.write_str("the client went away"),
+            Self::Error(error) => f.write_str(&error_message(error)),
+        }
+    }
+}
+
+/// Whether a result of `elicitation/create` says what the person did.
+fn has_action(result: &RawJson) -> bool {
+    let members = result.members().unwrap_or_default();
+    let mut actions = members.iter().filter(|(key, _)| key == "action");
+    actions.any(|(_, action)| action.text().is_some())
+}
+
+/// Reads the result of the approval form. An invalid one counts as cancelled.
 fn read_elicit_result(result: &RawJson) -> ElicitAnswer {
     #[derive(Deserialize)]
     struct ElicitResult {

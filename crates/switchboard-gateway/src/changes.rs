@@ -10,11 +10,12 @@ use switchboard::reload::PendingChange;
 use switchboard::server::{ServerHandle, State};
 use switchboard::sync::lock;
 use switchboard::wire::RequestId;
-use switchboard::{RawJson, ServerName};
+use switchboard::{CallerId, RawJson, ServerName};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use crate::caller::ELICITATION_COMPLETE;
 use crate::client::{ClientState, Responder};
 use crate::client_request::ClientRequest;
 use crate::gateway_loop;
@@ -91,6 +92,8 @@ impl Reporter {
             NextEvent::Event(Event::Reloaded(_)) | NextEvent::Gap(_)
         ) {
             self.states.observe_all(gateway);
+            // Servers that are new have no log level yet.
+            gateway.update_log_level();
             report_pending(gateway, &mut self.pending);
         }
         report_lost(gateway);
@@ -106,6 +109,9 @@ impl Reporter {
                 params,
                 ..
             }) => report_log(gateway, &server, &level, &params),
+            NextEvent::Event(Event::ElicitationComplete { caller, params, .. }) => {
+                report_elicitation(gateway, &caller, &params);
+            }
             _ => {}
         }
     }
@@ -220,6 +226,16 @@ fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: 
     }
 }
 
+/// The client that was sent to a page is notified that the server has what it asked for there.
+fn report_elicitation(gateway: &GatewayState, caller: &CallerId, params: &RawJson) {
+    for client in gateway.clients() {
+        if client.is_initialized() && client.caller_id == *caller {
+            let message = reply::notification(ELICITATION_COMPLETE, params.as_bytes());
+            client.outbound.send(message);
+        }
+    }
+}
+
 /// Sends a log message about each change that began to wait since `known`, to clients that asked for
 /// logs. A modern client gets logs of its own requests only.
 fn report_pending(gateway: &GatewayState, known: &mut Vec<PendingChange>) {
@@ -286,8 +302,13 @@ pub(crate) async fn listen(
         outbound: responder.outbound.clone(),
         filter,
     });
-    listener.acknowledge();
-    lock(&gateway.listeners).insert(number, listener);
+    gateway.announce_from_now(&request.client.selection);
+    {
+        // A change is notified after the acknowledgement, and none is missed.
+        let mut listeners = lock(&gateway.listeners);
+        listener.acknowledge();
+        listeners.insert(number, listener);
+    }
     tokio::select! {
         () = cancel.notified() => {}
         () = responder.outbound.closed() => {}

@@ -59,7 +59,14 @@ pub(crate) struct ClientState {
     /// `logging/setLevel`.
     log_level: Mutex<Option<LogLevel>>,
     /// The roots of a legacy client, once they were listed.
-    roots: Mutex<Option<Vec<Root>>>,
+    roots: Mutex<Option<ListedRoots>>,
+}
+
+/// A client's result of `roots/list`.
+struct ListedRoots {
+    roots: Vec<Root>,
+    /// As it came.
+    result: RawJson,
 }
 
 /// The `initialize` of a legacy client.
@@ -167,11 +174,21 @@ impl ClientState {
     }
 
     pub(crate) fn roots(&self) -> Option<Vec<Root>> {
-        lock(&self.roots).clone()
+        let listed = lock(&self.roots);
+        listed.as_ref().map(|listed| listed.roots.clone())
     }
 
-    pub(crate) fn set_roots(&self, roots: Vec<Root>) {
-        *lock(&self.roots) = Some(roots);
+    /// The client's result of `roots/list`, as it came.
+    pub(crate) fn listed_roots(&self) -> Option<RawJson> {
+        let listed = lock(&self.roots);
+        listed.as_ref().map(|listed| listed.result.clone())
+    }
+
+    pub(crate) fn set_roots(&self, roots: Vec<Root>, result: &RawJson) {
+        *lock(&self.roots) = Some(ListedRoots {
+            roots,
+            result: result.copy(),
+        });
     }
 
     /// Whether a request is in flight.

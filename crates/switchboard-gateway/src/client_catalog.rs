@@ -8,12 +8,12 @@ use bytes::Bytes;
 use serde_json::Value;
 use switchboard::catalog::search::ToolSearch;
 use switchboard::catalog::{Catalog, Offerings, PromptDefinition, Tool};
-use switchboard::name::ToolId;
 use switchboard::revision::Era;
-use switchboard::{Host, RawJson, ServerName, ToolName};
+use switchboard::{Host, RawJson, ServerName};
 
 use crate::listing::{self, ListingSettings, search};
 use crate::params::{RequestParams, SERVER_INFO};
+use crate::prompt_names::PromptNames;
 use crate::reply;
 use crate::settings::ServerSelection;
 
@@ -89,13 +89,14 @@ impl ClientCatalog {
                 items.add_tool(tool, is_one, settings.schemas_as_is);
             }
         }
+        let mut prompt_names = PromptNames::new(host);
         let offerings = catalog.offerings().iter();
         for (server, offered) in offerings.filter(|(server, _)| selection.includes(server)) {
             let is_listed = !unlisted.contains(server);
             for prompt in &offered.prompts {
                 let name = match is_one {
                     true => Some(prompt.name.clone()),
-                    false => exposed_prompt(host, server, &prompt.name),
+                    false => prompt_names.assign(server, &prompt.name).name,
                 };
                 items.add_prompt(server, prompt, name, is_listed);
             }
@@ -106,11 +107,7 @@ impl ClientCatalog {
         let both_eras = |kind, of_kind: &[Bytes]| {
             [Era::Legacy, Era::Modern].map(|era| write_list(kind, of_kind, era))
         };
-        let mut lists = ListKind::ALL.map(|kind| both_eras(kind, &items.by_kind[kind as usize]));
-        if is_one {
-            lists[ListKind::Tools as usize][1] =
-                write_list(ListKind::Tools, &items.unrepaired_tools, Era::Modern);
-        }
+        let lists = ListKind::ALL.map(|kind| both_eras(kind, &items.by_kind[kind as usize]));
         let search_tools = search::definitions(catalog).map(|tool| tool.to_string().into());
         Self {
             generation: catalog.generation,
@@ -171,8 +168,6 @@ impl ClientCatalog {
 #[derive(Default)]
 struct ListItems {
     by_kind: [Vec<Bytes>; 4],
-    /// A modern client of a single server gets the definitions unchanged.
-    unrepaired_tools: Vec<Bytes>,
     prompts: HashMap<String, (ServerName, String)>,
     resources: HashMap<String, ServerName>,
     templates: HashSet<String>,
@@ -187,7 +182,6 @@ impl ListItems {
         };
         let definition = repaired.as_ref().unwrap_or(original);
         let item = if is_one {
-            self.unrepaired_tools.push(original.as_bytes().clone());
             definition.as_bytes().clone()
         } else {
             renamed(
@@ -234,17 +228,6 @@ impl ListItems {
             }
         }
     }
-}
-
-/// The name that clients see of a prompt, in the style of tools.
-fn exposed_prompt(host: &Host, server: &ServerName, name: &str) -> Option<String> {
-    let config = host.server(server.as_str())?.config;
-    let style = config.dialect.profile().naming.unwrap_or(host.naming());
-    let id = ToolId {
-        server: server.clone(),
-        tool: ToolName::new(name),
-    };
-    style.plain(&id).ok()
 }
 
 /// A definition under another name; the rest as it came.

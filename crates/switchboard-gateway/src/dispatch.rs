@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use switchboard::RawJson;
+use switchboard::revision::Era;
 use switchboard::wire::RequestId;
 use tokio::sync::Notify;
 
@@ -112,12 +113,23 @@ fn begin(
         params,
         arrived,
     } = request;
+    if method != "server/discover" {
+        gateway.start_servers();
+    }
     if method == "initialize" {
         let result = immediate::initialize(gateway, client, &params)?;
         gateway.update_roots();
         return Ok(Dispatched::Answered(result));
     }
     let request = ClientRequest::read(client, arrived, method, params)?;
+    // A legacy server has one log level for all requests.
+    if request.era == Era::Modern
+        && let Some(level) = request.params.meta().log_level
+        && client.log_level() != Some(level)
+    {
+        client.set_log_level(level);
+        gateway.update_log_level();
+    }
     let awaits_servers = ListKind::of_method(&request.method).is_some()
         && gateway.awaits_first_lists(&client.selection);
     if !awaits_servers && let Some(result) = immediate::answer(gateway, &request)? {
@@ -188,7 +200,7 @@ fn ask_roots(gateway: &Arc<GatewayState>, client: &Arc<ClientState>) {
         let Some(roots) = read_roots(&result) else {
             return;
         };
-        client.set_roots(roots);
+        client.set_roots(roots, &result);
         gateway.update_roots();
     });
 }

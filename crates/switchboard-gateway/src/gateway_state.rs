@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use serde::Deserialize;
+use switchboard::config::Start;
 use switchboard::revision::Era;
-use switchboard::server::State;
+use switchboard::server::{ServerHandle, Snapshot, State};
 use switchboard::sync::lock;
 use switchboard::{Host, ServerName};
 use tokio::task::AbortHandle;
@@ -27,8 +28,8 @@ use crate::skills::KnownSkills;
 use crate::subscriptions::ResourceSubscriptions;
 use crate::suspended::SuspendedCalls;
 
-/// How long after its start a gateway waits for servers without a cached catalog. Many clients never
-/// ask again after an empty first list.
+/// How long after its start a gateway without any cached catalog waits for its first server. Many
+/// clients never ask again after an empty first list.
 const FIRST_LISTS: Duration = Duration::from_secs(2);
 
 /// The state that clones share.
@@ -47,13 +48,18 @@ pub(crate) struct GatewayState {
     announced: Mutex<HashMap<ServerSelection, Arc<ClientCatalog>>>,
     clients: Mutex<HashMap<u64, Weak<ClientState>>>,
     last_number: AtomicU64,
-    started: Instant,
+    /// When the servers were started.
+    started: OnceLock<Instant>,
     /// Notifies clients of changes; ends with the gateway.
     changes: Mutex<Option<AbortHandle>>,
 }
 
 impl GatewayState {
     pub(crate) fn new(host: Host, settings: GatewaySettings) -> Self {
+        let started = OnceLock::new();
+        if !settings.starts_on_request {
+            started.get_or_init(Instant::now);
+        }
         Self {
             host,
             suspended: SuspendedCalls::new(settings.cluster.clone()),
@@ -67,7 +73,7 @@ impl GatewayState {
             announced: Mutex::default(),
             clients: Mutex::default(),
             last_number: AtomicU64::new(0),
-            started: Instant::now(),
+            started,
             changes: Mutex::default(),
         }
     }
@@ -105,25 +111,91 @@ impl GatewayState {
         new
     }
 
-    /// Whether a server would be missing in a list, because it is still connecting and has no cached
-    /// catalog.
+    /// Whether a list waits: nothing is known of any of these servers, and one connects for the first
+    /// time ever.
     pub(crate) fn awaits_first_lists(&self, selection: &ServerSelection) -> bool {
-        self.started.elapsed() < FIRST_LISTS
-            && self.host.servers().iter().any(|server| {
-                let now = server.snapshot();
-                selection.includes(&server.config.name)
-                    && matches!(now.state, State::Connecting { .. })
-                    && !now.cached
-            })
+        if self.first_lists_deadline() <= Instant::now() {
+            return false;
+        }
+        let mut is_awaited = false;
+        for server in self.selected(selection) {
+            let now = server.snapshot();
+            // Its cached catalog is read from a file, which takes no time to speak of.
+            if now.is_loading_cached() {
+                return true;
+            }
+            if now.cached || now.session.is_some() {
+                return false;
+            }
+            let is_first = !now.is_settled() || self.will_start(&server, &now);
+            is_awaited |= is_first && !now.was_unlisted;
+        }
+        is_awaited
     }
 
-    /// Waits for these servers, for a short time.
+    fn first_lists_deadline(&self) -> Instant {
+        *self.started.get_or_init(Instant::now) + FIRST_LISTS
+    }
+
+    /// Starts the servers, if the settings leave that to the first request.
+    pub(crate) fn start_servers(&self) {
+        if !self.settings.starts_on_request || self.started.get().is_some() {
+            return;
+        }
+        self.started.get_or_init(Instant::now);
+        for server in self.host.servers().iter().cloned() {
+            if self.will_start(&server, &server.snapshot()) {
+                // A failure is shown as the server's state.
+                tokio::spawn(async move { server.ready(server.config.longest_connect()).await });
+            }
+        }
+    }
+
+    /// Whether the first request starts the server.
+    fn will_start(&self, server: &ServerHandle, now: &Snapshot) -> bool {
+        self.settings.starts_on_request
+            && matches!(now.state, State::Idle)
+            && server.config.start == Start::Eager
+    }
+
+    fn selected(&self, selection: &ServerSelection) -> Vec<ServerHandle> {
+        let servers = self.host.servers();
+        let selected = servers
+            .iter()
+            .filter(|server| selection.includes(&server.config.name));
+        selected.cloned().collect()
+    }
+
+    /// Waits for the first of these servers, for a short time. Later runs do not wait for those that
+    /// are not connected by then.
     pub(crate) async fn first_lists(&self, selection: &ServerSelection) {
         let mut events = self.host.events();
-        let deadline = self.started + FIRST_LISTS;
+        let deadline = self.first_lists_deadline();
+        for server in self.selected(selection) {
+            let _ = tokio::time::timeout_at(deadline, server.cache_read()).await;
+        }
         while self.awaits_first_lists(selection) {
             let _ = tokio::time::timeout_at(deadline, events.next()).await;
         }
+        let selected = self.selected(selection).into_iter();
+        let unlisted: Vec<_> = selected
+            .filter(|server| {
+                let now = server.snapshot();
+                now.session.is_none() && !now.cached && !now.was_unlisted
+            })
+            .collect();
+        if !unlisted.is_empty() {
+            tokio::spawn(async move {
+                for server in unlisted {
+                    server.remember_unlisted().await;
+                }
+            });
+        }
+    }
+
+    /// Changes of this selection are notified from now on, though nothing was listed yet.
+    pub(crate) fn announce_from_now(&self, selection: &ServerSelection) {
+        let _ = self.catalog(selection);
     }
 
     /// Every selection that clients were notified of.
@@ -145,7 +217,24 @@ impl GatewayState {
     }
 
     pub(crate) fn remove_client(&self, number: u64) {
-        lock(&self.clients).remove(&number);
+        let removed = lock(&self.clients).remove(&number);
+        let client = removed.and_then(|client| client.upgrade());
+        if client.is_some_and(|client| client.log_level().is_some()) {
+            self.update_log_level();
+        }
+    }
+
+    /// Sets the log level of all servers, also of those that connect later: the lowest that a
+    /// connected client asked for. Without any it stays as it is, since servers have no default to
+    /// return to.
+    pub(crate) fn update_log_level(&self) {
+        let clients = self.clients();
+        let levels = clients.iter().filter_map(|client| client.log_level());
+        if let Some(lowest) = levels.min() {
+            for server in self.host.servers().iter() {
+                server.set_log_level(lowest);
+            }
+        }
     }
 
     /// A legacy server may ask for roots outside of a call. Then it gets those of the only legacy

@@ -79,6 +79,7 @@ pub(crate) fn initialize(
         client_info: params.get("clientInfo").map(RawJson::copy),
         capabilities: ClientCapabilities::read(params.get("capabilities")),
     });
+    gateway.announce_from_now(&client.selection);
     let mut result = json!({
         "protocolVersion": revision.as_str(),
         "capabilities": legacy_capabilities(revision),
@@ -157,30 +158,11 @@ fn instructions(gateway: &GatewayState, selection: &ServerSelection) -> Option<S
 }
 
 /// Servers log from the lowest level that any client asked for; each client gets its own level.
-fn set_log_level(
-    gateway: &Arc<GatewayState>,
-    request: &ClientRequest,
-) -> Result<Bytes, ErrorReply> {
+fn set_log_level(gateway: &GatewayState, request: &ClientRequest) -> Result<Bytes, ErrorReply> {
     let name = request.params.text("level").unwrap_or_default();
     let level = LogLevel::read(&name)
         .ok_or_else(|| ErrorReply::invalid_params(format!("unknown log level {name:.40?}")))?;
-    let client = &request.client;
-    client.set_log_level(level);
-    let gateway = gateway.clone();
-    let clients = gateway.clients();
-    let lowest = clients.iter().filter_map(|client| client.log_level()).min();
-    let lowest = lowest.unwrap_or(level);
-    tokio::spawn(async move {
-        for server in gateway.host.servers().iter() {
-            // A server is not started only to set its log level.
-            if server.snapshot().session.is_some() {
-                // A server without logging has no level to set.
-                let _ = gateway
-                    .host
-                    .set_log_level(&server.config.name, lowest)
-                    .await;
-            }
-        }
-    });
+    request.client.set_log_level(level);
+    gateway.update_log_level();
     Ok(Bytes::from_static(b"{}"))
 }

@@ -39,6 +39,9 @@ pub mod cluster;
 /// The bearer tokens of clients.
 pub mod tokens;
 
+/// Names of servers in the paths of URLs.
+mod path_segment;
+
 /// The params of a request.
 mod params;
 
@@ -72,6 +75,9 @@ mod listing;
 
 /// Resources that several servers list.
 mod resource_clashes;
+
+/// The names of prompts in one list of all servers.
+mod prompt_names;
 
 /// The settings of a gateway, and which servers a client is offered.
 mod settings;
@@ -175,6 +181,7 @@ pub use outbound::{Outbound, OutboundMeter, OutboundQueue};
 pub use page::OperatorPage;
 pub use pending_changes::ShownChange;
 pub use principal::Principal;
+pub use prompt_names::{PromptClash, prompt_clashes};
 pub use recorder::{NoRecorder, Recorder, RequestOutcome, RequestRecord};
 pub use refusal::{Refusal, RefusalReason};
 pub use resource_clashes::{ResourceClash, resource_clashes};

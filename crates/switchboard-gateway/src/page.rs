@@ -18,9 +18,10 @@ use hyper::{Method, Response, StatusCode};
 use switchboard::BoxFuture;
 use tokio::sync::mpsc;
 
-use crate::Operations;
 use crate::RefusalReason;
 use crate::edge::http::{HttpBody, HttpRoutes, RouteRequest};
+use crate::path_segment;
+use crate::{ListingSettings, Operations};
 use login::BrowserLogins;
 
 mod login;
@@ -51,6 +52,7 @@ pub struct OperatorPage {
     login: BrowserLogins,
     /// Whether `/metrics` needs no token.
     is_metrics_open: bool,
+    listing: ListingSettings,
 }
 
 impl OperatorPage {
@@ -60,7 +62,14 @@ impl OperatorPage {
             operations,
             login: BrowserLogins::new()?,
             is_metrics_open: false,
+            listing: ListingSettings::default(),
         })
+    }
+
+    /// How tools are listed: only what is repaired is shown as repaired.
+    pub fn with_listing(mut self, listing: ListingSettings) -> Self {
+        self.listing = listing;
+        self
     }
 
     /// Anybody who reaches the address may read `/metrics`, without a client's token.
@@ -142,9 +151,9 @@ impl OperatorPage {
                 }
             }
             _ => {
-                let name = path.strip_prefix("/servers/")?;
-                let handle = self.operations.host.server(name)?;
-                let view = server::render(&self.operations, &handle, &token);
+                let name = path_segment::decode(path.strip_prefix("/servers/")?)?;
+                let handle = self.operations.host.server(&name)?;
+                let view = server::render(&self.operations, &handle, self.listing, &token);
                 page(StatusCode::OK, view)
             }
         })
@@ -168,7 +177,10 @@ impl OperatorPage {
                     .is_some()
             }
             ["calls", id, "cancel"] => number(id).is_some_and(|id| self.operations.cancel(id, by)),
-            ["servers", name, "restart"] => self.operations.restart(name, by).await,
+            ["servers", name, "restart"] => match path_segment::decode(name) {
+                Some(name) => self.operations.restart(&name, by).await,
+                None => false,
+            },
             ["changes", id, "accept"] => match self.operations.accept(id, by).await {
                 Ok(()) => true,
                 Err(error) => return plain(StatusCode::CONFLICT, format!("{error}\n")),

@@ -33,6 +33,9 @@ pub struct GatewaySettings {
     pub cluster: Arc<dyn Cluster>,
     /// Counts messages that wait to be written to clients.
     pub outbound: Arc<OutboundMeter>,
+    /// Whether the first request other than `server/discover` starts the servers, because the host was
+    /// made without starting them: some clients start a program twice, once only to probe it.
+    pub starts_on_request: bool,
     /// Words for clients: how a person reviews a change that waits.
     pub review_words: Option<ReviewWords>,
 }
@@ -43,7 +46,7 @@ pub type ReviewWords = fn(&PendingChange) -> Option<String>;
 impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
-            approvals: Arc::new(DenyUnasked),
+            approvals: Arc::new(DenyUnasked::default()),
             recorder: Arc::new(NoRecorder),
             traces: Traces::default(),
             listing: ListingSettings::default(),
@@ -51,6 +54,7 @@ impl Default for GatewaySettings {
             running: Arc::default(),
             cluster: Arc::new(Alone::ephemeral().expect("the system's randomness is available")),
             outbound: Arc::default(),
+            starts_on_request: false,
             review_words: None,
         }
     }

@@ -413,12 +413,15 @@ mod tests {
         let second = tokens.create("codex").unwrap();
         assert_eq!(tokens.for_headers("codex").unwrap(), second);
 
-        // That of a client without such a command is not stored in clear.
+        // That of a client without such a command is not stored in clear, until the command is run.
         tokens.create("gemini").unwrap();
         tokens.revoke("gemini").unwrap();
-        assert!(is_revoked("gemini"));
         let third = tokens.create("gemini").unwrap();
         assert!(!stored().contains(&third));
+        tokens.revoke("gemini").unwrap();
+        assert!(is_revoked("gemini"));
+        let fourth = tokens.create("gemini").unwrap();
+        assert_eq!(tokens.for_headers("gemini").unwrap(), fourth);
     }
 
     #[test]

@@ -5,6 +5,13 @@ mod support;
 
 use std::time::Duration;
 
+/// Answers of clients to the questions of servers.
+#[path = "eras/answers.rs"]
+mod answers;
+/// Notifications to clients.
+#[path = "eras/notifications.rs"]
+mod notifications;
+
 use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, stop};
 use switchboard_gateway::audit::AuditLog;

@@ -10,15 +10,17 @@ use crate::name::{ServerName, ToolId};
 use crate::secret::Redacted;
 use crate::wire::{JsonMember, RawJson};
 
+pub use crate::caller_id::CallerId;
 pub use approval::{Approval, ApprovalRequest, Keep};
 pub use callbacks::Callbacks;
-pub use id::CallerId;
-pub use question::{ElicitAnswer, Elicitation, ElicitationKind, Root, SampleAnswer, Sampling};
+pub(crate) use question::result_action;
+pub use question::{
+    ElicitAnswer, Elicitation, ElicitationKind, Root, RootsAnswer, SampleAnswer, Sampling,
+};
 pub use report::{CallReport, SamplingDecision};
 
 mod approval;
 mod callbacks;
-mod id;
 mod question;
 mod report;
 
@@ -93,11 +95,12 @@ pub trait Caller: Send + Sync {
         None
     }
 
-    /// The roots at the moment when a server asks: a caller that represents a client may ask it
-    /// first.
-    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<Vec<Root>>> {
-        let roots = self.roots();
-        Box::pin(std::future::ready(roots))
+    /// The answer to `roots/list` at the moment when a server asks: a caller that represents a client
+    /// may ask it first. `None` if there is no answer.
+    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<RootsAnswer>> {
+        let result = |roots| Ok(RawJson::from(serde_json::json!({ "roots": roots })));
+        let answer = self.roots().map(result);
+        Box::pin(std::future::ready(answer))
     }
 
     /// The call has become a task on its server: its result may take long.
@@ -135,6 +138,12 @@ pub trait Caller: Send + Sync {
     /// Progress of a call of this caller.
     fn progress(&self, progress: &Progress) {
         let _ = progress;
+    }
+
+    /// A person has finished what a server asked for at a page, during a call of this caller. The
+    /// params are those of `notifications/elicitation/complete`, with the entry's secrets redacted.
+    fn elicitation_complete(&self, params: &RawJson) {
+        let _ = params;
     }
 
     /// A notice about a call of this caller: one line, safe to show.
@@ -189,7 +198,7 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
         (**self).roots()
     }
 
-    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<Vec<Root>>> {
+    fn ask_roots<'a>(&'a self) -> BoxFuture<'a, Option<RootsAnswer>> {
         (**self).ask_roots()
     }
 
@@ -219,6 +228,10 @@ impl<C: Caller + ?Sized> Caller for Arc<C> {
 
     fn progress(&self, progress: &Progress) {
         (**self).progress(progress)
+    }
+
+    fn elicitation_complete(&self, params: &RawJson) {
+        (**self).elicitation_complete(params)
     }
 
     fn notice(&self, line: &str) {

@@ -101,6 +101,17 @@ pub enum Event {
         /// The resource's URI, as the server names it; it may contain a secret of the entry.
         uri: Untrusted,
     },
+    /// A person has finished what a server asked for at a page, after the call that asked had ended.
+    /// During the call its caller is notified
+    /// ([`elicitation_complete`](crate::Caller::elicitation_complete)).
+    ElicitationComplete {
+        /// The server.
+        server: ServerName,
+        /// The caller of that call.
+        caller: crate::caller_id::CallerId,
+        /// The params of `notifications/elicitation/complete`, with the entry's secrets redacted.
+        params: crate::wire::RawJson,
+    },
     /// A new configuration is in force, as far as it was approved.
     Reloaded(std::sync::Arc<ReloadReport>),
     /// A watched file is invalid; the previous configuration stays in force.

@@ -93,6 +93,9 @@ pub mod vendor;
 /// The states of a server.
 mod state;
 
+/// The identity of a caller.
+mod caller_id;
+
 /// Events that belong to no call.
 pub mod event;
 
@@ -141,9 +144,10 @@ pub use builder::{HostBuilder, Server, launcher_main};
 pub use builtin::{HostTool, HostToolDefinition, HostToolFuture};
 pub use call::{Call, CallError, DenialReason};
 pub use caller::{
-    Approval, ApprovalRequest, BoxFuture, Callbacks, Caller, CallerId, ElicitAnswer, Elicitation,
+    Approval, ApprovalRequest, BoxFuture, Callbacks, Caller, ElicitAnswer, Elicitation,
     ForwardedParams, Headless, Keep, Offers,
 };
+pub use caller_id::CallerId;
 pub use catalog::{Catalog, Tool, ToolAnnotations, ToolDefinition, ToolEffect, Vendor};
 pub use event::{Event, Events, NextEvent};
 pub use hint::Hint;

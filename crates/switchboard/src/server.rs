@@ -25,8 +25,9 @@ use tokio::time::timeout;
 use crate::auth::NeedsLogin;
 use crate::catalog::ToolDefinition;
 use crate::config::{Fingerprint, ServerConfig, Start};
+use crate::event::LogLevel;
 use crate::future::BoxFuture;
-use crate::session::Session;
+use crate::session::{Session, Subscriptions};
 pub use crate::state::{ConnectStep, State};
 
 pub(crate) use connectors::Connectors;
@@ -44,6 +45,7 @@ pub(crate) use era::EraEvidence;
 pub(crate) use switching::EraRefusal;
 
 use caller_sessions::CallerSessions;
+use launch_store::LaunchStore;
 pub(crate) use lease::{CallerSession, InFlightCount};
 use other_era::OtherEra;
 pub(crate) use resources::ServerResources;
@@ -99,12 +101,32 @@ pub struct ServerHandle {
     other_era: Option<Arc<OtherEra>>,
     /// Requests in flight. Shared by all handles of one task.
     pub(crate) in_flight: Arc<InFlightCount>,
+    /// What outlives a session. Shared by all handles of one task.
+    memory: Arc<ServerMemory>,
+}
+
+/// What outlives the sessions of a server.
+#[derive(Debug)]
+struct ServerMemory {
+    subscriptions: Subscriptions,
+    launch_store: LaunchStore,
 }
 
 impl ServerHandle {
     /// The current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.borrow().clone()
+    }
+
+    /// Sets the minimum log level of the current session and of all later ones. Starts nothing.
+    pub fn set_log_level(&self, level: LogLevel) {
+        self.memory.subscriptions.set_level(level);
+    }
+
+    /// Remembers that the server could not be listed in time, for
+    /// [`Snapshot::was_unlisted`] of later runs.
+    pub async fn remember_unlisted(&self) {
+        self.memory.launch_store.clone().store_unlisted().await;
     }
 
     /// A live session. Starts an idle or failed server and waits for it, up to `wait` and at most
@@ -185,7 +207,7 @@ impl ServerHandle {
     }
 
     /// Waits until the server's cached catalog, if it has one, has been read.
-    pub(crate) async fn cache_read(&self) {
+    pub async fn cache_read(&self) {
         // An error means that the task has ended.
         let _ = (self.snapshot.clone())
             .wait_for(|now| !now.loading_cached)

@@ -150,6 +150,19 @@ impl RawJson {
         Some(members)
     }
 
+    /// An object of these members, in their order, values as they stand.
+    pub fn from_members(members: &[JsonMember]) -> Self {
+        let mut text = String::from("{");
+        for (index, (key, value)) in members.iter().enumerate() {
+            text.push_str(if index == 0 { "\"" } else { ",\"" });
+            text.extend(escaped(key));
+            text.push_str("\":");
+            text.push_str(value.as_str());
+        }
+        text.push('}');
+        Self(text.into())
+    }
+
     /// Decodes it into `T`, which may borrow from it. Nesting deeper than 128 is an error, never a
     /// stack overflow.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, NotJson> {

@@ -19,8 +19,8 @@ use switchboard_gateway::{
 use crate::arguments::Options;
 use crate::command::attach;
 use crate::failure::{Code, Failure};
-use crate::hints;
 use crate::setup::Setup;
+use crate::{hints, output};
 
 /// `serve --http`, and the gateway that `attach` starts.
 mod machine;
@@ -34,7 +34,9 @@ const LAST_SPANS: Duration = Duration::from_secs(3);
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --http it serves the client that starts it, over its standard streams.
+Without --http it serves the client that starts it, over its standard streams. Calls that need
+approval are denied there if the client cannot be asked (Gemini CLI, opencode): let such a client
+start `switchboard attach`, and approve its calls with `switchboard approvals`.
 
 Examples:
   switchboard serve --http 127.0.0.1:8808   clients connect to http://127.0.0.1:8808/mcp with a
@@ -103,18 +105,27 @@ impl ListingArgs {
 pub(crate) fn run(options: &Options, args: &ServeArgs) -> Result<u8, Failure> {
     let mut setup = Setup::read(options)?;
     let selection = selection(&mut setup, args)?;
+    if matches!(selection, ServerSelection::One(_)) && args.listing.tools != "all" {
+        output::notice("--tools has no effect with --names identity: all tools are listed");
+    }
     setup.offer_capabilities_of_clients();
     if args.http.is_some() || args.detached {
         return machine::run(options, args, setup, selection);
     }
     let (config, redactor) = (setup.config.gateway.clone(), setup.redactor());
-    let outcome = setup.run_service(async |host, paths, closing, hang_up| {
+    let outcome = setup.run_service(Some(Vec::new()), async |host, paths, closing, hang_up| {
         let audit = AuditLog::open(&paths.state, config.audit_arguments, redactor);
         let operations = Operations::new(host.clone(), audit, Vec::new());
         let traces = Traces::from_environment();
         let settings = GatewaySettings {
             // No operator can reach this process.
-            approvals: Arc::new(DenyUnasked),
+            approvals: Arc::new(DenyUnasked {
+                advice: Some(format!(
+                    "let the client start {} instead: then you approve its calls yourself",
+                    hints::command(&["attach"])
+                )),
+            }),
+            starts_on_request: true,
             traces: traces.clone(),
             listing: args.listing.settings(),
             lost_server_grace: config.lost_server_grace,

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Gateway, PATIENCE, request};
+use switchboard_testkit::{Chaos, Step};
+
+use super::client::{Gateway, PATIENCE, modern, request};
 use super::support::PROGRAM;
 
 /// A browser that is logged in.
@@ -16,7 +18,11 @@ pub(crate) struct Operator {
 
 impl Operator {
     pub(crate) fn log_in(gateway: &Gateway) -> Self {
-        let answer = gateway.send("GET", &login_path(gateway), &[("Authorization", "")], "");
+        Self::log_in_at(gateway, &login_path(gateway, &[]))
+    }
+
+    fn log_in_at(gateway: &Gateway, path: &str) -> Self {
+        let answer = gateway.send("GET", path, &[("Authorization", "")], "");
         assert_eq!((answer.status, answer.header("location")), (303, Some("/")));
         let cookie = answer.header("set-cookie").unwrap();
         assert!(
@@ -62,9 +68,11 @@ impl Operator {
     }
 }
 
-/// A new link, without its origin.
-pub(crate) fn login_path(gateway: &Gateway) -> String {
-    let link = gateway.home.run(&["approvals", "--page"]);
+/// A new link, without its origin, of the gateway with these files.
+pub(crate) fn login_path(gateway: &Gateway, files: &[&str]) -> String {
+    let link = gateway
+        .home
+        .run(&[files, &["approvals", "--page"]].concat());
     let (_, path) = link.stdout.trim_end().split_once("/login").unwrap();
     format!("/login{path}")
 }
@@ -191,7 +199,7 @@ fn t19_t20_the_page_needs_its_own_login_and_forms_of_its_own() {
         assert_eq!(status(path, &[]), 401, "{path} with a bearer token");
         assert_eq!(status(path, &[("Authorization", "")]), 401, "{path}");
     }
-    let link = login_path(&gateway);
+    let link = login_path(&gateway, &[]);
     assert_eq!(status("/login?k=CANARY", &[]), 401);
     assert_eq!(status(&link, &[("Authorization", "")]), 303);
     assert_eq!(
@@ -486,4 +494,108 @@ fn a_resource_that_two_servers_list_is_shown_with_the_one_that_answers() {
     ] {
         assert!(examined.stdout.contains(fact), "{examined:?}");
     }
+}
+
+/// Names of other dialects may have any character: they are encoded in paths, and decoded once.
+#[test]
+fn a_server_with_any_name_has_a_path_of_its_own_and_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mcp.json");
+    let servers =
+        json!({"mcpServers": {"my filés 100%": {"command": PROGRAM, "args": ["__demo-server"]}}});
+    std::fs::write(&file, servers.to_string()).unwrap();
+    let files = ["-c", file.to_str().unwrap()];
+    let public = ["--public-url", "https://mcp.example.com"];
+    let gateway = Gateway::start_with("", &[files, public].concat());
+    let name = "my%20fil%C3%A9s%20100%25";
+    let path = format!("/mcp/{name}");
+    let session = gateway.initialize(&path);
+    let list = request(2, "tools/list", json!({}));
+    let listed = until(|| {
+        let answer = gateway.send("POST", &path, &[("Mcp-Session-Id", &session)], &list);
+        Some(answer.body).filter(|body| body.contains("echo"))
+    });
+    assert!(listed.contains(r#""name":"echo""#), "{listed}");
+    let host = [("Host", "mcp.example.com")];
+    let card = gateway.send("GET", &format!("{path}/server-card"), &host, "");
+    let url = &card.json()["remotes"][0]["url"];
+    assert_eq!(url, &format!("https://mcp.example.com{path}"));
+    for wrong in [
+        "my%20fil%C3%A9s%20100%2525",
+        "my%20fil%C3%A9s%20100%",
+        "%zz",
+        "server%2Dcard",
+    ] {
+        let post = gateway.send("POST", &format!("/mcp/{wrong}"), &[], &list);
+        assert_eq!(post.status, 404, "{wrong}");
+    }
+
+    let operator = Operator::log_in_at(&gateway, &login_path(&gateway, &files));
+    let overview = operator.page(&gateway, "/");
+    let link = format!("<a href=\"/servers/{name}\">my filés 100%</a>");
+    assert!(overview.contains(&link), "{overview}");
+    let page = operator.page(&gateway, &format!("/servers/{name}"));
+    let action = format!("/servers/{name}/restart");
+    assert!(page.contains(&format!("action=\"{action}\"")), "{page}");
+    let origin = format!("http://{}", gateway.address);
+    let body = format!("token={}", Operator::token(&page));
+    assert_eq!(operator.post(&gateway, &action, &origin, &body), 303);
+    let action = "/servers/%zz/restart";
+    assert_eq!(operator.post(&gateway, action, &origin, &body), 409);
+}
+
+/// The page shows what the list has: repairs, and none with `--schemas as-is`.
+#[test]
+fn the_page_shows_the_repairs_of_the_list_and_none_of_a_list_as_it_is() {
+    let odd = Chaos::new().tool("t", Step::text("ok")).define(
+        "t",
+        "inputSchema",
+        r#"{"type":"object","properties":{"any":true}}"#,
+    );
+    let entry = odd.entry("odd").render();
+    for (words, is_repaired) in [(&[][..], true), (&["--schemas", "as-is"], false)] {
+        let gateway = Gateway::start_with(&entry, words);
+        let operator = Operator::log_in(&gateway);
+        let page = until(|| {
+            Some(operator.page(&gateway, "/servers/odd")).filter(|page| page.contains("Listed as"))
+        });
+        let repair = "Repaired for strict clients: <code>/inputSchema/properties/any</code>";
+        assert_eq!(page.contains(repair), is_repaired, "{page}");
+        // A modern client may be as strict as a legacy one.
+        let list = request(3, "tools/list", modern(json!({})));
+        let headers = [
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", "tools/list"),
+        ];
+        let listed = gateway.send("POST", "/mcp/odd", &headers, &list).json();
+        let any = &listed["result"]["tools"][0]["inputSchema"]["properties"]["any"];
+        let expected = if is_repaired { json!({}) } else { json!(true) };
+        assert_eq!(any, &expected, "{listed}");
+    }
+}
+
+/// Prompts are named as tools are: a name that is taken is preceded by the server's.
+#[test]
+fn a_prompt_whose_name_is_taken_is_listed_under_a_longer_one_and_shown() {
+    let twin = format!("[servers.twin]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n");
+    let gateway = Gateway::start_with(&twin, &["--names", "first-wins"]);
+    let operator = Operator::log_in(&gateway);
+    let page = until(|| {
+        Some(operator.page(&gateway, "/")).filter(|page| page.contains("Prompt <code>review"))
+    });
+    let shown = "Prompt <code>review</code> is that of <a href=\"/servers/demo\">demo</a>, which comes first in the configuration; that of <a href=\"/servers/twin\">twin</a> is listed as <code>twin__review</code>.";
+    assert!(page.contains(shown), "{page}");
+    let session = gateway.initialize("/mcp");
+    let session = [("Mcp-Session-Id", session.as_str())];
+    let list = request(2, "prompts/list", json!({}));
+    let listed = gateway.send("POST", "/mcp", &session, &list).json();
+    let prompts = listed["result"]["prompts"].as_array().unwrap().iter();
+    let names: Vec<_> = prompts.map(|prompt| prompt["name"].clone()).collect();
+    assert!(
+        names.contains(&json!("review")) && names.contains(&json!("twin__review")),
+        "{names:?}"
+    );
+    let params = json!({"name": "twin__review", "arguments": {"language": "rust"}});
+    let got = gateway.send("POST", "/mcp", &session, &request(3, "prompts/get", params));
+    assert!(got.body.contains("messages"), "{got:?}");
 }

@@ -58,7 +58,6 @@ mod stall;
 mod timer;
 
 pub use body::HttpBody;
-pub use connection::RESERVED_NAMES;
 pub use routes::{HttpRoutes, NoRoutes, RouteRequest};
 pub use server_card::PublicUrl;
 

@@ -11,6 +11,7 @@ use super::problems::{is_down, last_stderr, problems, summary};
 use super::requests::{self, AuditFilter};
 use super::text::{ForeignText, foreign, json};
 use crate::approval_queue::WaitingCall;
+use crate::path_segment;
 use crate::{Operations, ShownChange};
 
 pub(super) fn render(operations: &Operations, filter: &AuditFilter, token: &str) -> Markup {
@@ -154,7 +155,7 @@ fn server_row(operations: &Operations, server: &ServerHandle) -> Markup {
     let stderr = last_stderr(server, &state);
     html! {
         tr {
-            td { a href={ "/servers/" (name) } { (name) } }
+            td { a href={ "/servers/" (path_segment::encode(name)) } { (name) } }
             td { span.state .(class(&state)) { (word(&state)) } }
             td {
                 (foreign(&reason(&state)))

@@ -9,12 +9,13 @@ use switchboard::untrusted::Untrusted;
 
 use super::overview::reason;
 use super::text::{ForeignText, foreign, with_code};
-use crate::{Operations, ResourceClash, resource_clashes};
+use crate::path_segment;
+use crate::{Operations, PromptClash, ResourceClash, prompt_clashes, resource_clashes};
 
 /// A server that was restarted this often and is up only for a short time is called unstable.
 const UNSTABLE_RESTARTS: u32 = 3;
 
-/// How many resources that several servers list are shown.
+/// How many resources that several servers list are shown, and how many prompts of one name.
 const MAX_CLASHES: usize = 5;
 
 /// How long it must be up to be called stable again.
@@ -143,7 +144,7 @@ fn server_problem(operations: &Operations, server: &ServerHandle) -> Option<Mark
     })
 }
 
-/// Resources that several servers list; the first few.
+/// Resources that several servers list, and prompts of one name; the first few.
 fn clash_problems(operations: &Operations) -> Vec<Markup> {
     let clashes = resource_clashes(&operations.host.catalog());
     let more = clashes.len().saturating_sub(MAX_CLASHES);
@@ -155,7 +156,24 @@ fn clash_problems(operations: &Operations) -> Vec<Markup> {
     if more > 0 {
         problems.push(html! { "Servers list " (more) " more resources that another one lists." });
     }
+    let clashes = prompt_clashes(&operations.host, &operations.host.catalog());
+    problems.extend(clashes.iter().take(MAX_CLASHES).map(prompt_problem));
+    let more = clashes.len().saturating_sub(MAX_CLASHES);
+    if more > 0 {
+        problems.push(html! { "Servers have " (more) " more prompts whose name is taken." });
+    }
     problems
+}
+
+fn prompt_problem(clash: &PromptClash) -> Markup {
+    html! {
+        "Prompt " code { (ForeignText(&clash.name)) } " is that of " (link(clash.first.as_str()))
+        ", which comes first in the configuration; that of " (link(clash.server.as_str()))
+        @match &clash.listed_as {
+            Some(name) => { " is listed as " code { (ForeignText(name)) } "." }
+            None => { " is found under " code { "/mcp/NAME" } " only." }
+        }
+    }
 }
 
 fn clash_problem(clash: &ResourceClash) -> Markup {
@@ -204,5 +222,5 @@ fn to_do_sentence(to_do: Option<&str>) -> Markup {
 }
 
 fn link(name: &str) -> Markup {
-    html! { a href={ "/servers/" (name) } { (name) } }
+    html! { a href={ "/servers/" (path_segment::encode(name)) } { (name) } }
 }

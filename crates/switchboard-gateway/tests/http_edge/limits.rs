@@ -118,16 +118,19 @@ async fn t20_requests_that_stop_early_end_alike_for_both_readers() {
     }
 }
 
-/// An edge that closes waits for no connection without a whole head.
+/// An edge that closes waits for no connection without a whole head and body.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edge_that_closes_waits_for_no_request_that_was_not_sent_yet() {
     let edge = TestEdge::start("", HttpLimits::default()).await;
     let session = edge.open_session().await;
     let post = edge.post("/mcp", &session, &request(1, "ping", json!({})));
     let hyper = edge.hyper_request();
+    let hyper_post = edge.post("/mcp?", &session, &request(1, "ping", json!({})));
+    let form = hyper_post.replacen("/mcp?", "/approvals/1", 1);
     let mut connections = Vec::new();
     for before in [String::new(), post.clone(), hyper] {
-        for part in ["", &post[..30]] {
+        let within_body = [&post, &hyper_post, &form].map(|post| &post[..post.len() - 5]);
+        for part in ["", &post[..30]].into_iter().chain(within_body) {
             let mut stream = edge.connect().await;
             stream
                 .write_all(format!("{before}{part}").as_bytes())

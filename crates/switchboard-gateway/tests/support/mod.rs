@@ -1,6 +1,7 @@
 //! Clients of a gateway in memory, in either era, and a host of real servers.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -64,6 +65,9 @@ pub struct TestClient {
     pub notifications: Vec<Value>,
     /// Questions that came so far.
     pub questions: Vec<Value>,
+    /// Answers as JSON text, by the method of the question: a result, or an error object. Other
+    /// questions are answered by [`answer`].
+    pub raw_answers: HashMap<&'static str, Result<String, String>>,
 }
 
 impl TestClient {
@@ -82,6 +86,7 @@ impl TestClient {
             meta: None,
             notifications: Vec::new(),
             questions: Vec::new(),
+            raw_answers: HashMap::new(),
         }
     }
 
@@ -182,7 +187,12 @@ impl TestClient {
         }
         loop {
             let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-            self.send(request).await;
+            let mut line = request.to_string();
+            for (method, answer) in &self.raw_answers {
+                let answer = answer.as_deref().unwrap_or_default();
+                line = line.replace(&format!("\"@{method}@\""), answer);
+            }
+            self.send_raw(&line).await;
             let response = self.response(id).await;
             if response["result"]["resultType"] != "input_required" {
                 return response;
@@ -191,7 +201,11 @@ impl TestClient {
             params["inputResponses"] = json!({});
             for (key, question) in result["inputRequests"].as_object().unwrap() {
                 self.questions.push(question.clone());
-                params["inputResponses"][key] = answer(question);
+                let method = question["method"].as_str().unwrap();
+                params["inputResponses"][key] = match self.raw_answers.contains_key(method) {
+                    true => format!("@{method}@").into(),
+                    false => answer(question),
+                };
             }
             if let Some(state) = result.get("requestState") {
                 params["requestState"] = state.clone();
@@ -210,10 +224,18 @@ impl TestClient {
                 self.notifications.push(message);
                 continue;
             }
-            let result = answer(&message);
-            let response = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            let raw = self.raw_answers.get(message["method"].as_str().unwrap());
+            let (key, value) = match raw.cloned() {
+                Some(Ok(result)) => ("result", result),
+                Some(Err(error)) => ("error", error),
+                None => ("result", answer(&message).to_string()),
+            };
+            let line = format!(
+                r#"{{"jsonrpc":"2.0","id":{},"{key}":{value}}}"#,
+                message["id"]
+            );
             self.questions.push(message);
-            self.send(response).await;
+            self.send_raw(&line).await;
         }
     }
 

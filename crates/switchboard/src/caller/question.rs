@@ -1,5 +1,7 @@
 //! The questions that a server may ask during a call, and their answers.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::name::{ServerName, ToolId};
@@ -52,6 +54,30 @@ pub enum ElicitAnswer {
     Decline,
     /// The person dismissed the question.
     Cancel,
+    /// The result of `elicitation/create` that another program gave. The server gets it unchanged,
+    /// except that omitted fields get the schema's defaults.
+    Result(RawJson),
+    /// The error object that another program answered with, for the server. A modern server cannot be
+    /// sent one: for it the question is cancelled.
+    Error(RawJson),
+}
+
+impl ElicitAnswer {
+    /// Whether the question was answered: neither declined nor cancelled.
+    pub fn is_accepted(&self) -> bool {
+        match self {
+            Self::Accept(_) => true,
+            Self::Result(result) => result_action(result).as_deref() == Some("accept"),
+            Self::Decline | Self::Cancel | Self::Error(_) => false,
+        }
+    }
+}
+
+/// The `action` in a result of `elicitation/create`.
+pub(crate) fn result_action(result: &RawJson) -> Option<String> {
+    let members = result.members()?;
+    let (_, action) = members.iter().find(|(key, _)| key == "action")?;
+    action.text().map(Cow::into_owned)
 }
 
 /// A sampling request of a server.
@@ -73,7 +99,13 @@ pub enum SampleAnswer {
     Answer(RawJson),
     /// A refusal, with the line that the server is told.
     Refuse(String),
+    /// The error object that another program answered with, sent to a legacy server unchanged. A
+    /// modern server cannot be sent one: the call fails.
+    Error(RawJson),
 }
+
+/// The answer to `roots/list`: its result, or an error object; sent to the server unchanged.
+pub type RootsAnswer = Result<RawJson, RawJson>;
 
 /// A root: a folder that a server may work in.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

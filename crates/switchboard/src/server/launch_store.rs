@@ -49,6 +49,9 @@ pub(super) struct LaunchProfile {
     /// with neither has the shared connection's era.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) tool_eras: BTreeMap<String, Era>,
+    /// Whether the server could not be listed in time in an earlier run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) was_unlisted: bool,
 }
 
 impl LaunchProfile {
@@ -107,6 +110,18 @@ impl LaunchStore {
             serde_json::to_string(&profile).ok()
         })
         .await;
+    }
+
+    /// Remembers that the server could not be listed in time.
+    pub(super) async fn store_unlisted(self) {
+        let profile = self.clone().profile().await;
+        if !profile.was_unlisted {
+            let profile = LaunchProfile {
+                was_unlisted: true,
+                ..profile
+            };
+            self.store_profile(profile).await;
+        }
     }
 
     pub(super) async fn offerings(self) -> Option<Offerings> {

@@ -52,6 +52,9 @@ pub struct Snapshot {
     pub last_exit: Option<String>,
     /// Whether this is the server's first start: a package runner may be installing it.
     pub is_first_start: bool,
+    /// Whether the server could not be listed in time in an earlier run
+    /// ([`ServerHandle::remember_unlisted`](super::ServerHandle::remember_unlisted)).
+    pub was_unlisted: bool,
     /// The last failure and the number of consecutive ones. Cleared by a success or a restart.
     pub(super) failure: Option<(String, u32)>,
     /// The number of attempts to connect that have ended, successful or not.
@@ -83,6 +86,11 @@ impl Snapshot {
             || !matches!(self.state, State::Connecting { .. }) && !self.loading_cached
     }
 
+    /// Whether the cached catalog is still being read.
+    pub fn is_loading_cached(&self) -> bool {
+        self.loading_cached
+    }
+
     /// Whether the session has ended and the task has not published that yet.
     pub(super) fn has_lost_session(&self) -> bool {
         self.session
@@ -106,6 +114,7 @@ impl Snapshot {
             oddities: OddityLog::default(),
             last_exit: None,
             is_first_start: false,
+            was_unlisted: false,
             failure: None,
             attempts_ended: 0,
             listings: 0,

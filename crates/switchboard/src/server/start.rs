@@ -14,7 +14,7 @@ use super::other_era::OtherEra;
 use super::status_publisher::StatusPublisher;
 use super::store_writes::StoreWrites;
 use super::task::{Phase, ServerTask};
-use super::{ConnectStep, ServerHandle, ServerResources, ServerStderr, State};
+use super::{ConnectStep, ServerHandle, ServerMemory, ServerResources, ServerStderr, State};
 use crate::caller::Offers;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::event::Event;
@@ -101,8 +101,13 @@ impl ServerHandle {
             events,
             changed,
             after,
+            subscriptions,
             ..
         } = setup;
+        let memory = Arc::new(ServerMemory {
+            subscriptions,
+            launch_store: launch_store.clone(),
+        });
         let phase = initial_phase(&initial, after);
         let (commands, received_commands) = mpsc::channel(COMMAND_CAPACITY);
         // Only the shared connection publishes states: its state is the server's.
@@ -148,6 +153,7 @@ impl ServerHandle {
             caller_sessions: None,
             other_era: None,
             in_flight: Arc::default(),
+            memory,
         }
     }
 }
@@ -288,9 +294,11 @@ fn open_log(
 
 /// Publishes the cached catalog, unless an attempt to connect has ended first.
 async fn load_cached(status: Arc<StatusPublisher>, launch_store: LaunchStore) {
-    let remembered = launch_store.offerings().await;
+    let (remembered, profile) =
+        tokio::join!(launch_store.clone().offerings(), launch_store.profile());
     status.update(|snapshot| {
         snapshot.loading_cached = false;
+        snapshot.was_unlisted = profile.was_unlisted;
         if let (Some(offerings), 0) = (remembered, snapshot.attempts_ended) {
             snapshot.offerings = Arc::new(offerings);
             snapshot.cached = true;

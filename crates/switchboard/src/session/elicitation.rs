@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::in_flight::InFlightCall;
-use crate::caller::{ElicitAnswer, Elicitation, ElicitationKind};
+use crate::caller::{ElicitAnswer, Elicitation, ElicitationKind, result_action};
 use crate::name::ToolId;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -37,27 +37,76 @@ impl InFlightCall {
             .unwrap_or(ElicitAnswer::Cancel);
         match (answer, &question.kind) {
             (ElicitAnswer::Accept(mut fields), ElicitationKind::Form { schema, .. }) => {
-                fill_defaults(schema, &mut fields);
+                for (name, default) in defaults(schema) {
+                    let value = default.to_value().unwrap_or_default();
+                    fields.entry(name).or_insert(value);
+                }
                 ElicitAnswer::Accept(fields)
+            }
+            (ElicitAnswer::Result(result), ElicitationKind::Form { schema, .. }) => {
+                ElicitAnswer::Result(with_defaults(result, schema))
+            }
+            (ElicitAnswer::Result(result), ElicitationKind::Url { .. }) => {
+                ElicitAnswer::Result(without_content(result))
             }
             (answer, _) => answer,
         }
     }
 }
 
-fn fill_defaults(schema: &RawJson, fields: &mut Map<String, Value>) {
-    let Ok(schema) = schema.to_value() else {
-        return;
+/// The defaults in a form's schema, by field.
+fn defaults(schema: &RawJson) -> Vec<(String, RawJson)> {
+    let member = |object: &RawJson, name: &str| {
+        let members = object.members().unwrap_or_default().into_iter();
+        members.rev().find(|(key, _)| key == name)
     };
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-        return;
+    let properties = member(schema, "properties").and_then(|(_, properties)| properties.members());
+    let properties = properties.unwrap_or_default().into_iter();
+    properties
+        .filter_map(|(name, property)| {
+            let (_, default) = member(&property, "default")?;
+            Some((name.into_owned(), default))
+        })
+        .collect()
+}
+
+/// The result with the defaults of the fields that it omits; the rest stays byte for byte.
+fn with_defaults(result: RawJson, schema: &RawJson) -> RawJson {
+    if result_action(&result).as_deref() != Some("accept") {
+        return result;
+    }
+    let mut members = result.members().unwrap_or_default();
+    let place = members.iter().position(|(key, _)| key == "content");
+    let content = place.map(|place| members[place].1.clone());
+    let Some(mut fields) = content.map_or(Some(Vec::new()), |content| content.members()) else {
+        return result;
     };
-    for (name, property) in properties {
-        if let Some(default) = property.get("default")
-            && !fields.contains_key(name)
-        {
-            fields.insert(name.clone(), default.clone());
+    let given = fields.len();
+    for (name, default) in defaults(schema) {
+        if !fields.iter().any(|(key, _)| *key == name) {
+            fields.push((name.into(), default));
         }
+    }
+    if fields.len() == given {
+        return result;
+    }
+    let content = RawJson::from_members(&fields);
+    match place {
+        Some(place) => members[place].1 = content,
+        None => members.push(("content".into(), content)),
+    }
+    RawJson::from_members(&members)
+}
+
+/// The result of a page's visit. It has no content: what a person enters on the page does not pass
+/// through the host.
+fn without_content(result: RawJson) -> RawJson {
+    let mut members = result.members().unwrap_or_default();
+    let given = members.len();
+    members.retain(|(key, _)| key != "content");
+    match members.len() == given {
+        true => result,
+        false => RawJson::from_members(&members),
     }
 }
 
@@ -99,13 +148,72 @@ pub(super) fn read_elicitation(params: &RawJson) -> Result<ElicitationKind, Stri
     }
 }
 
-/// Encodes the result of `elicitation/create`. In URL mode it has no content: what a person enters
-/// on the page does not pass through the host.
-pub(super) fn elicit_result(answer: ElicitAnswer, is_form: bool) -> Value {
-    match answer {
+/// The response to `elicitation/create`: its result, or an error object. In URL mode the result has no
+/// content.
+pub(super) fn elicit_response(answer: ElicitAnswer, is_form: bool) -> Result<RawJson, RawJson> {
+    let result = match answer {
         ElicitAnswer::Accept(content) if is_form => json!({"action": "accept", "content": content}),
-        ElicitAnswer::Accept(_) => json!({"action": "accept"}),
-        ElicitAnswer::Decline => json!({"action": "decline"}),
-        ElicitAnswer::Cancel => json!({"action": "cancel"}),
+        ElicitAnswer::Accept(_) => action_result("accept"),
+        ElicitAnswer::Decline => action_result("decline"),
+        ElicitAnswer::Cancel => action_result("cancel"),
+        ElicitAnswer::Result(result) => return Ok(result),
+        ElicitAnswer::Error(error) => return Err(error),
+    };
+    Ok(RawJson::from(result))
+}
+
+/// A result of `elicitation/create` without content.
+pub(super) fn action_result(action: &str) -> Value {
+    json!({ "action": action })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// A program's result reaches the server as it came; only omitted fields are added (SEP-1034).
+    #[test]
+    fn a_programs_result_is_unchanged_except_for_omitted_defaults() {
+        let schema = r#"{"properties":{"a":{"default":1.50},"b":{},"c":{"default":null}}}"#;
+        let schema: RawJson = schema.parse().unwrap();
+        for (result, expected) in [
+            (
+                r#"{ "action":"decline" , "x":1.0}"#,
+                r#"{ "action":"decline" , "x":1.0}"#,
+            ),
+            (
+                r#"{ "action":"accept","content":{"c":2.00, "a":0} }"#,
+                r#"{ "action":"accept","content":{"c":2.00, "a":0} }"#,
+            ),
+            (
+                r#"{"_meta":{"k": 1},"action":"accept","content":{"b": 2.00},"x":1e400}"#,
+                r#"{"_meta":{"k": 1},"action":"accept","content":{"b":2.00,"a":1.50,"c":null},"x":1e400}"#,
+            ),
+            (
+                r#"{"action":"accept"}"#,
+                r#"{"action":"accept","content":{"a":1.50,"c":null}}"#,
+            ),
+            (
+                r#"{"action":"accept","content":7}"#,
+                r#"{"action":"accept","content":7}"#,
+            ),
+        ] {
+            let result = result.parse().unwrap();
+            assert_eq!(with_defaults(result, &schema).as_str(), expected);
+        }
+    }
+
+    #[test]
+    fn the_result_of_a_pages_visit_has_no_content() {
+        let check = |result: &str, expected: &str| {
+            assert_eq!(without_content(result.parse().unwrap()).as_str(), expected);
+        };
+        check(r#"{"action": "accept"}"#, r#"{"action": "accept"}"#);
+        check(
+            r#"{"action":"accept","content":{"password":"x"}}"#,
+            r#"{"action":"accept"}"#,
+        );
     }
 }

@@ -28,14 +28,7 @@ impl Receiver {
             "notifications/progress" => self.progress(params, origin),
             "notifications/message" => self.log(params, origin),
             "notifications/subscriptions/acknowledged" => self.acknowledged(params, origin),
-            "notifications/elicitation/complete" => {
-                if let Some(ElicitationCompleteParams { elicitation_id }) =
-                    params.and_then(|params| params.decode().ok())
-                {
-                    self.url_elicitations
-                        .complete(&self.options.server, &elicitation_id);
-                }
-            }
+            "notifications/elicitation/complete" => self.elicitation_complete(params),
             "notifications/tasks" | "notifications/tasks/status" => self.task_changed(params),
             "notifications/cancelled" => {
                 if let Some(CancelledParams { request_id }) =
@@ -53,6 +46,29 @@ impl Receiver {
             }
             "notifications/resources/updated" => self.updated(params),
             _ => {}
+        }
+    }
+
+    fn elicitation_complete(&self, params: Option<&RawJson>) {
+        let Some((params, ElicitationCompleteParams { elicitation_id })) =
+            params.and_then(|params| Some((params, params.decode().ok()?)))
+        else {
+            return;
+        };
+        let (server, params) = (
+            &self.options.server,
+            redacted(params, &self.options.redactor),
+        );
+        let visits = &self.url_elicitations;
+        for caller in visits.complete(server, &elicitation_id, &params) {
+            if let Some(events) = &self.options.events {
+                // There may be no listener.
+                let _ = events.send(Event::ElicitationComplete {
+                    server: server.clone(),
+                    caller,
+                    params: params.clone(),
+                });
+            }
         }
     }
 

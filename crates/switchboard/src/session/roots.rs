@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::elicitation::ANSWER_TIMEOUT;
 use super::in_flight::InFlightCall;
-use crate::caller::Root;
+use crate::caller::{Root, RootsAnswer};
 
 /// The host's roots. Clones share them. Whether roots are offered is fixed, since a legacy session
 /// advertises it once.
@@ -51,7 +51,7 @@ impl Roots {
 
 impl InFlightCall {
     /// Asks the caller for its roots; the time does not count against the deadlines.
-    pub(super) async fn ask_roots(&self) -> Option<Vec<Root>> {
+    pub(super) async fn ask_roots(&self) -> Option<RootsAnswer> {
         let _pause = self.pause_deadlines();
         let asked = timeout(ANSWER_TIMEOUT, self.caller().ask_roots()).await;
         asked.ok().flatten()

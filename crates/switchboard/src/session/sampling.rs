@@ -6,13 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::elicitation::ANSWER_TIMEOUT;
 use super::in_flight::InFlightCall;
 use crate::caller::{BoxFuture, Caller, SampleAnswer, Sampling};
 use crate::name::ToolId;
+use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
 /// The protocol's error code for a refusal by the user.
@@ -45,6 +46,7 @@ impl InFlightCall {
         match timeout(ANSWER_TIMEOUT, self.caller().sample(&request)).await {
             Ok(SampleAnswer::Answer(answer)) => Ok(answer),
             Ok(SampleAnswer::Refuse(line)) => Err(SamplingRefusal::plain(line)),
+            Ok(SampleAnswer::Error(error)) => Err(SamplingRefusal::answered(error)),
             Err(_) => Err(SamplingRefusal::plain(format!(
                 "no answer within {} s",
                 ANSWER_TIMEOUT.as_secs()
@@ -86,11 +88,16 @@ impl InFlightCall {
     }
 }
 
+/// A JSON-RPC error object.
+pub(super) fn error_object(code: i64, message: &str) -> RawJson {
+    RawJson::from(json!({"code": code, "message": message}))
+}
+
 /// Why a sampling request was refused.
 #[derive(Debug)]
 pub(super) struct SamplingRefusal {
-    /// The message for the server.
-    pub(super) to_server: String,
+    /// The error object for the server.
+    pub(super) to_server: RawJson,
     /// The message for the caller.
     pub(super) to_caller: String,
 }
@@ -100,7 +107,7 @@ impl SamplingRefusal {
     fn plain(line: impl Into<String>) -> Self {
         let line = line.into();
         Self {
-            to_server: line.clone(),
+            to_server: error_object(REJECTED, &line),
             to_caller: line,
         }
     }
@@ -108,8 +115,23 @@ impl SamplingRefusal {
     /// The server gets the protocol's message: it need not know which rule refused, or who.
     fn rejected(reason: String) -> Self {
         Self {
-            to_server: "User rejected sampling request".to_owned(),
+            to_server: error_object(REJECTED, "User rejected sampling request"),
             to_caller: reason,
+        }
+    }
+
+    /// The server gets the error that the caller's client answered with.
+    fn answered(error: RawJson) -> Self {
+        #[derive(serde::Deserialize)]
+        struct AnsweredError {
+            #[serde(default)]
+            message: String,
+        }
+        let message = error.decode::<AnsweredError>().map(|error| error.message);
+        let message = Untrusted::new(message.unwrap_or_default());
+        Self {
+            to_caller: format!("the client answered: {}", message.for_terminal_line()),
+            to_server: error,
         }
     }
 }

@@ -34,8 +34,11 @@ impl Subscriptions {
         self.0.borrow().level
     }
 
-    pub(super) fn set_level(&self, level: LogLevel) {
-        self.0.send_modify(|desired| desired.level = Some(level));
+    pub(crate) fn set_level(&self, level: LogLevel) {
+        self.0.send_if_modified(|desired| {
+            let previous = desired.level.replace(level);
+            previous != Some(level)
+        });
     }
 
     /// Subscribes to a resource. The error is that there are too many.

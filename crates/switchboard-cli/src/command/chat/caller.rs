@@ -106,9 +106,9 @@ impl Caller for ChatCaller {
             let _asking = self.asking.lock().await;
             let answer = self.terminal.elicit(question).await;
             let word = match &answer {
-                ElicitAnswer::Accept(_) => "answered",
+                answer if answer.is_accepted() => "answered",
                 ElicitAnswer::Decline => "declined",
-                ElicitAnswer::Cancel => "cancelled",
+                _ => "cancelled",
             };
             screen::note(&format!("  question of {}: {word}", question.server));
             answer

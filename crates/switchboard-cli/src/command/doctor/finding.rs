@@ -8,7 +8,9 @@ use switchboard::Host;
 use switchboard::ServerName;
 use switchboard::config::{Endpoint, Scope, ServerConfig, Sharing, StdioEndpoint};
 use switchboard::server::{ConnectStep, ServerHandle, Snapshot, State};
-use switchboard_gateway::{ResourceClash, ToolRepair, resource_clashes};
+use switchboard_gateway::{
+    PromptClash, ResourceClash, ToolRepair, prompt_clashes, resource_clashes,
+};
 
 use super::{reachability, version_pinning};
 use crate::hints;
@@ -261,6 +263,14 @@ fn offers(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<Fact> 
         let more = counted(clashes.len() - MAX_CLASHES, "more resource");
         facts.push(("Same URI", more));
     }
+    let clashes = prompt_clashes(host, &catalog).into_iter();
+    let clashes: Vec<_> = clashes.filter(|clash| clash.server == *name).collect();
+    let shown = clashes.iter().take(MAX_CLASHES);
+    facts.extend(shown.map(|clash| ("Same name", prompt_fact(clash))));
+    if clashes.len() > MAX_CLASHES {
+        let more = counted(clashes.len() - MAX_CLASHES, "more prompt");
+        facts.push(("Same name", more));
+    }
     for (method, what) in &offered.faults {
         facts.push(("Failed list", format!("{method}: {}", escaped(what))));
     }
@@ -279,6 +289,19 @@ fn clash_fact(name: &ServerName, clash: &ResourceClash) -> String {
         "{} is listed by {}, too; through the gateway {answers}, because it comes first",
         clash.uri.for_terminal_line(),
         others.join(", ")
+    )
+}
+
+/// Which name a prompt has in the gateway's list instead of its own.
+fn prompt_fact(clash: &PromptClash) -> String {
+    let listed = match &clash.listed_as {
+        Some(name) => format!("is listed as {}", name.for_terminal_line()),
+        None => "is not listed".to_owned(),
+    };
+    format!(
+        "prompt {} is that of \"{}\", which comes first; through the gateway this one {listed}",
+        clash.name.for_terminal_line(),
+        clash.first
     )
 }
 

@@ -11,8 +11,8 @@ use switchboard_gateway::Operations;
 use crate::view::server::escaped;
 use crate::{hints, output};
 
-/// Prints until the gateway ends.
-pub(super) async fn report(host: &Host, operations: &Operations) {
+/// Prints until the gateway ends. Over HTTP, servers have paths of their own.
+pub(super) async fn report(host: &Host, operations: &Operations, has_http: bool) {
     let mut events = host.events();
     let mut fault = operations.audit().fault();
     let path = operations
@@ -31,9 +31,19 @@ pub(super) async fn report(host: &Host, operations: &Operations) {
     for server in host.servers().iter() {
         log_state(&server.config.name, &server.snapshot().state);
     }
+    let mut reserved = HashSet::new();
+    let mut log_reserved = || {
+        if has_http {
+            let servers = host.servers();
+            let names = servers.iter().map(|server| &server.config.name);
+            reserved_lines(names, &mut reserved).for_each(output::log);
+        }
+    };
+    log_reserved();
     loop {
         tokio::select! {
             next = events.next() => match next {
+                Some(NextEvent::Event(Event::Reloaded(_)) | NextEvent::Gap(_)) => log_reserved(),
                 Some(NextEvent::Event(Event::State { server, state })) => {
                     log_state(&server, &state);
                 }
@@ -53,6 +63,21 @@ pub(super) async fn report(host: &Host, operations: &Operations) {
             }
         }
     }
+}
+
+/// One line for each server whose path is used for something else.
+fn reserved_lines<'a>(
+    names: impl Iterator<Item = &'a ServerName>,
+    known: &mut HashSet<ServerName>,
+) -> impl Iterator<Item = String> {
+    let is_new = |name: &&ServerName| {
+        ServerName::RESERVED.contains(&name.as_str()) && known.insert((*name).clone())
+    };
+    names.filter(is_new).map(|name| {
+        format!(
+            "server \"{name}\" has no path of its own: /mcp/{name} is reserved; rename it in its file"
+        )
+    })
 }
 
 /// One line when a server fails and one when it recovers; none for the attempts between.
@@ -110,5 +135,23 @@ mod tests {
         assert_eq!(line(&backoff(2)), None);
         assert_eq!(line(&ready).unwrap(), "server \"github\" is up again");
         assert_eq!(line(&ready), None);
+    }
+
+    #[test]
+    fn a_reserved_name_is_reported_once_also_after_a_reload() {
+        let name = |text: &str| ServerName::lenient(text).unwrap();
+        let mut known = HashSet::new();
+        let mut lines = |names: &[ServerName]| -> Vec<String> {
+            reserved_lines(names.iter(), &mut known).collect()
+        };
+        assert_eq!(lines(&[name("git")]), [""; 0]);
+        let both = [name("git"), name("server-card")];
+        assert_eq!(
+            lines(&both),
+            [
+                "server \"server-card\" has no path of its own: /mcp/server-card is reserved; rename it in its file"
+            ]
+        );
+        assert_eq!(lines(&both), [""; 0]);
     }
 }

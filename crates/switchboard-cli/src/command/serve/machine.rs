@@ -13,9 +13,7 @@ use switchboard::secret::Redactor;
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
-use switchboard_gateway::edge::http::{
-    HttpEdge, HttpEdgeSettings, HttpLimits, PublicUrl, RESERVED_NAMES,
-};
+use switchboard_gateway::edge::http::{HttpEdge, HttpEdgeSettings, HttpLimits, PublicUrl};
 use switchboard_gateway::edge::socket::{BoundSocket, SocketCommands, SocketEdge};
 use switchboard_gateway::tokens::ClientTokens;
 use switchboard_gateway::{
@@ -64,7 +62,7 @@ pub(super) fn run(
         redactor: setup.redactor(),
         reload,
     };
-    let outcome = setup.run_service(async |host, paths, closing, hang_up| {
+    let outcome = setup.run_service(None, async |host, paths, closing, hang_up| {
         machine.serve(host, paths, closing, hang_up).await
     });
     match outcome {
@@ -116,7 +114,10 @@ impl MachineGateway<'_> {
             let message = format!("the status page cannot be served: {error}");
             Failure::new(Code::Usage, message)
         })?;
-        let page = Arc::new(page.with_open_metrics(self.args.metrics_open));
+        let page = Arc::new(
+            page.with_open_metrics(self.args.metrics_open)
+                .with_listing(self.args.listing.settings()),
+        );
         let commands = Arc::new(GatewayCommands {
             page: page.clone(),
             operations: operations.clone(),
@@ -142,9 +143,10 @@ impl MachineGateway<'_> {
             serve_http(&gateway, listener, self.selection, args, url, paths, page)
         });
         let http = http.transpose()?;
+        let has_http = http.is_some();
         tokio::select! {
             () = run_until_closed(closing, hang_up, &commands, until_idle(socket.as_ref(), self.args)) => {}
-            () = log::report(host, &operations) => {}
+            () = log::report(host, &operations, has_http) => {}
         }
         tokio::join!(close_http(http), close_socket(socket));
         gateway.disconnect_all();
@@ -288,14 +290,6 @@ fn serve_http(
         };
         HttpEdge::serve(gateway.clone(), listener, settings)
     };
-    for server in gateway.host().servers().iter() {
-        let name = server.config.name.as_str();
-        if RESERVED_NAMES.contains(&name) {
-            output::notice(&format!(
-                "server \"{name}\" has no path of its own: /mcp/{name} is reserved; rename it in its file"
-            ));
-        }
-    }
     let edge = serve()
         .map_err(|error| Failure::new(Code::Usage, format!("HTTP cannot be served: {error}")))?;
     output::line_on_stderr(&format!("listening on http://{}/mcp", edge.address()));

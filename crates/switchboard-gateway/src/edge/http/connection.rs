@@ -23,6 +23,7 @@ use hyper_util::rt::TokioIo;
 use switchboard::ServerName;
 use switchboard::sync::lock;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use super::admission::CheckedToken;
 use super::attached_request::RequestRoom;
@@ -33,6 +34,7 @@ use super::timer::ConnectionTimer;
 use super::{
     HttpBody, HttpState, RouteRequest, closed, plain, post, response, server_card, sessions, sse,
 };
+use crate::path_segment;
 use crate::principal::Principal;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::settings::ServerSelection;
@@ -264,9 +266,6 @@ async fn respond(
     }
 }
 
-/// Reserved names after `/mcp/`: servers with such a name are offered under `/mcp` only.
-pub const RESERVED_NAMES: [&str; 1] = ["server-card"];
-
 /// The transports of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServedTransport {
@@ -332,7 +331,7 @@ impl HttpExchange<'_> {
     /// The body of the request; the error is the response.
     pub(super) async fn read_body(&self, mut body: Incoming) -> Result<Bytes, Response<HttpBody>> {
         let limits = &self.state.limits;
-        let reading = read_body(&mut body, limits.max_body_bytes);
+        let reading = read_body(&mut body, limits.max_body_bytes, &self.state.closing);
         let timer = &self.connection.timer;
         let read = timer.timeout(limits.body_timeout, reading).await;
         read.unwrap_or(Err(BodyFault::TooSlow))
@@ -346,7 +345,9 @@ impl HttpExchange<'_> {
             .has_refused_body
             .store(true, Ordering::Relaxed);
         let (reason, response) = fault.refusal(limits.max_body_bytes, limits.body_timeout);
-        self.refused(reason);
+        if let Some(reason) = reason {
+            self.refused(reason);
+        }
         response
     }
 }
@@ -357,33 +358,58 @@ pub(super) enum BodyFault {
     TooSlow,
     /// It ended early, or is not encoded as its head says.
     Broken,
+    /// The edge closed before all of it was there.
+    Closing,
 }
 
 impl BodyFault {
-    /// The reason for the audit log, and the response.
-    fn refusal(self, max_bytes: usize, timeout: Duration) -> (RefusalReason, Response<HttpBody>) {
+    /// The reason for the audit log, unless the fault is ours, and the response.
+    fn refusal(
+        self,
+        max_bytes: usize,
+        timeout: Duration,
+    ) -> (Option<RefusalReason>, Response<HttpBody>) {
         let (reason, status, message) = match self {
             Self::TooLarge => (
-                RefusalReason::OversizedBody,
+                Some(RefusalReason::OversizedBody),
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!("the body has more than {max_bytes} bytes"),
             ),
             Self::TooSlow => (
-                RefusalReason::TooSlow,
+                Some(RefusalReason::TooSlow),
                 StatusCode::REQUEST_TIMEOUT,
                 format!("the body took longer than {timeout:?}"),
             ),
             Self::Broken => (
-                RefusalReason::MalformedRequest,
+                Some(RefusalReason::MalformedRequest),
                 StatusCode::BAD_REQUEST,
                 "the body cannot be read".to_owned(),
+            ),
+            Self::Closing => (
+                None,
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the gateway is stopping; nothing was run".to_owned(),
             ),
         };
         (reason, response::invalid_request(status, &message))
     }
 }
 
-async fn read_body(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyFault> {
+/// Reads a body until the edge closes.
+async fn read_body(
+    body: &mut Incoming,
+    limit: usize,
+    closing: &watch::Receiver<bool>,
+) -> Result<Bytes, BodyFault> {
+    let mut closing = closing.clone();
+    tokio::select! {
+        biased;
+        read = read_whole_body(body, limit) => read,
+        () = closed(&mut closing) => Err(BodyFault::Closing),
+    }
+}
+
+async fn read_whole_body(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyFault> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyFault::TooLarge);
     }
@@ -416,7 +442,7 @@ async fn mounted(
     /// No page needs a form larger than this.
     const MAX_FORM_BYTES: usize = 64 << 10;
     let path = parts.uri.path().to_owned();
-    let reading = read_body(&mut body, MAX_FORM_BYTES);
+    let reading = read_body(&mut body, MAX_FORM_BYTES, &state.closing);
     let timeout = state.limits.body_timeout;
     let read = connection.timer.timeout(timeout, reading).await;
     let body = match read.unwrap_or(Err(BodyFault::TooSlow)) {
@@ -424,7 +450,9 @@ async fn mounted(
         Err(fault) => {
             connection.has_refused_body.store(true, Ordering::Relaxed);
             let (reason, response) = fault.refusal(MAX_FORM_BYTES, timeout);
-            state.refused(reason, connection.peer, None, &path);
+            if let Some(reason) = reason {
+                state.refused(reason, connection.peer, None, &path);
+            }
             return response;
         }
     };
@@ -453,15 +481,16 @@ impl HttpState {
         !matches!(self.closing.has_changed(), Ok(false))
     }
 
-    /// The servers that a path names; `None` if there is no such server.
+    /// The servers that the rest of a path names; `None` if there is no such server.
     pub(super) fn selection(&self, name: &str) -> Option<ServerSelection> {
         if name.is_empty() {
             return Some(self.selection.clone());
         }
-        if RESERVED_NAMES.contains(&name) {
+        let name = path_segment::decode(name)?;
+        if ServerName::RESERVED.contains(&&*name) {
             return None;
         }
-        let server = self.gateway.host().server(name)?;
+        let server = self.gateway.host().server(&name)?;
         let name: ServerName = server.config.name.clone();
         Some(ServerSelection::One(name))
     }

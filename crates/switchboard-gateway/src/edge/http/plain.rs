@@ -182,7 +182,8 @@ impl PlainConnection<'_> {
         }
         // Not into the buffer, which would keep the memory for the largest body of the connection.
         let mut body = std::mem::take(&mut self.buffer);
-        let reading = async {
+        let connection = self.connection;
+        let mut reading = pin!(async {
             while body.len() < length {
                 let rest = (length - body.len()) as u64;
                 let read = (&mut *self.stream).take(rest).read_buf(&mut body).await;
@@ -191,9 +192,16 @@ impl PlainConnection<'_> {
                 }
             }
             Ok(body.freeze())
-        };
+        });
+        // No request is lost that a client could take for begun.
+        let reading = poll_fn(|context| match reading.as_mut().poll(context) {
+            Poll::Pending if connection.is_closing.load(Ordering::Relaxed) => {
+                Poll::Ready(Err(BodyFault::Closing))
+            }
+            read => read,
+        });
         let timeout = self.state.limits.body_timeout;
-        let read = self.connection.timer.timeout(timeout, reading).await;
+        let read = connection.timer.timeout(timeout, reading).await;
         read.unwrap_or(Err(BodyFault::TooSlow))
     }
 

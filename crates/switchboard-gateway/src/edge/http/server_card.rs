@@ -16,6 +16,7 @@ use url::Url;
 
 use super::connection::ServedConnection;
 use super::{HttpBody, HttpState, response};
+use crate::path_segment;
 use crate::settings::ServerSelection;
 
 const SCHEMA: &str = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json";
@@ -39,7 +40,7 @@ impl PublicUrl {
     fn endpoint(&self, server: Option<&str>) -> String {
         let base = self.0.as_str().trim_end_matches('/');
         match server {
-            Some(server) => format!("{base}/mcp/{server}"),
+            Some(server) => format!("{base}/mcp/{}", path_segment::encode(server)),
             None => format!("{base}/mcp"),
         }
     }
@@ -199,6 +200,10 @@ mod tests {
             "https://example.com/tools/mcp/git"
         );
         assert_eq!(below.endpoint(None), "https://example.com/tools/mcp");
+        assert_eq!(
+            below.endpoint(Some("my files")),
+            "https://example.com/tools/mcp/my%20files"
+        );
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::url_elicitation::UrlElicitations;
-use crate::caller::{ElicitAnswer, ElicitationKind};
-use crate::session::elicitation::elicit_result;
+use crate::caller::ElicitationKind;
+use crate::session::elicitation::{action_result, elicit_response};
 use crate::session::in_flight::InFlightCall;
-use crate::session::sampling::{Overseer, REJECTED};
+use crate::session::sampling::{Overseer, REJECTED, error_object};
 use crate::session::tasks;
 use crate::wire::{RawJson, RequestId};
 
@@ -29,8 +29,7 @@ pub(super) enum CallerQuestionKind {
 pub(super) struct ReplyBody {
     /// `result` or `error`.
     key: &'static str,
-    /// The value as JSON.
-    text: String,
+    value: RawJson,
 }
 
 impl CallerQuestion {
@@ -47,25 +46,20 @@ impl CallerQuestion {
         match self.kind {
             CallerQuestionKind::Sampling => {
                 match call.sample(params.clone(), tool, overseer).await {
-                    Ok(answer) => ReplyBody {
-                        key: "result",
-                        text: tasks::with_related_task_raw(&params, answer)
-                            .as_str()
-                            .to_owned(),
-                    },
+                    Ok(answer) => ReplyBody::response(&params, Ok(answer)),
                     Err(refusal) => {
                         let (server, reason) = (call.server(), refusal.to_caller);
                         call.caller().notice(&format!(
                             "a sampling request of server \"{server}\" was refused: {reason}"
                         ));
-                        ReplyBody::error(REJECTED, &refusal.to_server)
+                        ReplyBody::response(&params, Err(refusal.to_server))
                     }
                 }
             }
             CallerQuestionKind::Roots => {
-                let roots = call.ask_roots().await.unwrap_or_default();
-                let roots = json!({"roots": roots});
-                ReplyBody::result(&tasks::with_related_task(Some(&params), roots))
+                let none = || Ok(RawJson::from(json!({"roots": []})));
+                let answer = call.ask_roots().await.unwrap_or_else(none);
+                ReplyBody::response(&params, answer)
             }
             CallerQuestionKind::Elicitation(kind) => {
                 let page = match &kind {
@@ -77,14 +71,10 @@ impl CallerQuestion {
                     drop(url_elicitations.begin(page, call.caller()));
                 }
                 let answer = call.elicit(kind, params.clone(), tool).await;
-                if let (Some(page), ElicitAnswer::Decline | ElicitAnswer::Cancel) = (&page, &answer)
-                {
-                    url_elicitations.forget(page, call.caller());
+                if let Some(page) = page.filter(|_| !answer.is_accepted()) {
+                    url_elicitations.forget(&page, call.caller());
                 }
-                ReplyBody::result(&tasks::with_related_task(
-                    Some(&params),
-                    elicit_result(answer, is_form),
-                ))
+                ReplyBody::response(&params, elicit_response(answer, is_form))
             }
         }
     }
@@ -103,7 +93,7 @@ impl CallerQuestion {
         match self.kind {
             CallerQuestionKind::Elicitation(_) => ReplyBody::result(&tasks::with_related_task(
                 Some(&self.params),
-                elicit_result(ElicitAnswer::Decline, true),
+                action_result("decline"),
             )),
             CallerQuestionKind::Sampling => ReplyBody::error(REJECTED, reason),
             CallerQuestionKind::Roots => ReplyBody::result(&json!({"roots": []})),
@@ -113,9 +103,7 @@ impl CallerQuestion {
     /// The response if the call ended first.
     pub(super) fn withdrawn(&self) -> ReplyBody {
         match self.kind {
-            CallerQuestionKind::Elicitation(_) => {
-                ReplyBody::result(&elicit_result(ElicitAnswer::Cancel, true))
-            }
+            CallerQuestionKind::Elicitation(_) => ReplyBody::result(&action_result("cancel")),
             CallerQuestionKind::Sampling => {
                 ReplyBody::error(REJECTED, "the call that caused it has ended")
             }
@@ -128,21 +116,36 @@ impl ReplyBody {
     pub(super) fn result(result: &Value) -> Self {
         Self {
             key: "result",
-            text: result.to_string(),
+            value: RawJson::from_value(result),
         }
     }
 
     pub(super) fn error(code: i64, message: &str) -> Self {
         Self {
             key: "error",
-            text: json!({"code": code, "message": message}).to_string(),
+            value: error_object(code, message),
+        }
+    }
+
+    /// A caller's answer to the question with these params, as it came. A result also names the task
+    /// that the question belongs to.
+    fn response(params: &RawJson, answer: Result<RawJson, RawJson>) -> Self {
+        match answer {
+            Ok(result) => Self {
+                key: "result",
+                value: tasks::with_related_task_raw(params, result),
+            },
+            Err(value) => Self {
+                key: "error",
+                value,
+            },
         }
     }
 
     pub(super) fn message(&self, id: &RequestId) -> Vec<u8> {
         let mut body = br#"{"jsonrpc":"2.0","id":"#.to_vec();
         id.write(&mut body);
-        body.extend_from_slice(format!(r#","{}":{}}}"#, self.key, self.text).as_bytes());
+        body.extend_from_slice(format!(r#","{}":{}}}"#, self.key, self.value.as_str()).as_bytes());
         body
     }
 }

@@ -13,9 +13,9 @@ use serde_json::json;
 use tokio::task::AbortHandle;
 
 use super::caller_question::{CallerQuestion, CallerQuestionKind, ReplyBody};
-use crate::caller::{ElicitAnswer, ElicitationKind};
+use crate::caller::ElicitationKind;
 use crate::panics::catch_panic;
-use crate::session::elicitation::{elicit_result, read_elicitation};
+use crate::session::elicitation::{action_result, read_elicitation};
 use crate::session::in_flight::InFlightCall;
 use crate::session::pending::CandidateCalls;
 use crate::session::receiver::Receiver;
@@ -142,10 +142,7 @@ pub(super) fn handle(
         // can end.
         "elicitation/create" => {
             receiver.notice_unanswered();
-            let declined = tasks::with_related_task(
-                params.as_ref(),
-                elicit_result(ElicitAnswer::Decline, true),
-            );
+            let declined = tasks::with_related_task(params.as_ref(), action_result("decline"));
             respond(receiver, &id, &ReplyBody::result(&declined));
         }
         "sampling/createMessage" if offers.sampling => {

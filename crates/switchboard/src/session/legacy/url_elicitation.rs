@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::caller::{Caller, ElicitAnswer, ElicitationKind};
+use crate::caller::{Caller, CallerId, ElicitationKind};
 use crate::name::ServerName;
 use crate::session::RequestFault;
 use crate::session::elicitation::read_elicitation;
@@ -36,6 +36,7 @@ struct OpenUrlElicitation {
     /// The server's id of the elicitation.
     id: String,
     caller: Weak<dyn Caller>,
+    caller_id: CallerId,
     /// Dropped when the visit is complete. A request that waits for it holds the receiver.
     _complete: oneshot::Sender<()>,
 }
@@ -64,6 +65,7 @@ impl UrlElicitations {
         open.push_back(OpenUrlElicitation {
             id: id.to_owned(),
             caller: Arc::downgrade(caller),
+            caller_id: caller.id().clone(),
             _complete: complete,
         });
         awaited
@@ -76,8 +78,14 @@ impl UrlElicitations {
         });
     }
 
-    /// Completes a visit after the server's report, and notifies the callers who made it.
-    pub(in crate::session) fn complete(&self, server: &ServerName, id: &str) {
+    /// Completes a visit after the server's report, and notifies the callers who made it. Returns
+    /// those whose call has ended.
+    pub(in crate::session) fn complete(
+        &self,
+        server: &ServerName,
+        id: &str,
+        params: &RawJson,
+    ) -> Vec<CallerId> {
         let complete: VecDeque<OpenUrlElicitation> = {
             let mut open = self.open();
             let (complete, others) = std::mem::take(&mut *open)
@@ -86,11 +94,18 @@ impl UrlElicitations {
             *open = others;
             complete
         };
-        for caller in complete.iter().filter_map(|visit| visit.caller.upgrade()) {
+        let mut gone = Vec::new();
+        for visit in complete {
+            let Some(caller) = visit.caller.upgrade() else {
+                gone.push(visit.caller_id);
+                continue;
+            };
+            caller.elicitation_complete(params);
             caller.notice(&format!(
                 "server \"{server}\": the step on its page is complete"
             ));
         }
+        gone
     }
 }
 
@@ -108,10 +123,8 @@ pub(super) async fn visit_pages(
     let mut awaited = Vec::new();
     for (page, params, id) in pages {
         awaited.push(visits.begin(&id, call.caller()));
-        if !matches!(
-            call.elicit(page, params, call.tool_id()).await,
-            ElicitAnswer::Accept(_)
-        ) {
+        let answer = call.elicit(page, params, call.tool_id()).await;
+        if !answer.is_accepted() {
             visits.forget(&id, call.caller());
             return Ok(false);
         }

@@ -10,7 +10,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::caller::{ElicitAnswer, ElicitationKind, Offers, Root};
-use crate::session::elicitation::{elicit_result, read_elicitation};
+use crate::session::elicitation::{action_result, elicit_response, read_elicitation};
 use crate::session::in_flight::InFlightCall;
 use crate::session::peer::{Peer, json_string};
 use crate::session::{RequestFault, sampling};
@@ -195,9 +195,9 @@ impl<'a> InputResponder<'a> {
             "elicitation/create" => self.elicit(&read.params_in(request)?).await,
             SAMPLING_METHOD if self.offers.sampling => self.sample(read.params_in(request)?).await,
             "roots/list" if self.roots.is_some() => {
-                let asked = self.call.ask_roots().await;
-                let roots = asked.as_ref().or(self.roots.as_ref());
-                Ok(RawJson::from_value(&json!({"roots": roots})))
+                let asked = self.call.ask_roots().await.and_then(Result::ok);
+                let known = || RawJson::from(json!({"roots": self.roots}));
+                Ok(asked.unwrap_or_else(known))
             }
             other => Err(RequestFault::Invalid(format!(
                 "the server requested {other:?}, which was not offered"
@@ -217,7 +217,9 @@ impl<'a> InputResponder<'a> {
             self.peer.receiver.notice_unanswered();
             ElicitAnswer::Decline
         };
-        Ok(RawJson::from_value(&elicit_result(answer, is_form)))
+        // There is no way to send the server an error.
+        let response = elicit_response(answer, is_form);
+        Ok(response.unwrap_or_else(|_| RawJson::from(action_result("cancel"))))
     }
 
     /// The protocol has no way to decline sampling: the call fails instead, as the specification

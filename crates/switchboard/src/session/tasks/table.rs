@@ -178,14 +178,18 @@ pub(in crate::session) fn with_related_task(params: Option<&RawJson>, mut result
     result
 }
 
-/// Like [`with_related_task`], for an answer that is passed on unchanged.
+/// Like [`with_related_task`], for an answer that is passed on: the rest stays byte for byte.
 pub(in crate::session) fn with_related_task_raw(params: &RawJson, answer: RawJson) -> RawJson {
-    match (related_task(params), answer.to_value()) {
-        (Some(_), Ok(result @ Value::Object(_))) => {
-            RawJson::from_value(&with_related_task(Some(params), result))
-        }
-        _ => answer,
-    }
+    let (Some(id), Some(mut members)) = (related_task(params), answer.members()) else {
+        return answer;
+    };
+    let meta = members.iter().position(|(key, _)| key == "_meta");
+    let meta = meta.and_then(|place| members.remove(place).1.members());
+    let mut meta = meta.unwrap_or_default();
+    meta.retain(|(key, _)| key != RELATED_TASK);
+    meta.push((RELATED_TASK.into(), RawJson::from(json!({"taskId": id}))));
+    members.push(("_meta".into(), RawJson::from_members(&meta)));
+    RawJson::from_members(&members)
 }
 
 fn related_task(params: &RawJson) -> Option<String> {

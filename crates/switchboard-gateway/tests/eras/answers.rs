@@ -1,0 +1,93 @@
+use serde_json::json;
+use switchboard_testkit::script::Era;
+use switchboard_testkit::{Chaos, Scratch, Step};
+
+use super::ALLOW;
+use super::support::{TestClient, all_capabilities, client, gateway, stop};
+
+const FORM: &str = r#"{"mode":"form","message":"hi","requestedSchema":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"number"}}}}"#;
+const PAGE: &str =
+    r#"{"mode":"url","message":"hi","url":"https://example.com/x","elicitationId":"e"}"#;
+const SAMPLING: &str =
+    r#"{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":10}"#;
+
+/// The tools of the server that asks, with the method and the params of their questions.
+const QUESTIONS: [(&str, &str, &str); 4] = [
+    ("form", "elicitation/create", FORM),
+    ("page", "elicitation/create", PAGE),
+    ("sample", "sampling/createMessage", SAMPLING),
+    ("roots", "roots/list", "{}"),
+];
+
+/// A server whose tools ask one question, and return the answer as it came.
+fn asking_server(era: Era) -> Chaos {
+    let mut server = Chaos::new().era(era);
+    for (tool, method, params) in QUESTIONS {
+        let question = format!(r#"{{"q":{{"method":"{method}","params":{params}}}}}"#);
+        let steps = match era {
+            Era::Modern => vec![
+                Step::input_required(Some(&question), Some("state")),
+                Step::AnswerInput,
+            ],
+            _ => vec![Step::request(method, Some(params)), Step::AnswerReply],
+        };
+        server = server.tool(tool, steps);
+    }
+    server
+}
+
+/// Unknown members, key order and the text of numbers are kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_reach_the_server_byte_for_byte_in_all_four_combinations() {
+    let form = r#"{"_meta":{"k":[ 1.0 ]},"action":"accept","content":{"b":1.50,"a":"x","c":12345678901234567890123},"extra":true}"#;
+    let page = r#"{"_meta":{"k":[ 1.0 ]},"action":"accept","extra":1.00}"#;
+    let sample =
+        r#"{"role":"assistant","content":{"type":"text","text":"é"},"model":"m","x":1.50}"#;
+    let roots = r#"{"roots":[{"uri":"file:///w","name":"w","_meta":{"x": 1.50}}],"y":2.0}"#;
+    for era in [Era::Legacy, Era::Modern] {
+        let scratch = Scratch::new();
+        let entry = asking_server(era).entry("s").render();
+        let gateway = gateway(&scratch, &format!("{ALLOW}{entry}")).await;
+        for is_modern in [false, true] {
+            let mut client = client(&gateway, is_modern, "ada").await;
+            // A legacy client's roots are asked for at once.
+            client
+                .raw_answers
+                .insert("roots/list", Ok(roots.to_owned()));
+            let answers = [form, page, sample, roots];
+            for ((tool, method, _), answer) in QUESTIONS.into_iter().zip(answers) {
+                client.raw_answers.insert(method, Ok(answer.to_owned()));
+                let text = client.call(1, &format!("mcp__s__{tool}"), json!({})).await;
+                assert!(text.contains(answer), "{era:?} {is_modern} {tool}: {text}");
+            }
+        }
+        stop(gateway).await;
+    }
+}
+
+/// A client's error reaches a legacy server with its code and data. A modern server cannot be sent
+/// one: its question is cancelled, or the call fails with the client's message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_clients_reach_the_server_with_code_and_data() {
+    let error = r#"{"code":-32055,"message":"out of paper","data":{"why":[ 1.50 ]}}"#;
+    for era in [Era::Legacy, Era::Modern] {
+        let scratch = Scratch::new();
+        let entry = asking_server(era).entry("s").render();
+        let gateway = gateway(&scratch, &format!("{ALLOW}{entry}")).await;
+        let mut client = TestClient::legacy(&gateway, "ada", all_capabilities()).await;
+        for (_, method, _) in QUESTIONS {
+            client.raw_answers.insert(method, Err(error.to_owned()));
+        }
+        for (tool, ..) in QUESTIONS {
+            let text = client.call(1, &format!("mcp__s__{tool}"), json!({})).await;
+            let expected = match (era, tool) {
+                (Era::Modern, "form" | "page") => r#"{"action":"cancel"}"#,
+                (Era::Modern, "sample") => "the client answered: out of paper",
+                (Era::Modern, _) => r#"{"roots":[]}"#,
+                _ => error,
+            };
+            assert!(text.contains(expected), "{era:?} {tool}: {text}");
+        }
+        stop(gateway).await;
+    }
+}

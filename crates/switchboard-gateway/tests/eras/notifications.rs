@@ -1,0 +1,180 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use switchboard::{Approval, BoxFuture};
+use switchboard_gateway::{Approvals, Gateway, GatewaySettings, HeldCall};
+use switchboard_testkit::{Chaos, Scratch, Step};
+
+use super::support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, host, stop};
+use super::{ALLOW, COMBINATIONS, both};
+
+const COMPLETE: &str = "notifications/elicitation/complete";
+
+/// The server reports that a visit to its page is complete to the client that it sent there, and to
+/// no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_that_was_sent_to_a_page_is_notified_that_the_visit_is_complete() {
+    let scratch = Scratch::new();
+    let gateway = both(&scratch, ALLOW).await;
+    let mut other = TestClient::legacy(&gateway, "bob", all_capabilities()).await;
+    let mut client = TestClient::legacy(&gateway, "ada", all_capabilities()).await;
+    client.call(1, "mcp__old__ask_url", json!({})).await;
+    let question = &client.questions.last().unwrap()["params"];
+    let params = json!({"elicitationId": question["elicitationId"]});
+    assert_eq!(client.notification(COMPLETE).await["params"], params);
+    other.request(1, "ping", json!({})).await;
+    let is_complete = |message: &Value| message["method"] == COMPLETE;
+    assert!(!other.notifications.iter().any(is_complete));
+    stop(gateway).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_visit_that_is_complete_after_its_call_is_notified_too() {
+    let scratch = Scratch::new();
+    let visited = scratch.path("visited");
+    let page = r#"{"mode":"url","message":"hi","url":"https://example.com/x","elicitationId":"e"}"#;
+    let server = Chaos::new().tool(
+        "page",
+        vec![
+            Step::request("elicitation/create", Some(page)),
+            Step::text("open"),
+            Step::wait_file(&visited),
+            Step::notify(COMPLETE, Some(r#"{"elicitationId":"e"}"#)),
+        ],
+    );
+    let gateway = gateway(&scratch, &format!("{ALLOW}{}", server.entry("s").render())).await;
+    let mut client = TestClient::legacy(&gateway, "ada", all_capabilities()).await;
+    assert_eq!(client.call(1, "mcp__s__page", json!({})).await, "open");
+    // The call is over, also inside the gateway.
+    client.request(2, "ping", json!({})).await;
+    std::fs::write(&visited, "").unwrap();
+    let complete = client.notification(COMPLETE).await;
+    assert_eq!(complete["params"], json!({"elicitationId": "e"}));
+    stop(gateway).await;
+}
+
+/// Calls the tool `log` until its message has come, because a server may get the level after the
+/// first call.
+async fn logged(client: &mut TestClient, server: &str, level: &str) -> Value {
+    let mut params = json!({
+        "name": format!("mcp__{server}__log"),
+        "arguments": {"message": "hello", "level": level},
+    });
+    params["_meta"]["io.modelcontextprotocol/logLevel"] = level.into();
+    let called = async {
+        loop {
+            client.request(1, "tools/call", params.clone()).await;
+            let is_log = |message: &Value| message["method"] == "notifications/message";
+            if let Some(place) = client.notifications.iter().position(is_log) {
+                return client.notifications.swap_remove(place)["params"].clone();
+            }
+        }
+    };
+    let logged = tokio::time::timeout(PATIENCE, called).await;
+    logged.unwrap_or_else(|_| panic!("no message of {server}"))
+}
+
+/// The servers are started by the first call: a level that was set before then counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn log_messages_pass_in_all_four_combinations_also_from_servers_that_start_later() {
+    for (is_modern, server) in COMBINATIONS {
+        let scratch = Scratch::new();
+        let lazy = |name, era| demo(name, era, "start = \"lazy\"");
+        let servers = [lazy("old", "legacy"), lazy("new", "modern")].concat();
+        let gateway = gateway(&scratch, &format!("{ALLOW}{servers}")).await;
+        let mut client = client(&gateway, is_modern, "ada").await;
+        if !is_modern {
+            let set = client.request(1, "logging/setLevel", json!({"level": "debug"}));
+            assert_eq!(set.await["result"], json!({}));
+        }
+        let logged = logged(&mut client, server, "debug").await;
+        let expected = (json!("debug"), json!("demo"));
+        let logged_as = (logged["level"].clone(), logged["logger"].clone());
+        assert_eq!(logged_as, expected, "{is_modern} {server}: {logged}");
+        stop(gateway).await;
+    }
+}
+
+/// The client has listed nothing before: what it is notified of is measured from its first message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_list_is_notified_to_clients_that_have_listed_nothing() {
+    const CHANGED: &str = "notifications/tools/list_changed";
+    for is_modern in [false, true] {
+        let scratch = Scratch::new();
+        let changed = scratch.path("changed");
+        let server = Chaos::new()
+            .tool("old", Step::text("ok"))
+            .on(
+                "tools/list",
+                Step::turns([
+                    Step::result(r#"{"tools":[{"name":"old","inputSchema":{"type":"object"}}]}"#)
+                        .into(),
+                    Step::result(r#"{"tools":[{"name":"new","inputSchema":{"type":"object"}}]}"#)
+                        .into(),
+                ]),
+            )
+            .background(vec![Step::wait_file(&changed), Step::ListChanged(1)]);
+        let gateway = gateway(&scratch, &format!("{ALLOW}{}", server.entry("s").render())).await;
+        let mut client = client(&gateway, is_modern, "ada").await;
+        if is_modern {
+            client
+                .send(json!({
+                    "jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen",
+                    "params": {
+                        "notifications": {"toolsListChanged": true},
+                        "_meta": {
+                            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                            "io.modelcontextprotocol/clientCapabilities": {},
+                        },
+                    },
+                }))
+                .await;
+            let acknowledged = "notifications/subscriptions/acknowledged";
+            assert_eq!(client.next().await["method"], acknowledged);
+        } else {
+            client.request(1, "ping", json!({})).await;
+        }
+        std::fs::write(&changed, "").unwrap();
+        client.notification(CHANGED).await;
+        stop(gateway).await;
+    }
+}
+
+/// Reports progress three times, then lets the call run.
+struct SlowYes;
+
+impl Approvals for SlowYes {
+    fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
+        (0..3).for_each(|_| (call.report)("waits"));
+        Box::pin(async { Approval::Once })
+    }
+}
+
+/// The specification requires it, and clients restart their timeouts only then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_progress_of_a_held_call_increases_with_each_notification() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool(
+        "t",
+        vec![Step::Progress(0.0), Step::Progress(1.0), Step::text("ok")],
+    );
+    let tables = format!(
+        "[permissions]\nask = [\"*\"]\n{}",
+        server.entry("s").render()
+    );
+    let settings = GatewaySettings {
+        approvals: Arc::new(SlowYes),
+        ..GatewaySettings::default()
+    };
+    let gateway = Gateway::new(host(&scratch, &tables).await, settings);
+    let mut client = TestClient::legacy(&gateway, "ada", json!({})).await;
+    let params = json!({"name": "mcp__s__t", "_meta": {"progressToken": 1}});
+    let called = client.request(1, "tools/call", params).await;
+    assert_eq!(called["result"]["content"][0]["text"], "ok", "{called}");
+    let progress: Vec<f64> = (client.notifications.iter())
+        .filter(|message| message["method"] == "notifications/progress")
+        .map(|message| message["params"]["progress"].as_f64().unwrap())
+        .collect();
+    assert_eq!(progress, [0.001, 0.002, 0.003, 0.004, 1.0]);
+    stop(gateway).await;
+}
