@@ -126,7 +126,6 @@ impl Drop for CallerSession {
 
 impl ServerHandle {
     /// The shared session, if it is open and every tool is called on it.
-    #[inline(always)]
     pub(crate) fn session_now(&self) -> Option<CallerSession> {
         let snapshot = self.snapshot.borrow();
         let session = snapshot.session.as_ref()?;

@@ -120,7 +120,6 @@ impl OutboundRequest<'_> {
 }
 
 /// Writes a legacy call without forwarded params, in half of the instructions: fewer parts are copied.
-#[inline(always)]
 fn encode_usual_call(id: &[u8], name: &[u8], arguments: &[u8], out: &mut Vec<u8>) {
     out.reserve(160 + name.len() + arguments.len());
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
