@@ -157,6 +157,7 @@ impl HostState {
     // Not an `async fn`: its future would have the call twice, as an argument and as a variable.
     // Errors of the steps are boxed: each step moves its outcome, which would be as large as the
     // error. Rare branches are boxed: they would make every call's future larger.
+    #[allow(clippy::manual_async_fn)]
     fn make_call(
         &self,
         call: Call,

@@ -174,7 +174,9 @@ impl Session {
     }
 
     /// The same, for a call that was built before.
-    // Inlined: the future would be copied twice on its way to its caller.
+    // Inlined: the future would be copied twice on its way to its caller. Not an `async fn`, which
+    // cannot be inlined so.
+    #[allow(clippy::manual_async_fn)]
     #[inline(always)]
     pub(crate) fn send_call(
         &self,

@@ -52,6 +52,7 @@ impl Call {
     }
 
     /// Sets the caller, who is asked for approval.
+    #[inline(always)] // Otherwise the call is copied once more.
     pub fn caller(mut self, caller: Arc<dyn Caller>) -> Self {
         self.caller = Some(caller);
         self

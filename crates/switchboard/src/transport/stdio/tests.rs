@@ -66,7 +66,7 @@ fn a_response_that_is_not_utf8_fails_its_request_at_once() {
         b"{\"method\":\"notifications/x\",\"params\":\"\xe9\"}",
         b"caf\xe9",
     ] {
-        deliver_line(line, &RawJson::keep, &failures);
+        deliver_line(line, RawJson::keep, &failures);
     }
     assert_eq!(
         *lock(&failures.0),
