@@ -38,9 +38,9 @@ pub(super) fn with_parent(forwarded: &ForwardedParams, span: &SpanContext) -> Fo
     forwarded
         .meta
         .retain(|(key, _)| key != TRACE_PARENT && key != TRACE_STATE);
-    let mut add = |key: &str, text: String| {
+    let mut add = |key: &'static str, text: String| {
         let text = RawJson::from(Value::from(text));
-        forwarded.meta.push((key.to_owned(), text));
+        forwarded.meta.push((key.into(), text));
     };
     let flags = span.trace_flags() & TraceFlags::SAMPLED;
     let (trace, id) = (span.trace_id(), span.span_id());
@@ -99,7 +99,7 @@ mod tests {
     fn forwarded(meta: &str) -> (Context, ForwardedParams) {
         let params: RawJson = format!(r#"{{"_meta":{meta}}}"#).parse().unwrap();
         let read = RequestParams::read(Some(&params)).unwrap();
-        (parent(&read.meta), read.forwarded(&[]))
+        (parent(read.meta()), read.forwarded(&[]))
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         let written = with_parent(&own, &span).meta;
         let written: Vec<_> = written
             .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str().to_owned()))
+            .map(|(key, value)| (&**key, value.as_str().to_owned()))
             .collect();
         let expected = [
             ("baggage", "\"a=1\"".to_owned()),
