@@ -252,7 +252,8 @@ fn over_stateless_http_neither_era_carries_the_question_and_that_is_remembered()
             said[1]
         );
         assert!(
-            said[2].contains("neither its 2026-07-28 nor its 2025-11-25 connection can carry"),
+            said[2]
+                .contains("which it supports neither with protocol 2026-07-28 nor with 2025-11-25"),
             "{}",
             said[2]
         );
