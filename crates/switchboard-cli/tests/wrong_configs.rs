@@ -145,6 +145,13 @@ fn bad_server_name() {
             "4:10: servers.\"a b\": \"a b\" cannot name a server: it has a character outside A-Z a-z 0-9 _ -; {expected}"
         )],
     );
+    // The gateway's paths need it.
+    check(
+        "[servers.server-card]\ncommand = \"x\"\n",
+        &[
+            "4:10: servers.server-card: \"server-card\" cannot name a server: the gateway uses it for something else, at /mcp/server-card; expected another name",
+        ],
+    );
 }
 
 #[test]

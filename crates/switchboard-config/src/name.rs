@@ -61,7 +61,10 @@ impl ServerName {
         } else {
             return Ok(Self(text.into()));
         };
-        let expected = "1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end";
+        let expected = match Self::RESERVED.contains(&text) {
+            true => "another name",
+            false => "1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end",
+        };
         Err(BadName {
             text: text.to_owned(),
             reason,

@@ -224,15 +224,15 @@ impl GatewayState {
         }
     }
 
-    /// Sets the log level of all servers, also of those that connect later: the lowest that a
+    /// Sets the log level of all legacy servers, also of those that connect later: the lowest that a
     /// connected client asked for. Without any it stays as it is, since servers have no default to
-    /// return to.
+    /// return to. A modern server gets the level of each client with its requests.
     pub(crate) fn update_log_level(&self) {
         let clients = self.clients();
         let levels = clients.iter().filter_map(|client| client.log_level());
         if let Some(lowest) = levels.min() {
             for server in self.host.servers().iter() {
-                server.set_log_level(lowest);
+                server.set_legacy_log_level(lowest);
             }
         }
     }

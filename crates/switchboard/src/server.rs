@@ -118,9 +118,11 @@ impl ServerHandle {
         self.snapshot.borrow().clone()
     }
 
-    /// Sets the minimum log level of the current session and of all later ones. Starts nothing.
-    pub fn set_log_level(&self, level: LogLevel) {
-        self.memory.subscriptions.set_level(level);
+    /// Sets the minimum log level of the server's sessions in the legacy era, where a request cannot
+    /// name its own: of the current one and of all later ones. Starts nothing.
+    /// [`Host::set_log_level`](crate::Host::set_log_level) takes precedence.
+    pub fn set_legacy_log_level(&self, level: LogLevel) {
+        self.memory.subscriptions.set_legacy_level(level);
     }
 
     /// Remembers that the server could not be listed in time, for

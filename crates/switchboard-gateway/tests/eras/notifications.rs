@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use switchboard::{Approval, BoxFuture};
 use switchboard_gateway::{Approvals, Gateway, GatewaySettings, HeldCall};
-use switchboard_testkit::{Chaos, Scratch, Step};
+use switchboard_testkit::{Chaos, Record, Scratch, Step, wait_until};
 
 use super::support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, host, stop};
 use super::{ALLOW, COMBINATIONS, both};
@@ -93,6 +93,45 @@ async fn log_messages_pass_in_all_four_combinations_also_from_servers_that_start
         assert_eq!(logged_as, expected, "{is_modern} {server}: {logged}");
         stop(gateway).await;
     }
+}
+
+/// The levels that a legacy server with logging was asked for: the lowest that a connected client wants.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_logs_from_the_lowest_level_that_a_connected_client_wants() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    let server = Chaos::new()
+        .on("initialize", Step::result(r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}"#))
+        .on("logging/setLevel", Step::result("{}"))
+        .tool("t", Step::text("ok"))
+        .record(record.clone());
+    let gateway = gateway(&scratch, &format!("{ALLOW}{}", server.entry("s").render())).await;
+    let levels = || -> Vec<String> {
+        let received = Record::read(&record).with_method("logging/setLevel");
+        let params = received
+            .iter()
+            .map(|one| one.params.as_ref().unwrap().get());
+        params.map(str::to_owned).collect()
+    };
+    let mut expected = Vec::new();
+    let mut expect = |level: &str| {
+        expected.push(format!(r#"{{"level":"{level}"}}"#));
+        assert!(
+            wait_until(PATIENCE, || levels() == expected),
+            "{:?}",
+            levels()
+        );
+    };
+    let set = |level: &str| json!({"level": level});
+    let mut calm = client(&gateway, false, "calm").await;
+    calm.request(1, "logging/setLevel", set("error")).await;
+    expect("error");
+    let mut curious = client(&gateway, false, "curious").await;
+    curious.request(1, "logging/setLevel", set("debug")).await;
+    expect("debug");
+    drop(curious);
+    expect("error");
+    stop(gateway).await;
 }
 
 /// The client has listed nothing before: what it is notified of is measured from its first message.

@@ -26,6 +26,8 @@ pub(super) struct DesiredSubscriptions {
     pub(super) resources: BTreeSet<String>,
     /// The minimum log level; `None` leaves it to the server.
     pub(super) level: Option<LogLevel>,
+    /// The minimum log level of legacy sessions, if `level` is `None`: a modern request names its own.
+    pub(super) legacy_level: Option<LogLevel>,
 }
 
 impl Subscriptions {
@@ -34,9 +36,13 @@ impl Subscriptions {
         self.0.borrow().level
     }
 
-    pub(crate) fn set_level(&self, level: LogLevel) {
+    pub(super) fn set_level(&self, level: LogLevel) {
+        self.0.send_modify(|desired| desired.level = Some(level));
+    }
+
+    pub(crate) fn set_legacy_level(&self, level: LogLevel) {
         self.0.send_if_modified(|desired| {
-            let previous = desired.level.replace(level);
+            let previous = desired.legacy_level.replace(level);
             previous != Some(level)
         });
     }

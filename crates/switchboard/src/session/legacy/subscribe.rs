@@ -67,7 +67,7 @@ fn next(
     desired: &DesiredSubscriptions,
     known: &SubscriptionOutcomes,
 ) -> Option<SubscriptionUpdate> {
-    if let Some(level) = desired.level
+    if let Some(level) = desired.level.or(desired.legacy_level)
         && known.level.as_ref().map(|(level, _)| *level) != Some(level)
     {
         return Some(SubscriptionUpdate::Level(level));
@@ -157,6 +157,7 @@ mod tests {
         let desired = DesiredSubscriptions {
             resources: wanted.0.iter().map(|uri| (*uri).to_owned()).collect(),
             level: wanted.1,
+            ..DesiredSubscriptions::default()
         };
         let outcome = |ok: bool| if ok { Ok(()) } else { Err(refused()) };
         let outcomes = SubscriptionOutcomes {
