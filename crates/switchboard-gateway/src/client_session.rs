@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde_json::json;
 use switchboard::RawJson;
 use switchboard::config::MAX_MESSAGE_BYTES;
-use switchboard::wire::{self, Incoming, RequestId};
+use switchboard::wire::{self, Incoming, OversizedMessage, RequestId};
 use tokio::time::timeout;
 
 use crate::client::{ClientHandshake, ClientState, QuestionAnswer};
@@ -133,11 +134,18 @@ impl ClientSession {
         self.client.idle().await;
     }
 
-    /// Reports a message that was too large to be read.
-    pub(crate) fn reject_oversized(&self, id: Option<&RequestId>, outbound: &Outbound) {
-        let message = format!("the message is larger than {MAX_MESSAGE_BYTES} bytes");
-        let error = ErrorReply::new(reply::INVALID_REQUEST, message);
-        outbound.send(reply::error(id, &error));
+    /// Rejects a message that was too large to be read. If it answers a question, the question fails.
+    pub(crate) fn reject_oversized(&self, message: Option<&OversizedMessage>, outbound: &Outbound) {
+        let text = format!("the message is larger than {MAX_MESSAGE_BYTES} bytes");
+        let error = ErrorReply::new(reply::INVALID_REQUEST, &text);
+        match message {
+            Some(OversizedMessage::Response(id)) => {
+                let error = json!({"code": reply::INVALID_REQUEST, "message": text});
+                self.answer(id, Err(RawJson::from_value(&error)));
+            }
+            Some(OversizedMessage::Request(id)) => outbound.send(reply::error(Some(id), &error)),
+            None => outbound.send(reply::error(None, &error)),
+        }
     }
 
     /// Begins a request that its edge has parsed. One that takes time is returned, for the edge to

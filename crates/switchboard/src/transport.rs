@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::future::BoxFuture;
 use crate::panics::catch_panic;
 use crate::revision::Revision;
-use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
+use crate::wire::{Incoming, Outgoing, OversizedMessage, RawJson};
 
 pub use credentials::{AuthRejection, Credentials, NeedsLogin, NoCredentials};
 
@@ -245,7 +245,7 @@ pub trait Inbound: Send + Sync {
     fn not_a_message(&self, sample: &[u8]);
 
     /// A message over the size limit was dropped; its id, if one was found.
-    fn oversized(&self, id: Option<RequestId>);
+    fn oversized(&self, message: Option<OversizedMessage>);
 
     /// The channel has ended. `reason` is one line, safe to show.
     fn closed(&self, reason: String);

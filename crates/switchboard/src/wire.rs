@@ -14,6 +14,9 @@ use serde_json::value::RawValue;
 pub(crate) use message::TOOLS_CALL;
 pub(crate) use message::parse_inline;
 pub use message::{Incoming, Outgoing, RequestId, RequestMetadata, parse};
+pub use oversize::OversizedMessage;
+
+use crate::untrusted::escaped_line;
 
 pub(crate) mod bounded;
 pub mod events;
@@ -72,14 +75,29 @@ pub type JsonMember = (Cow<'static, str>, RawJson);
 #[error("{0}")]
 pub struct NotJson(pub String);
 
+/// A longer error of the parser is cut: it may quote a text of any length.
+const MAX_ERROR_CHARACTERS: usize = 300;
+
+/// The parser's error may quote the text that it did not expect, which is a server's or a client's.
+impl From<serde_json::Error> for NotJson {
+    fn from(error: serde_json::Error) -> Self {
+        let error = error.to_string();
+        if error.contains("recursion limit") {
+            return Self("nested deeper than 128".into());
+        }
+        Self(match error.char_indices().nth(MAX_ERROR_CHARACTERS) {
+            None => escaped_line(&error).to_string(),
+            Some((end, _)) => format!("{}…", escaped_line(&error[..end])),
+        })
+    }
+}
+
 impl RawJson {
     /// Checks that the bytes are one JSON value (of any depth), and keeps them.
     pub fn parse(bytes: impl Into<Bytes>) -> Result<Self, NotJson> {
         let bytes = bytes.into();
         let text = std::str::from_utf8(&bytes).map_err(|error| NotJson(error.to_string()))?;
-        let inner = serde_json::from_str::<&RawValue>(text)
-            .map_err(|error| NotJson(error.to_string()))?
-            .get();
+        let inner = serde_json::from_str::<&RawValue>(text)?.get();
         let inner = bytes.slice_ref(inner.as_bytes());
         Ok(Self(inner))
     }
@@ -166,13 +184,7 @@ impl RawJson {
     /// Decodes it into `T`, which may borrow from it. Nesting deeper than 128 is an error, never a
     /// stack overflow.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, NotJson> {
-        serde_json::from_str(self.as_str()).map_err(|error| {
-            if error.to_string().contains("recursion limit") {
-                NotJson("nested deeper than 128".into())
-            } else {
-                NotJson(error.to_string())
-            }
-        })
+        Ok(serde_json::from_str(self.as_str())?)
     }
 
     /// Decodes it into a `serde_json` value.

@@ -57,7 +57,7 @@ fn frames(pieces: &[&[u8]]) -> Vec<Found> {
         found.push(match frame {
             Frame::Short(line) => Found(Some(line.to_vec()), None),
             Frame::Long(line) => Found(Some(line.to_vec()), None),
-            Frame::Oversized(id) => Found(None, Some(format!("{id:?}"))),
+            Frame::Oversized(message) => Found(None, Some(format!("{message:?}"))),
             Frame::OversizedUnknown => Found(None, None),
         });
     };

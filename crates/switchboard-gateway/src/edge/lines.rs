@@ -67,7 +67,7 @@ async fn read(
     let mut receive = |frame: Frame<'_>| match frame {
         Frame::Short(line) => receive_line(client, outbound, Bytes::copy_from_slice(line)),
         Frame::Long(line) => receive_line(client, outbound, line),
-        Frame::Oversized(id) => client.reject_oversized(Some(&id), outbound),
+        Frame::Oversized(message) => client.reject_oversized(Some(&message), outbound),
         Frame::OversizedUnknown => client.reject_oversized(None, outbound),
     };
     loop {

@@ -253,18 +253,16 @@ impl GuardedResolver {
             .any(|proxy| proxy.eq_ignore_ascii_case(name))
     }
 
-    /// Whether a name resolves here, but to no permitted address. A name that only the proxy can
-    /// resolve is left to the proxy.
+    /// Whether a name resolves here to an address that is not permitted: the proxy may choose any of
+    /// them. A name that only the proxy can resolve, or that changes before the proxy resolves it, is
+    /// left to the proxy.
     async fn is_forbidden_name(&self, name: &str) -> bool {
         if self.is_proxy(name) {
             return false;
         }
         let Ok(name) = name.parse() else { return true };
         match timeout(LOOKUP_TIMEOUT, self.lookup.resolve(name)).await {
-            Ok(Ok(found)) => {
-                let mut found = found.peekable();
-                found.peek().is_some() && !found.any(|place| self.server_class.permits(place.ip()))
-            }
+            Ok(Ok(mut found)) => !found.all(|place| self.server_class.permits(place.ip())),
             Ok(Err(_)) | Err(_) => false,
         }
     }

@@ -16,7 +16,7 @@ use super::tool::Offer;
 use crate::name::ToolName;
 use crate::schema::{self, DefinitionHash, JsonTree, SimpleSchema};
 use crate::untrusted::{Untrusted, is_hidden};
-use crate::wire::RawJson;
+use crate::wire::{NotJson, RawJson};
 
 /// A tool as its server defines it.
 #[derive(Debug, Clone)]
@@ -311,7 +311,10 @@ fn object<'a>(field: &str, raw: Option<&'a RawValue>) -> Result<Option<JsonTree<
         Err(error) if error.to_string().contains("recursion limit") => {
             Err(format!("its {field} is nested deeper than 128"))
         }
-        Err(error) => Err(format!("its {field} is not usable: {error}")),
+        Err(error) => Err(format!(
+            "its {field} is not usable: {}",
+            NotJson::from(error)
+        )),
     }
 }
 

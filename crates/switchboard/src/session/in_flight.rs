@@ -24,6 +24,10 @@ use crate::wire::RawJson;
 /// How often deadlines are checked while a person is being asked.
 const CHECK_WHILE_PAUSED: Duration = Duration::from_millis(250);
 
+/// How much longer than its total limit a request may take because its caller is being asked. A
+/// server could ask without end.
+const MAX_PAUSED: Duration = Duration::from_secs(60 * 60);
+
 /// A tool call, a read or a prompt, from its first request to the server to its final result.
 pub(super) struct InFlightCall {
     purpose: RequestPurpose,
@@ -293,11 +297,16 @@ impl Deadlines {
 
     pub(super) fn check(&self, now: Instant) -> DeadlineCheck {
         let times = self.times();
-        if times.pauses > 0 {
+        let is_paused = times.pauses > 0;
+        let paused_for = match is_paused {
+            true => times.paused_for + (now - times.paused_at),
+            false => times.paused_for,
+        };
+        let idle_end = times.last_activity + self.timeouts.call;
+        let total_end = self.started + self.timeouts.call_max + paused_for.min(MAX_PAUSED);
+        if is_paused && now < total_end {
             return DeadlineCheck::Wait(now + CHECK_WHILE_PAUSED);
         }
-        let idle_end = times.last_activity + self.timeouts.call;
-        let total_end = self.started + self.timeouts.call_max + times.paused_for;
         if now >= total_end {
             return DeadlineCheck::Late(RequestFault::Timeout {
                 after: self.timeouts.call_max,

@@ -74,6 +74,10 @@ impl EraInbound for LegacyInbound {
         server_requests::handle(receiver, id, method, params, origin);
     }
 
+    fn oversized_request(&self, receiver: &Receiver, id: &RequestId) {
+        server_requests::refuse_oversized(receiver, id);
+    }
+
     fn is_subscribed(&self, _: &Receiver, _: Option<&RawJson>, _: MessageOrigin) -> bool {
         true
     }

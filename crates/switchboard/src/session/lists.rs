@@ -18,8 +18,8 @@ use crate::catalog::{
     Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition,
 };
 use crate::transport::WireFault;
-use crate::wire::RawJson;
 use crate::wire::bounded::BoundedList;
+use crate::wire::{NotJson, RawJson};
 
 const MAX_PAGES: usize = 1_000;
 const MAX_ITEMS: usize = 20_000;
@@ -228,7 +228,10 @@ fn read_page(
 ) -> Result<Option<String>, RequestFault> {
     let read = ListPageReader { key }
         .deserialize(&mut serde_json::Deserializer::from_str(page.as_str()))
-        .map_err(|fault| RequestFault::Invalid(format!("the list is not an object: {fault}")))?;
+        .map_err(|fault| {
+            let fault = NotJson::from(fault);
+            RequestFault::Invalid(format!("the list is not an object: {fault}"))
+        })?;
     let listed = read
         .items
         .ok_or_else(|| RequestFault::Invalid(format!("a list without {key:?}")))?;

@@ -60,6 +60,10 @@ impl EraInbound for ModernInbound {
         receiver.oddities().forbidden_requests += 1;
     }
 
+    fn oversized_request(&self, receiver: &Receiver, _: &RequestId) {
+        receiver.oddities().forbidden_requests += 1;
+    }
+
     /// A notification must name an open `subscriptions/listen` request.
     fn is_subscribed(
         &self,

@@ -23,7 +23,7 @@ use crate::event::Event;
 use crate::panics::catch_panic;
 use crate::transport::{Inbound, MessageKind, MessageOrigin, Transport, WireFault};
 use crate::untrusted::quoted;
-use crate::wire::{Incoming, Outgoing, RawJson, RequestId, RequestMetadata};
+use crate::wire::{Incoming, Outgoing, OversizedMessage, RawJson, RequestId, RequestMetadata};
 
 /// After this many consecutive lines that are not messages, the session ends.
 const MAX_JUNK_RUN: u64 = 1_000;
@@ -43,7 +43,7 @@ const ALL_LISTS: [&str; 4] = [
     "resources/templates/list",
 ];
 
-/// How many of such lines are kept for diagnosis, and how much of each.
+/// How many lines that are not messages are kept for diagnosis, and how many bytes of each.
 const JUNK_SAMPLES: usize = 20;
 const JUNK_SAMPLE_BYTES: usize = 200;
 
@@ -58,6 +58,9 @@ pub(super) trait EraInbound: Send + Sync {
         params: Option<RawJson>,
         origin: MessageOrigin,
     );
+
+    /// Refuses a request of the server that was too large to be read.
+    fn oversized_request(&self, receiver: &Receiver, id: &RequestId);
 
     /// Whether a reported change was subscribed to.
     fn is_subscribed(
@@ -325,10 +328,14 @@ impl Inbound for Receiver {
             let mut oddities = self.oddities();
             oddities.junk_lines += 1;
             if oddities.junk_samples.len() < JUNK_SAMPLES {
-                let cut = &sample[..sample.len().min(JUNK_SAMPLE_BYTES)];
-                oddities
-                    .junk_samples
-                    .push(self.options.redactor.words(&String::from_utf8_lossy(cut)));
+                // Redacted first: a part of a secret would not be recognised.
+                let redacted = self
+                    .options
+                    .redactor
+                    .redact(&String::from_utf8_lossy(sample))
+                    .into_owned();
+                let cut = &redacted[..redacted.floor_char_boundary(JUNK_SAMPLE_BYTES)];
+                oddities.junk_samples.push(self.options.redactor.words(cut));
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
@@ -338,10 +345,13 @@ impl Inbound for Receiver {
         }
     }
 
-    fn oversized(&self, id: Option<RequestId>) {
+    fn oversized(&self, message: Option<OversizedMessage>) {
         let limit = self.options.max_message_bytes;
-        match id {
-            Some(id) => self.response(Some(id), Err(Box::new(RequestFault::TooLarge { limit }))),
+        match message {
+            Some(OversizedMessage::Response(id)) => {
+                self.response(Some(id), Err(Box::new(RequestFault::TooLarge { limit })))
+            }
+            Some(OversizedMessage::Request(id)) => self.era().oversized_request(self, &id),
             None => self.end_by_violation(&format!(
                 "it sent a message of more than {limit} bytes that answers no request"
             )),

@@ -267,7 +267,7 @@ mod tests {
     async fn p2_each_message_of_a_batch_counts_against_the_rate() {
         use crate::transport::http::standalone_stream::deliver;
         use crate::transport::{MessageOrigin, WireFault};
-        use crate::wire::{Incoming, RequestId};
+        use crate::wire::{Incoming, OversizedMessage};
 
         struct Ignore;
         impl Inbound for Ignore {
@@ -275,7 +275,7 @@ mod tests {
             fn failed(&self, _: u64, _: WireFault) {}
             fn session_renewed(&self) {}
             fn not_a_message(&self, _: &[u8]) {}
-            fn oversized(&self, _: Option<RequestId>) {}
+            fn oversized(&self, _: Option<OversizedMessage>) {}
             fn closed(&self, _: String) {}
         }
 

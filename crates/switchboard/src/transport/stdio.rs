@@ -174,6 +174,8 @@ impl StdinQueue {
         drop(pending);
         self.filled.notify_one();
         self.closing.notify_one();
+        // Sending fails for those who wait for room.
+        self.taken.notify_waiters();
     }
 }
 
@@ -295,8 +297,8 @@ async fn read_messages(
 
 fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut ReadUsage) {
     match &frame {
-        Frame::Oversized(id) => handled.message(0, inbound, || {
-            inbound.oversized(Some(id.clone()));
+        Frame::Oversized(message) => handled.message(0, inbound, || {
+            inbound.oversized(Some(message.clone()));
             1
         }),
         Frame::OversizedUnknown => handled.message(0, inbound, || {

@@ -6,9 +6,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
-use super::RequestId;
 use super::lines::SHARED_LINE_BYTES;
-use super::oversize::OversizedScanner;
+use super::oversize::{OversizedMessage, OversizedScanner};
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +34,7 @@ pub enum ServerEvent<'a> {
         id: Option<&'a str>,
     },
     /// An event over the size limit ended; the id of the message in it, if one was found.
-    Oversized(Option<RequestId>),
+    Oversized(Option<OversizedMessage>),
 }
 
 /// The data of an event.
@@ -106,7 +105,7 @@ enum EventField {
 #[derive(Debug, Default)]
 struct OversizedEvent {
     scan: OversizedScanner,
-    found: Option<RequestId>,
+    found: Option<OversizedMessage>,
 }
 
 impl EventFrames {

@@ -4,8 +4,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
-use super::RequestId;
-use super::oversize::OversizedScanner;
+use super::oversize::{OversizedMessage, OversizedScanner};
 
 /// Shorter lines are passed on borrowed; longer ones can be shared without a copy.
 pub const SHARED_LINE_BYTES: usize = 32 * 1024;
@@ -18,7 +17,7 @@ pub enum Frame<'a> {
     /// A long line, without its newline: can be shared without a copy.
     Long(Bytes),
     /// A line over the limit: its id, once, as soon as it is known.
-    Oversized(RequestId),
+    Oversized(OversizedMessage),
     /// A line over the limit ended, and no id was found in it.
     OversizedUnknown,
 }
@@ -119,12 +118,12 @@ impl LineFrames {
             return true;
         };
         let end = memchr(b'\n', &self.buffer);
-        if let Some(id) = oversize
+        if let Some(message) = oversize
             .scan
             .feed(&self.buffer[..end.unwrap_or(self.buffer.len())])
         {
             oversize.found = true;
-            each(Frame::Oversized(id));
+            each(Frame::Oversized(message));
         }
         let found = oversize.found;
         self.scanned = 0;
@@ -156,7 +155,7 @@ mod tests {
             found.push(match frame {
                 Frame::Short(line) => String::from_utf8_lossy(line).into_owned(),
                 Frame::Long(line) => format!("long {}", line.len()),
-                Frame::Oversized(id) => format!("oversized {id:?}"),
+                Frame::Oversized(message) => format!("oversized {message:?}"),
                 Frame::OversizedUnknown => "oversized".into(),
             });
         };
@@ -198,11 +197,11 @@ mod tests {
         for (line, expected) in [
             (
                 format!(r#"{{"id":3,"result":"{padding}"}}"#),
-                "oversized Number(3)",
+                "oversized Response(Number(3))",
             ),
             (
                 format!(r#"{{"result":"{padding}","id":3}}"#),
-                "oversized Number(3)",
+                "oversized Response(Number(3))",
             ),
             (format!(r#"{{"result":"{padding}"}}"#), "oversized"),
         ] {

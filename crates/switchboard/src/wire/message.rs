@@ -138,8 +138,7 @@ fn parse_any(
     each: &mut dyn FnMut(Incoming),
 ) -> Result<(), NotJson> {
     if text.trim_ascii_start().starts_with('[') {
-        let batch: BoundedList<'_, MAX_BATCH> =
-            serde_json::from_str(text).map_err(|error| NotJson(error.to_string()))?;
+        let batch: BoundedList<'_, MAX_BATCH> = serde_json::from_str(text)?;
         let messages = batch
             .elements()
             .map_err(|_| NotJson(format!("a batch of more than {MAX_BATCH} messages")))?

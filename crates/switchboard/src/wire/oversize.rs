@@ -1,5 +1,5 @@
 //! Finds the `id` of a message over the size limit without buffering it, so that the right call
-//! fails.
+//! fails, or the server's request is refused.
 
 use memchr::memchr2;
 
@@ -7,6 +7,25 @@ use super::{RawJson, RequestId};
 
 /// None of our ids is longer.
 const MAX_ID_BYTES: usize = 64;
+
+/// The id of a message over the size limit. Both sides number their requests from the same numbers,
+/// so the kind of the message decides whose id it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OversizedMessage {
+    /// A result or an error; the id is that of our request.
+    Response(RequestId),
+    /// A request of the other side; the id is its own.
+    Request(RequestId),
+}
+
+impl OversizedMessage {
+    /// The id, whoever assigned it.
+    pub fn id(&self) -> &RequestId {
+        match self {
+            Self::Response(id) | Self::Request(id) => id,
+        }
+    }
+}
 
 /// Scans a message that is being dropped.
 #[derive(Debug, Default)]
@@ -18,6 +37,11 @@ pub(super) struct OversizedScanner {
     key: Vec<u8>,
     position: ObjectPosition,
     id: Vec<u8>,
+    is_id_complete: bool,
+    /// Whether the message is a request, once a key says so: `method`, `result` or `error`.
+    is_request: Option<bool>,
+    /// Whether the message was reported.
+    is_reported: bool,
 }
 
 /// Where in the depth-1 object the scanner is.
@@ -30,14 +54,13 @@ enum ObjectPosition {
     Colon(bool),
     /// In a value; `true`: of `id`.
     Value(bool),
-    /// The id is complete.
-    Found,
 }
 
 impl OversizedScanner {
-    /// Feeds bytes (without the newline that ends the message). Returns the id once it is known.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<RequestId> {
-        if self.position == ObjectPosition::Found {
+    /// Feeds bytes (without the newline that ends the message). Returns the message once its id and
+    /// its kind are known.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<OversizedMessage> {
+        if self.is_reported {
             return None;
         }
         let mut at = 0;
@@ -48,8 +71,13 @@ impl OversizedScanner {
             }
             self.step(bytes[at]);
             at += 1;
-            if self.position == ObjectPosition::Found {
-                return self.read_id();
+            if let (true, Some(is_request)) = (self.is_id_complete, self.is_request) {
+                self.is_reported = true;
+                let id = self.read_id()?;
+                return Some(match is_request {
+                    true => OversizedMessage::Request(id),
+                    false => OversizedMessage::Response(id),
+                });
             }
         }
         None
@@ -83,6 +111,10 @@ impl OversizedScanner {
             }
             b'}' | b']' => {
                 self.end_value();
+                if self.depth == 1 {
+                    // The message ends, and no key said what it is.
+                    self.is_request.get_or_insert(false);
+                }
                 self.depth = self.depth.saturating_sub(1);
             }
             b':' if self.depth == 1 => {
@@ -92,9 +124,7 @@ impl OversizedScanner {
             }
             b',' if self.depth == 1 => {
                 self.end_value();
-                if self.position != ObjectPosition::Found {
-                    self.position = ObjectPosition::Key;
-                }
+                self.position = ObjectPosition::Key;
             }
             b' ' | b'\t' | b'\r' => {}
             _ => self.collect(byte),
@@ -111,6 +141,11 @@ impl OversizedScanner {
             self.in_string = false;
             if self.depth == 1 && self.position == ObjectPosition::Key {
                 self.position = ObjectPosition::Colon(self.key == b"\"id\"");
+                match &*self.key {
+                    b"\"method\"" => self.is_request = Some(true),
+                    b"\"result\"" | b"\"error\"" => self.is_request = Some(false),
+                    _ => {}
+                }
             }
         }
     }
@@ -132,7 +167,7 @@ impl OversizedScanner {
 
     fn end_value(&mut self) {
         if self.depth == 1 && self.position == ObjectPosition::Value(true) {
-            self.position = ObjectPosition::Found;
+            self.is_id_complete = true;
         }
     }
 
@@ -150,7 +185,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(message: &str, expected: Option<RequestId>) {
+    fn check(message: &str, expected: Option<OversizedMessage>) {
         for piece in [1, 3, message.len()] {
             let mut scan = OversizedScanner::default();
             let mut found = None;
@@ -165,7 +200,7 @@ mod tests {
 
     #[test]
     fn f4_the_id_is_found_first_or_last_and_only_at_depth_one() {
-        let number = |number| Some(RequestId::Number(number));
+        let number = |number| Some(OversizedMessage::Response(RequestId::Number(number)));
         check(r#"{"jsonrpc":"2.0","id":17,"result":{"id":1}}"#, number(17));
         check(
             r#"{"result":{"id":1,"x":["}",{"id":2}],"s":"\"id\":3,"},"id": 17 }"#,
@@ -175,10 +210,27 @@ mod tests {
         check(r#"{"a\"id":4,"id":5}"#, number(5));
         check(
             r#"{"id":"abc","result":0}"#,
-            Some(RequestId::Other(RawJson::parse("\"abc\"").expect("JSON"))),
+            Some(OversizedMessage::Response(RequestId::Other(
+                RawJson::parse("\"abc\"").expect("JSON"),
+            ))),
         );
         check(r#"{"result":{"id":1}}"#, None);
         check(r#"{"id":{"id":9},"result":0}"#, None);
         check(r#"[{"id":1}]"#, None);
+    }
+
+    #[test]
+    fn the_id_of_a_request_is_not_taken_for_the_id_of_a_response() {
+        let request = |number| Some(OversizedMessage::Request(RequestId::Number(number)));
+        check(
+            r#"{"id":7,"method":"ping","params":{"result":1}}"#,
+            request(7),
+        );
+        check(r#"{"method":"ping","params":{"id":1},"id":7}"#, request(7));
+        check(
+            r#"{"params":{"error":1},"id":7,"method":"ping"}"#,
+            request(7),
+        );
+        check(r#"{"method":"notifications/x","params":{"id":1}}"#, None);
     }
 }

@@ -13,7 +13,7 @@ use switchboard::config::{Protocol, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::session::{Era, OpenOptions, Session};
 use switchboard::transport::{Inbound, MessageOrigin, WireFault};
-use switchboard::wire::{Incoming, Outgoing, RawJson, RequestId, RequestMetadata};
+use switchboard::wire::{Incoming, Outgoing, OversizedMessage, RawJson, RequestMetadata};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -59,8 +59,8 @@ impl Inbound for Listener {
         self.trouble(format!("junk: {}", String::from_utf8_lossy(sample)));
     }
 
-    fn oversized(&self, id: Option<RequestId>) {
-        self.trouble(format!("too large: {id:?}"));
+    fn oversized(&self, message: Option<OversizedMessage>) {
+        self.trouble(format!("too large: {message:?}"));
     }
 
     fn closed(&self, reason: String) {

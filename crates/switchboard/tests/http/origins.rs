@@ -7,7 +7,7 @@ use serde_json::Value;
 use switchboard::config::Protocol;
 use switchboard::session::{OpenFault, RequestFault};
 use switchboard::transport::{Connector, Inbound, MessageOrigin, WireFault};
-use switchboard::wire::{Incoming, Outgoing, RequestId, RequestMetadata};
+use switchboard::wire::{Incoming, Outgoing, OversizedMessage, RequestMetadata};
 
 use crate::support::*;
 
@@ -138,7 +138,7 @@ impl Inbound for Heard {
 
     fn not_a_message(&self, _: &[u8]) {}
 
-    fn oversized(&self, _: Option<RequestId>) {}
+    fn oversized(&self, _: Option<OversizedMessage>) {}
 
     fn closed(&self, _: String) {}
 }

@@ -146,6 +146,17 @@ async fn f25_a_modern_stream_is_never_resumed() {
 }
 
 #[tokio::test]
+async fn f25_a_server_that_is_busy_when_a_stream_is_resumed_is_asked_again() {
+    let (session, mut peer) = legacy(None).await;
+    let (reading, id) = broken(&session, &mut peer, "id: 1\nretry: 100\ndata:\n\n").await;
+    peer.expect_line("GET /mcp").await.status(503, "");
+    let again = peer.expect_line("GET /mcp").await;
+    again.stream();
+    again.event_result(Some("2"), &id, contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+}
+
+#[tokio::test]
 async fn f25_a_stream_that_cannot_be_resumed_is_lost() {
     let (session, mut peer) = legacy(None).await;
     let (reading, _) = broken(&session, &mut peer, "id: 1\nretry: 100\ndata:\n\n").await;

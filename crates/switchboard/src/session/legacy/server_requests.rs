@@ -31,6 +31,7 @@ const MAX_OPEN: usize = 1024;
 /// The requests that a server may send on behalf of a call.
 const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
+const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const INTERNAL_ERROR: i64 = -32603;
@@ -156,6 +157,13 @@ pub(super) fn handle(
             respond(receiver, &id, &ReplyBody::error(METHOD_NOT_FOUND, &message))
         }
     }
+}
+
+/// Refuses a request that was too large to be read.
+pub(super) fn refuse_oversized(receiver: &Receiver, id: &RequestId) {
+    let limit = receiver.options.max_message_bytes;
+    let message = format!("the request has more than {limit} bytes");
+    respond(receiver, id, &ReplyBody::error(INVALID_REQUEST, &message));
 }
 
 fn respond(receiver: &Receiver, id: &RequestId, reply: &ReplyBody) {

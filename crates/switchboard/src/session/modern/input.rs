@@ -14,6 +14,7 @@ use crate::session::elicitation::{action_result, elicit_response, read_elicitati
 use crate::session::in_flight::InFlightCall;
 use crate::session::peer::{Peer, json_string};
 use crate::session::{RequestFault, sampling};
+use crate::untrusted::quoted;
 use crate::wire::RawJson;
 use crate::wire::bounded::{BoundedMap, TooMany};
 
@@ -76,7 +77,8 @@ impl ResultKind {
                 state: read.request_state.map(|state| result.part(state)),
             }),
             Some(other) => Err(RequestFault::Invalid(format!(
-                "resultType {other:?} is not known"
+                "resultType {} is not known",
+                quoted(other)
             ))),
         }
     }
@@ -117,7 +119,7 @@ impl<'a> ServerInputRequest<'a> {
     }
 
     fn params_in(&self, request: &RawJson) -> Result<RawJson, RequestFault> {
-        let needed = || RequestFault::Invalid(format!("{} needs params", self.method));
+        let needed = || RequestFault::Invalid(format!("{} needs params", quoted(&self.method)));
         Ok(request.part(self.params.ok_or_else(needed)?))
     }
 }

@@ -90,6 +90,28 @@ fn p1_the_time_a_person_takes_to_answer_is_not_counted() {
     );
 }
 
+/// A server that asks again and again does not keep its call for ever.
+#[test]
+fn p1_at_most_an_hour_of_questions_is_not_counted() {
+    let start = Instant::now();
+    let at = |seconds: u32| start + SECOND * seconds;
+    let timeouts = Timeouts {
+        connect: SECOND,
+        call: SECOND * 10,
+        call_max: SECOND * 12,
+    };
+    let deadlines = Deadlines::start(timeouts, start, start);
+    deadlines.pause(at(5));
+    assert!(matches!(deadlines.check(at(3611)), DeadlineCheck::Wait(_)));
+    assert_eq!(
+        deadlines.check(at(3612)),
+        DeadlineCheck::Late(RequestFault::Timeout {
+            after: SECOND * 12,
+            total: true
+        })
+    );
+}
+
 #[test]
 fn f1_silence_is_late_at_the_idle_deadline() {
     let start = Instant::now();

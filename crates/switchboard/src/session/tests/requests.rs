@@ -2,6 +2,8 @@
 //! deviations.
 
 use super::*;
+use crate::secret::{Redactor, Secret};
+use crate::wire::{OversizedMessage, RequestId};
 
 fn form(id: &str) -> Value {
     let schema = json!({"type": "object", "properties": {"by": {"type": "string"}, "size": {"type": "string", "default": "L"}}});
@@ -266,6 +268,18 @@ async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
     );
 }
 
+/// F2: a secret is redacted in samples of junk, also where the sample is cut.
+#[tokio::test(start_paused = true)]
+async fn f2_a_sample_of_junk_contains_no_part_of_a_secret() {
+    let mut options = options(Protocol::Legacy);
+    options.redactor = Redactor::new([Secret::new("correct-horse-battery")]);
+    let (session, peer) = opened_with(Era::Legacy, options).await;
+    let line = format!("{}correct-horse-battery", "x".repeat(190));
+    peer.inbound.not_a_message(line.as_bytes());
+    let samples = session.oddities().junk_samples;
+    assert!(!samples[0].raw().contains("corr"), "{samples:?}");
+}
+
 /// F4: a response over the size limit fails its call; such a message without a request ends the
 /// session.
 #[tokio::test(start_paused = true)]
@@ -274,9 +288,8 @@ async fn f4_an_oversized_response_fails_its_call_alone() {
     let (big, small) = (read(&session, "big:", "me"), read(&session, "small:", "me"));
     let first = peer.expect("resources/read").await;
     let second = peer.expect("resources/read").await;
-    peer.inbound.oversized(Some(crate::wire::RequestId::Number(
-        first["id"].as_u64().unwrap(),
-    )));
+    let id = RequestId::Number(first["id"].as_u64().unwrap());
+    peer.inbound.oversized(Some(OversizedMessage::Response(id)));
     assert_eq!(
         big.await.unwrap(),
         Err(RequestFault::TooLarge { limit: 1 << 20 })
@@ -285,6 +298,22 @@ async fn f4_an_oversized_response_fails_its_call_alone() {
     small.await.unwrap().unwrap();
     peer.inbound.oversized(None);
     assert!(session.closed().await.contains("more than 1048576 bytes"));
+}
+
+/// F4: a server's request over the size limit is refused. The server chose its id, which may be the
+/// id of a request of ours.
+#[tokio::test(start_paused = true)]
+async fn f4_an_oversized_request_of_the_server_is_refused_and_fails_no_call() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let reading = read(&session, "a:b", "me");
+    let request = peer.expect("resources/read").await;
+    let id = RequestId::Number(request["id"].as_u64().unwrap());
+    peer.inbound.oversized(Some(OversizedMessage::Request(id)));
+    let refusal = peer.next().await;
+    assert_eq!(refusal["id"], request["id"]);
+    assert_eq!(refusal["error"]["code"], -32600);
+    peer.answer(&request, json!({}));
+    reading.await.unwrap().unwrap();
 }
 
 /// F3, F7: the end of the connection fails every pending and later request at once.

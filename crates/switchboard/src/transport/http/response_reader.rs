@@ -18,7 +18,7 @@ use crate::transport::{MessageOrigin, WireFault};
 use crate::untrusted::quoted;
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::lines::SHARED_LINE_BYTES;
-use crate::wire::{Incoming, RawJson, RequestId, parse};
+use crate::wire::{Incoming, OversizedMessage, RawJson, RequestId, parse};
 
 /// How long an event stream may take to end after the response, so that its connection can be
 /// reused.
@@ -138,7 +138,7 @@ impl<'a> ResponseReader<'a> {
             if first.len() + collected.len() + chunk.len() > max_bytes {
                 self.channel
                     .inbound
-                    .oversized(Some(RequestId::Number(self.id)));
+                    .oversized(Some(OversizedMessage::Response(RequestId::Number(self.id))));
                 return Ok(());
             }
             if first.is_empty() && collected.is_empty() {
@@ -217,9 +217,13 @@ impl<'a> ResponseReader<'a> {
                 failed_resumes,
             ))
             .await;
-            let Ok(mut response) = standalone_stream::open(self.channel, Some(&last_id)).await
-            else {
-                break;
+            let mut response = match standalone_stream::open(self.channel, Some(&last_id)).await {
+                Ok(response) => response,
+                Err(fault) if standalone_stream::may_open_later(&fault) => {
+                    failed_resumes += 1;
+                    continue;
+                }
+                Err(_) => break,
             };
             frames.restart();
             self.is_resumed = true;
@@ -273,7 +277,7 @@ impl<'a> ResponseReader<'a> {
                 if too_large || frames.is_oversized() {
                     self.channel
                         .inbound
-                        .oversized(Some(RequestId::Number(self.id)));
+                        .oversized(Some(OversizedMessage::Response(RequestId::Number(self.id))));
                     return StreamEnd::Answered;
                 }
             }

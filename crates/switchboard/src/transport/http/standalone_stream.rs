@@ -117,6 +117,8 @@ async fn listen(channel: Arc<Channel>) {
                 }
                 return;
             }
+            // A token that could not be refreshed now may be refreshed later.
+            Err(WireFault::NeedsLogin(_)) if has_opened => failures += 1,
             // The server has no such stream (405), or rejects the request.
             Err(WireFault::Status { .. } | WireFault::NeedsLogin(_)) => return,
             Err(WireFault::NotSent(_) | WireFault::Lost(_)) => failures += 1,
@@ -127,12 +129,23 @@ async fn listen(channel: Arc<Channel>) {
 }
 
 /// Whether the server may still open a stream: it is busy or failing. From a server that never
-/// opened one, a 5xx may mean that it has none.
+/// opened one, a 5xx may mean that it has none. One that did may refuse another stream until it
+/// notices that the last one is closed (409).
 fn is_retryable(status: u16, has_opened: bool, failures: u32) -> bool {
     match status {
         408 | 429 | 502..=504 => true,
+        404 | 405 | 501 => false,
         500 | 505..=599 => has_opened || failures < MAX_FAILURES,
-        _ => false,
+        _ => has_opened,
+    }
+}
+
+/// Whether a stream that was open before may be opened again after this fault.
+pub(super) fn may_open_later(fault: &WireFault) -> bool {
+    match fault {
+        WireFault::Status { status, .. } => is_retryable(*status, false, MAX_FAILURES),
+        WireFault::NotSent(_) | WireFault::Lost(_) => true,
+        WireFault::NeedsLogin(_) => false,
     }
 }
 
@@ -161,8 +174,8 @@ async fn read(channel: &Channel, mut response: HttpResponse, frames: &mut EventF
 /// it.
 pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inbound) -> usize {
     let data = match event {
-        ServerEvent::Oversized(id) => {
-            inbound.oversized(id);
+        ServerEvent::Oversized(message) => {
+            inbound.oversized(message);
             return 0;
         }
         ServerEvent::Event { name, data, .. } if response_reader::is_message(name, &data) => data,
@@ -203,6 +216,8 @@ mod tests {
             (501, true, 0, false),
             (405, true, 0, false),
             (400, false, 0, false),
+            (409, false, 0, false),
+            (409, true, 1_000, true),
         ] {
             assert_eq!(
                 is_retryable(status, has_opened, failures),

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::wire::RequestMetadata;
+use crate::wire::{OversizedMessage, RequestMetadata};
 
 struct Ignore;
 
@@ -12,7 +12,7 @@ impl Inbound for Ignore {
     fn failed(&self, _: u64, _: WireFault) {}
     fn session_renewed(&self) {}
     fn not_a_message(&self, _: &[u8]) {}
-    fn oversized(&self, _: Option<RequestId>) {}
+    fn oversized(&self, _: Option<OversizedMessage>) {}
     fn closed(&self, _: String) {}
 }
 
@@ -55,7 +55,7 @@ fn a_response_that_is_not_utf8_fails_its_request_at_once() {
         fn not_a_message(&self, line: &[u8]) {
             lock(&self.0).push(format!("{} bytes", line.len()));
         }
-        fn oversized(&self, _: Option<RequestId>) {}
+        fn oversized(&self, _: Option<OversizedMessage>) {}
         fn closed(&self, _: String) {}
     }
 
@@ -84,6 +84,35 @@ fn a_response_that_is_not_utf8_fails_its_request_at_once() {
 async fn f28_messages_sent_before_the_end_arrive() {
     assert_eq!(received(100, Duration::ZERO).await, 100);
     assert_eq!(received(300_000, Duration::ZERO).await, 300_000);
+}
+
+/// A request that waits for room in a full queue must not wait for a server that reads no more.
+#[tokio::test]
+async fn closing_ends_the_wait_for_room() {
+    let (stdin, _input) = pipe::pipe().unwrap();
+    let (_output, stdout) = pipe::pipe().unwrap();
+    let transport = StdioConnector::new(stdin, stdout, 1024)
+        .connect(Arc::new(Ignore))
+        .await
+        .unwrap();
+    let message = || Outgoing {
+        id: None,
+        method: None,
+        body: &[b'x'; 2 * MAX_QUEUED_BYTES],
+        metadata: RequestMetadata::default(),
+    };
+    // The writer takes the first message, and waits for the server to read it.
+    transport.send(message()).unwrap();
+    let taken = transport.wait_for_room(MessageKind::Request).unwrap();
+    taken.await;
+    transport.send(message()).unwrap();
+    let waiting = transport.wait_for_room(MessageKind::Request).unwrap();
+    tokio::pin!(waiting);
+    let polled = tokio::time::timeout(Duration::ZERO, &mut waiting).await;
+    assert!(polled.is_err(), "the queue has room");
+    transport.close().await;
+    waiting.await;
+    assert!(transport.send(message()).is_err());
 }
 
 /// A server that exits in an orderly way may write first.

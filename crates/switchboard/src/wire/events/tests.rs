@@ -14,7 +14,7 @@ fn heard(pieces: &[&[u8]], max_bytes: usize) -> (Vec<String>, Option<String>, Op
                 ServerEvent::Event { name, data, .. } => {
                     format!("{name}|{}", String::from_utf8_lossy(data.as_ref()))
                 }
-                ServerEvent::Oversized(id) => format!("oversized {id:?}"),
+                ServerEvent::Oversized(message) => format!("oversized {message:?}"),
             });
         });
     }
@@ -97,13 +97,13 @@ fn f4_past_the_bound_the_message_is_named_and_the_next_event_works() {
     let padding = "y".repeat(2000);
     check(
         &format!("data: {{\"id\":3,\"result\":\"{padding}\"}}\n\ndata: n\n\n"),
-        &["oversized Some(Number(3))", "|n"],
+        &["oversized Some(Response(Number(3)))", "|n"],
         None,
         None,
     );
     check(
         &format!("data: {{\"result\":\"{padding}\",\ndata: \"id\":3}}\nid: 4\n\ndata: n\n\n"),
-        &["oversized Some(Number(3))", "|n"],
+        &["oversized Some(Response(Number(3)))", "|n"],
         Some("4"),
         None,
     );
