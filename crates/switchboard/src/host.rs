@@ -44,6 +44,10 @@ mod roster;
 /// How long token refreshes in flight may delay a stop.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long changes of servers are collected before the catalog is rebuilt: when many servers start,
+/// a rebuild for each of them took a quarter of the time.
+const REBUILD_DELAY: Duration = Duration::from_millis(5);
+
 /// How many consecutive reloads may replace a server before a request for it fails.
 pub(crate) const MAX_RELOADS: usize = 16;
 
@@ -355,12 +359,13 @@ impl HostState {
         }
     }
 
-    /// Rebuilds the catalog whenever a server has changed.
+    /// Rebuilds the catalog soon after a server has changed. Who needs it earlier rebuilds it.
     pub(crate) fn watch(self: &Arc<Self>, changed: Arc<Notify>) {
         let shared = Arc::downgrade(self);
         let task = tokio::spawn(async move {
             loop {
                 changed.notified().await;
+                tokio::time::sleep(REBUILD_DELAY).await;
                 let Some(shared) = shared.upgrade() else {
                     return;
                 };
