@@ -71,6 +71,7 @@ fn merged(
                 config.warnings.extend(read.warnings);
                 merge_servers(&mut config, read.servers);
                 config.project_permissions.extend(read.project);
+                config.permissions_files.extend(read.permissions_file);
                 policies.extend(read.policies.into_iter().map(|policy| (file.scope, policy)));
             }
             Err(found) => errors.extend(found),
@@ -92,6 +93,8 @@ pub(super) struct LoadedFile {
     pub(super) servers: Vec<(ServerConfig, Vec<EntryValue>)>,
     /// The file's own policy, then that of its permissions file.
     policies: Vec<Policy>,
+    /// The file itself and its permissions file, if it has one.
+    permissions_file: Option<(Arc<PathBuf>, Arc<PathBuf>)>,
     /// What it would allow without asking, if it is a project's file.
     project: Option<ProjectPermissions>,
     pub(super) warnings: Vec<Diagnostic>,
@@ -138,9 +141,11 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
         &mut diagnostics,
     )];
     let (mut errors, mut warnings) = diagnostics.finish();
+    let mut permissions_file = None;
     match beside {
         Ok(None) => {}
-        Ok(Some((policy, policy_warnings))) => {
+        Ok(Some((path, policy, policy_warnings))) => {
+            permissions_file = Some((shown, path));
             policies.push(policy);
             warnings.extend(policy_warnings);
         }
@@ -159,6 +164,7 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
             format,
             servers,
             policies,
+            permissions_file,
             project,
             warnings,
         })
@@ -221,7 +227,7 @@ fn read_permissions_file(
     file: &ConfigFile,
     located: &Path,
     dialect: Dialect,
-) -> Result<Option<(Policy, Vec<Diagnostic>)>, Vec<Diagnostic>> {
+) -> Result<Option<(Arc<PathBuf>, Policy, Vec<Diagnostic>)>, Vec<Diagnostic>> {
     let Some(name) = dialect
         .profile()
         .permissions_file
@@ -243,7 +249,7 @@ fn read_permissions_file(
     let policy = policy(&written, &shown, file.scope, dialect, &mut diagnostics);
     let (errors, warnings) = diagnostics.finish();
     if errors.is_empty() {
-        Ok(Some((policy, warnings)))
+        Ok(Some((shown, policy, warnings)))
     } else {
         Err(errors)
     }
