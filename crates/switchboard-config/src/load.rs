@@ -357,12 +357,18 @@ pub(super) fn resolve_links(path: &Path) -> PathBuf {
     }
 }
 
-/// The base of a file's relative paths: its folder; the folder around it, if the dialect keeps its
-/// file in a folder of its own; or the current folder, for the user's file of a dialect that says
+/// Folders in which editors keep the `mcp.json` of a project.
+const EDITOR_FOLDERS: [&str; 2] = [".vscode", ".cursor"];
+
+/// The base of a file's relative paths: its folder; the folder around it, if the dialect or an
+/// editor keeps its file in a folder of its own; or the current folder, for the user's file of a dialect that says
 /// so.
 fn base_folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
     let own = located.parent().unwrap_or(Path::new(""));
-    if !in_own_folder(located, dialect) {
+    let is_of_editor = scope != Scope::User
+        && dialect == Dialect::McpJson
+        && EDITOR_FOLDERS.iter().any(|name| own.ends_with(name));
+    if !is_of_editor && !in_own_folder(located, dialect) {
         return own.to_owned();
     }
     let around = own.parent().unwrap_or(own).to_owned();
