@@ -326,12 +326,11 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
 
 /// The program of a file whose entries this program reads but cannot write.
 fn program_with_own_form(document: &Node, container: &[&str]) -> Option<&'static str> {
-    match () {
-        () if container == ["mcp"] => Some("opencode"),
-        () if document.get("extensions").is_some() && document.get(container[0]).is_none() => {
-            Some("goose")
-        }
-        () => None,
+    let is_goose = document.get("extensions").is_some() && document.get(container[0]).is_none();
+    if container == ["mcp"] {
+        Some("opencode")
+    } else {
+        is_goose.then_some("goose")
     }
 }
 
@@ -394,12 +393,18 @@ fn check(change: &Change, before: &LoadedFile, after: &LoadedFile) -> Result<usi
         return amiss();
     }
     match (change, find(before, name), find(after, name)) {
-        (Change::Add(_), None, Some(new)) => match &new.endpoint {
-            super::Endpoint::Invalid(fault) => {
-                Err(format!("the entry would not work: {}", fault.message))
+        (Change::Add(addition), None, Some(new)) => {
+            if let super::Endpoint::Invalid(fault) = &new.endpoint {
+                return Err(format!("the entry would not work: {}", fault.message));
             }
-            _ => Ok(new.source.line),
-        },
+            match new_entry::changed_value(addition, &new.endpoint) {
+                Some(name) => Err(format!(
+                    "{name}: a file of this kind would read a \"$\" of this value as a reference; \
+                     set a variable to the value and write {name}=${{VARIABLE}}"
+                )),
+                None => Ok(new.source.line),
+            }
+        }
         (Change::Remove(_), Some(old), None) => Ok(old.source.line),
         (Change::Enable(_, is_enabled), Some(old), Some(new)) if new.enabled == *is_enabled => {
             let same = ServerConfig {

@@ -196,8 +196,9 @@ fn converted(
         StdioForm::Opencode => {
             let container = client.container(Some(&document));
             let servers = container.iter().try_fold(&document, |at, key| at.get(key));
-            let text = as_text(servers.cloned().unwrap_or_else(|| json!({})));
-            (text.replace("{env:", "${"), none)
+            let servers = servers.cloned().unwrap_or_else(|| json!({}));
+            // Under this key our reader expects opencode's references.
+            (json!({ "mcp": servers }).to_string(), none)
         }
         _ if client.name == "amp" => {
             let servers = document.get("amp.mcpServers").cloned();

@@ -105,7 +105,7 @@ impl DialectReader for A3s {
         refuse_repeated(server, diagnostics);
         let mut fields = raw::read_entry(
             &server.node,
-            FIELDS,
+            &[FIELDS],
             NATIVE_FIELDS,
             ReferenceSyntax::Native,
             &server.path,

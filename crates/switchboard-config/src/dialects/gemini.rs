@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::entry_spelling::{EntrySpelling, URL};
+use super::entry_spelling::{EntrySpelling, ReferenceForm, URL};
 use super::profile::{ApprovalChoices, DialectProfile, FOREIGN, RuleSyntax, StateNames};
 use super::{DialectReader, native};
 use crate::diagnostic::Diagnostics;
@@ -92,6 +92,7 @@ const SPELLING: EntrySpelling = EntrySpelling {
     http: Some(("httpUrl", None)),
     sse: URL,
     enabled: None,
+    reference: ReferenceForm::Between("${", "}"),
     ..native::SPELLING
 };
 
@@ -109,7 +110,7 @@ impl DialectReader for Gemini {
         let node = server.node.without(&[OAUTH]).with_plain_texts("env");
         let mut fields = raw::read_entry(
             &node,
-            FIELDS,
+            &[FIELDS],
             NATIVE_FIELDS,
             ReferenceSyntax::Shell,
             &server.path,
