@@ -107,4 +107,4 @@ pub use search::{
 pub use server_config::ServerConfig;
 pub use server_settings::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Start, TimeField, Timeouts};
 pub use shell_command::shell_command;
-pub use source::{Location, Scope, Source};
+pub use source::{Location, Scope, ShadowedEntry, Source};
