@@ -43,8 +43,14 @@ impl ConfigFile {
     }
 }
 
+const MIB: u64 = 1024 * 1024;
+
 /// Larger files are refused: they are a mistake, or an attempt to exhaust memory.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
+const MAX_FILE_MIB: u64 = 1;
+
+/// The same for JSON given with `-c`: Claude Code's own file, which has its history, grows to
+/// several MiB.
+const MAX_GIVEN_JSON_MIB: u64 = 16;
 
 /// Loads the files, highest precedence first, and merges them. Returns the errors of all files at
 /// once.
@@ -240,6 +246,10 @@ fn read_permissions_file(
         return Ok(None);
     }
     let shown = Arc::new(path);
+    if file.scope == Scope::Project && shown.is_symlink() {
+        let message = "is a symbolic link; a project's file is read only without one";
+        return Err(vec![Diagnostic::of_file(&shown, message)]);
+    }
     let bytes = read_bytes(&shown, file.scope)
         .map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
     let text = as_text(&bytes, &shown)?;
@@ -305,14 +315,18 @@ fn read_bytes(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
     if !metadata.is_file() && scope != Scope::Given {
         return Err("is not a regular file; expected one".to_owned());
     }
+    let max_mib = match scope == Scope::Given && Format::of(path) == Some(Format::Json) {
+        true => MAX_GIVEN_JSON_MIB,
+        false => MAX_FILE_MIB,
+    };
     let mut text = Vec::new();
-    file.take(MAX_FILE_BYTES + 1)
+    file.take(max_mib * MIB + 1)
         .read_to_end(&mut text)
         .map_err(unreadable)?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(
-            "larger than 1 MiB, which no configuration is; is it the right file?".to_owned(),
-        );
+    if text.len() as u64 > max_mib * MIB {
+        return Err(format!(
+            "larger than {max_mib} MiB, which no configuration is; is it the right file?"
+        ));
     }
     Ok(text)
 }
@@ -363,7 +377,7 @@ const EDITOR_FOLDERS: [&str; 2] = [".vscode", ".cursor"];
 /// The base of a file's relative paths: its folder; the folder around it, if the dialect or an
 /// editor keeps its file in a folder of its own; or the current folder, for the user's file of a dialect that says
 /// so.
-fn base_folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
+pub(super) fn base_folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
     let own = located.parent().unwrap_or(Path::new(""));
     let is_of_editor = scope != Scope::User
         && dialect == Dialect::McpJson
