@@ -5,12 +5,12 @@
 //! dialect, reads the result back before it is saved, and replaces the file as a whole.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 
 use super::diagnostic::{Diagnostics, visible_path};
 use super::format::Format;
-use super::load::{LoadedFile, interpret, may_exist, read_text};
+use super::load::{LoadedFile, base_folder, interpret, may_exist, read_text, resolve_links};
 use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, ServerConfig};
 use crate::tree::Node;
 
@@ -44,7 +44,7 @@ pub enum Change {
 pub struct NewServer {
     /// The entry's key.
     pub name: String,
-    /// The command or the URL.
+    /// The command or the URL. A relative path of the command starts at the current folder.
     pub target: ServerTarget,
     /// The transport, if named: `stdio`, `http` or `sse`.
     pub transport: Option<String>,
@@ -53,7 +53,7 @@ pub struct NewServer {
     pub env: Vec<(String, String)>,
     /// Headers of the requests, with references in the same form.
     pub headers: Vec<(String, String)>,
-    /// The program's working folder.
+    /// The program's working folder, relative to the current folder.
     pub cwd: Option<String>,
 }
 
@@ -172,6 +172,12 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         file: path.clone(),
         fact,
     };
+    let absolute = change.with_absolute_paths(&base_folder(
+        &resolve_links(&file.path),
+        dialect,
+        file.scope,
+    ));
+    let change = absolute.as_ref().unwrap_or(change);
     let edited = edited(&text, before.format, dialect, change).map_err(unsupported)?;
     let after = interpret(
         &ConfigFile {
@@ -271,6 +277,33 @@ impl Change {
             Self::Add(addition) => &addition.name,
             Self::Remove(name) | Self::Enable(name, _) => name,
         }
+    }
+
+    /// Relative paths of a new entry start at the current folder, as in a shell. They are made
+    /// absolute if those of the file start elsewhere. `None` if nothing changes.
+    fn with_absolute_paths(&self, base: &Path) -> Option<Self> {
+        let current = std::env::current_dir().ok()?;
+        let Self::Add(addition) = self else {
+            return None;
+        };
+        if current.canonicalize().ok()? == base {
+            return None;
+        }
+        let absolute = |text: &str| match text.starts_with(['/', '~', '$']) {
+            true => text.to_owned(),
+            false => path::absolute(text)
+                .map_or_else(|_| text.to_owned(), |path| path.display().to_string()),
+        };
+        let mut addition = addition.clone();
+        match &mut addition.target {
+            // Without a slash it is looked up on the PATH.
+            ServerTarget::Command(program, _) if program.contains('/') => {
+                *program = absolute(program);
+            }
+            _ => {}
+        }
+        addition.cwd = addition.cwd.as_deref().map(absolute);
+        Some(Self::Add(addition))
     }
 }
 

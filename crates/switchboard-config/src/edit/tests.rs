@@ -181,6 +181,26 @@ fn a_literal_dollar_is_never_read_as_a_reference() {
 }
 
 #[test]
+fn lines_of_a_toml_file_that_end_in_cr_lf_still_do() {
+    let crlf = |text: &str| text.replace('\n', "\r\n");
+    let text = crlf("# about all\n\n# about a\n[servers.a]\ncommand = \"x\"\n");
+    let of = |change: Change, after: &str| {
+        check("x.toml", Dialect::Native, &text, &change, &crlf(after));
+    };
+    of(
+        Change::Enable("a".to_owned(), false),
+        "# about all\n\n# about a\n[servers.a]\ncommand = \"x\"\nenabled = false\n",
+    );
+    of(Change::Remove("a".to_owned()), "# about all\n\n");
+    let mut plain = command("b");
+    plain.env = Vec::new();
+    of(
+        Change::Add(plain),
+        "# about all\n\n# about a\n[servers.a]\ncommand = \"x\"\n\n[servers.b]\ncommand = \"npx\"\nargs = [\"-y\", \"server\"]\n",
+    );
+}
+
+#[test]
 fn a_byte_order_mark_stays() {
     check(
         "mcp.json",
