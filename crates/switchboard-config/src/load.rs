@@ -150,10 +150,10 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
     let mut permissions_file = None;
     match beside {
         Ok(None) => {}
-        Ok(Some((path, policy, policy_warnings))) => {
-            permissions_file = Some((shown, path));
-            policies.push(policy);
-            warnings.extend(policy_warnings);
+        Ok(Some(beside)) => {
+            permissions_file = Some((shown, beside.file));
+            policies.push(beside.policy);
+            warnings.extend(beside.warnings);
         }
         Err(found) => errors.extend(found),
     }
@@ -228,12 +228,19 @@ pub(super) fn format_of(path: &Path, dialect: Option<Dialect>, text: &str) -> Fo
         .unwrap_or_else(|| Format::guess(text))
 }
 
+/// A file that has permissions alone, interpreted.
+struct LoadedPermissions {
+    file: Arc<PathBuf>,
+    policy: Policy,
+    warnings: Vec<Diagnostic>,
+}
+
 /// Reads the dialect's separate permissions file, if it has one and the file exists.
 fn read_permissions_file(
     file: &ConfigFile,
     located: &Path,
     dialect: Dialect,
-) -> Result<Option<(Arc<PathBuf>, Policy, Vec<Diagnostic>)>, Vec<Diagnostic>> {
+) -> Result<Option<LoadedPermissions>, Vec<Diagnostic>> {
     let Some(name) = dialect
         .profile()
         .permissions_file
@@ -259,7 +266,11 @@ fn read_permissions_file(
     let policy = policy(&written, &shown, file.scope, dialect, &mut diagnostics);
     let (errors, warnings) = diagnostics.finish();
     if errors.is_empty() {
-        Ok(Some((shown, policy, warnings)))
+        Ok(Some(LoadedPermissions {
+            file: shown,
+            policy,
+            warnings,
+        }))
     } else {
         Err(errors)
     }

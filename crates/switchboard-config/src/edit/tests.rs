@@ -180,6 +180,21 @@ fn a_literal_dollar_is_never_read_as_a_reference() {
     }
 }
 
+/// A folder that cannot be opened for reading cannot be synced. (The superuser can open it.)
+#[test]
+fn a_file_is_written_even_if_its_folder_cannot_be_synced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("switchboard.toml");
+    std::fs::write(&path, "[servers.a]\ncommand = \"x\"\n").unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o300)).unwrap();
+    let file = ConfigFile::new(&path, Scope::Given);
+    let edited = edit(&file, &Change::Enable("a".to_owned(), false));
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    edited.unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("enabled = false"), "{text}");
+}
+
 #[test]
 fn lines_of_a_toml_file_that_end_in_cr_lf_still_do() {
     let crlf = |text: &str| text.replace('\n', "\r\n");
