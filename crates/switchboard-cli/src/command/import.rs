@@ -16,10 +16,10 @@ use crate::clients::file::{ClientFile, back_up, read_text};
 use crate::clients::servers::{self, ServersFile};
 use crate::clients::{CLIENTS, Client, ENTRY_NAME, preview};
 use crate::failure::{Code, Failure};
-use crate::output;
 use crate::paths::Paths;
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
+use crate::{failure, output};
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
@@ -77,18 +77,7 @@ pub(crate) fn run(options: &Options, args: &ImportArgs) -> Result<u8, Failure> {
         output::notice(line);
     }
     collected.print(options, &own, backup.as_deref())?;
-    let mut failures = collected.failures;
-    match failures.len() {
-        0 => Ok(0),
-        1 => Err(failures.remove(0)),
-        _ => {
-            let messages: Vec<_> = failures
-                .into_iter()
-                .map(|failure| failure.message)
-                .collect();
-            Err(Failure::new(Code::Usage, messages.join("\n")))
-        }
-    }
+    failure::join(collected.failures)
 }
 
 fn chosen(args: &ImportArgs, paths: &Paths) -> Result<Vec<&'static Client>, Failure> {
