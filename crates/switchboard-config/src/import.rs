@@ -121,7 +121,7 @@ fn native(
     let mut entry = Vec::new();
     // In the order of the table of fields, so that `command` comes first.
     for spec in SERVERS.fields {
-        let Some(found) = fields.0.get(spec.name) else {
+        let Some(found) = fields.values.get(spec.name) else {
             continue;
         };
         let is_refused = spec.name == "trust" && server.source.scope == Scope::Project;
@@ -137,7 +137,7 @@ fn native(
         entry.push(("inherit_env", EntryField::Flag(true)));
     }
     let known: BTreeSet<&str> = SERVERS.fields.iter().map(|spec| spec.name).collect();
-    let others = fields.0.keys().filter(|key| !known.contains(*key));
+    let others = fields.values.keys().filter(|key| !known.contains(*key));
     conversion
         .left_out
         .extend(others.map(|key| fields.name_in_file(key).to_owned()));

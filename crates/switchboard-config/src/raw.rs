@@ -166,7 +166,7 @@ pub(super) fn read_entry(
                     &format!("{path}.{}", field.name),
                     diagnostics,
                 );
-                fields.0.insert(
+                fields.values.insert(
                     field.name,
                     AtOffset {
                         at: *at,

@@ -251,10 +251,10 @@ impl DialectReader for McpJson {
         for (own, native) in RENAMED {
             fields.rename_once(own, native, &server.path, diagnostics);
         }
-        if let Some(disabled) = fields.0.remove("disabled") {
+        if let Some(disabled) = fields.values.remove("disabled") {
             let on = matches!(disabled.value, FieldValue::Flag(false))
                 && fields.flag("enabled") != Some(false);
-            fields.0.insert(
+            fields.values.insert(
                 "enabled",
                 AtOffset {
                     at: disabled.at,
@@ -314,8 +314,8 @@ fn wire(
             .find(|(word, _)| *word == name)
             .map(|(_, wire)| *wire)
     });
-    fields.0.remove("transport");
-    fields.0.remove("type");
+    fields.values.remove("transport");
+    fields.values.remove("type");
     let Some(wire) = known? else {
         let message = "unknown transport; expected \"stdio\", \"http\" or \"sse\"";
         diagnostics.error(at, format!("{}.{own}", server.path), message);
@@ -323,7 +323,7 @@ fn wire(
     };
     // A URL without a transport tries Streamable HTTP, then HTTP+SSE.
     if !wire.is_empty() {
-        fields.0.insert(
+        fields.values.insert(
             "transport",
             AtOffset {
                 at,
@@ -351,7 +351,7 @@ fn drop_other_transport(
         fields.name_in_file(used)
     );
     let path = format!("{}.{}", server.path, fields.name_in_file(ignored));
-    if let Some(field) = fields.0.remove(ignored) {
+    if let Some(field) = fields.values.remove(ignored) {
         diagnostics.warn(field.at, path, message);
     }
 }
@@ -365,7 +365,7 @@ fn ignore_short_timeout(
     if fields
         .duration("timeout")
         .is_some_and(|timeout| timeout < Duration::from_secs(1))
-        && let Some(short) = fields.0.remove("timeout")
+        && let Some(short) = fields.values.remove("timeout")
     {
         let message = "ignored: less than a second; expected milliseconds, such as 60000";
         diagnostics.warn(short.at, format!("{}.timeout", server.path), message);
