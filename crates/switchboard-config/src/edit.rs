@@ -5,7 +5,7 @@
 //! dialect, reads the result back before it is saved, and replaces the file as a whole.
 
 use std::io;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::diagnostic::{Diagnostics, visible_path};
@@ -172,12 +172,8 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         file: path.clone(),
         fact,
     };
-    let absolute = change.with_absolute_paths(&base_folder(
-        &resolve_links(&file.path),
-        dialect,
-        file.scope,
-    ));
-    let change = absolute.as_ref().unwrap_or(change);
+    let base = base_folder(&resolve_links(&file.path), dialect, file.scope);
+    let change = &change.for_folder(&base);
     let edited = edited(&text, before.format, dialect, change).map_err(unsupported)?;
     let after = interpret(
         &ConfigFile {
@@ -279,31 +275,12 @@ impl Change {
         }
     }
 
-    /// Relative paths of a new entry start at the current folder, as in a shell. They are made
-    /// absolute if those of the file start elsewhere. `None` if nothing changes.
-    fn with_absolute_paths(&self, base: &Path) -> Option<Self> {
-        let current = std::env::current_dir().ok()?;
-        let Self::Add(addition) = self else {
-            return None;
-        };
-        if current.canonicalize().ok()? == base {
-            return None;
+    /// The change of a file whose relative paths start at this folder.
+    fn for_folder(&self, base: &Path) -> Self {
+        match self {
+            Self::Add(addition) => Self::Add(addition.clone().for_folder(base)),
+            other => other.clone(),
         }
-        let absolute = |text: &str| match text.starts_with(['/', '~', '$']) {
-            true => text.to_owned(),
-            false => path::absolute(text)
-                .map_or_else(|_| text.to_owned(), |path| path.display().to_string()),
-        };
-        let mut addition = addition.clone();
-        match &mut addition.target {
-            // Without a slash it is looked up on the PATH.
-            ServerTarget::Command(program, _) if program.contains('/') => {
-                *program = absolute(program);
-            }
-            _ => {}
-        }
-        addition.cwd = addition.cwd.as_deref().map(absolute);
-        Some(Self::Add(addition))
     }
 }
 

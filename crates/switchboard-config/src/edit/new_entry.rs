@@ -1,9 +1,37 @@
 //! Writes the fields of a new entry as its dialect spells them.
 
+use std::path::{self, Path};
+
 use super::{NewServer, NewText, NewValue, ServerTarget};
 use crate::Endpoint;
 use crate::dialects::{EntrySpelling, ReferenceForm};
 use crate::reference::{ReferenceSyntax, Segment, TextRole};
+
+impl NewServer {
+    /// Relative paths start at the current folder, as in a shell. They become absolute if those of
+    /// the file start elsewhere.
+    pub(super) fn for_folder(mut self, base: &Path) -> Self {
+        let current = std::env::current_dir().and_then(|folder| folder.canonicalize());
+        if current.is_ok_and(|current| current == base) {
+            return self;
+        }
+        match &mut self.target {
+            // Without a slash it is looked up on the PATH.
+            ServerTarget::Command(program, _) if program.contains('/') => {
+                *program = absolute(program);
+            }
+            _ => {}
+        }
+        self.cwd = self.cwd.as_deref().map(absolute);
+        self
+    }
+}
+
+fn absolute(text: &str) -> String {
+    let is_relative = !text.starts_with(['/', '~', '$']);
+    let path = is_relative.then(|| path::absolute(text).ok()).flatten();
+    path.map_or_else(|| text.to_owned(), |path| path.display().to_string())
+}
 
 type NewFields = Vec<(&'static str, NewValue)>;
 
