@@ -102,6 +102,18 @@ impl Failure {
     }
 }
 
+/// One failure for several, with the message and hint of each; the exit code 0 for none.
+pub(crate) fn join(mut failures: Vec<Failure>) -> Result<u8, Failure> {
+    match failures.len() {
+        0 => Ok(0),
+        1 => Err(failures.remove(0)),
+        _ => {
+            let lines: Vec<_> = failures.iter().map(Failure::as_line).collect();
+            Err(Failure::new(Code::Usage, lines.join("\n")))
+        }
+    }
+}
+
 /// Ends the run: prints the failure, if any, and the notices that were held back.
 pub(crate) fn exit(outcome: Result<u8, Failure>, json: bool) -> ExitCode {
     let notices = output::take_held_notices();

@@ -56,7 +56,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
     if let Some(shadowed) = &server.source.shadows {
         lines.push(format!(
             "replaces the server of the same name in {:?}",
-            visible_path(shadowed)
+            visible_path(&shadowed.file)
         ));
     }
     let redactor = Redactor::new(secrets(&server.endpoint));
@@ -166,6 +166,7 @@ impl<'a> EntryFacts<'a> {
             ("logs in as", &auth.client_id),
             ("login key", &auth.client_key),
             ("login document", &auth.client_metadata_url),
+            ("login server", &auth.issuer),
         ] {
             if let Some(text) = text {
                 self.lines.push(format!("{label}: {text:?}"));

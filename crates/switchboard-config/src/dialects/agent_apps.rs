@@ -104,7 +104,7 @@ impl DialectReader for AgentApps {
         )?;
         if let (Some(command), Some(url)) = (fields.offset_of("command"), fields.offset_of("url")) {
             // As documented, `url` counts before `command`.
-            fields.0.remove("command");
+            fields.values.remove("command");
             let message = format!(
                 "ignored: `url` (line {}) takes precedence",
                 diagnostics.lines.line(url)
@@ -112,7 +112,7 @@ impl DialectReader for AgentApps {
             diagnostics.warn(command, format!("{}.command", server.path), message);
         }
         if let (Some(at), false) = (fields.offset_of("env"), unset.is_empty()) {
-            fields.0.insert(
+            fields.values.insert(
                 UNSET,
                 AtOffset {
                     at,

@@ -111,7 +111,7 @@ impl DialectReader for CoreAgent {
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
         let fields = raw::read_entry(
             &server.node,
-            FIELDS,
+            &[FIELDS],
             NATIVE_FIELDS,
             ReferenceSyntax::Placeholder,
             &server.path,

@@ -60,7 +60,7 @@ pub(super) const SPELLING: EntrySpelling = EntrySpelling {
     headers: Some("headers"),
     cwd: Some("cwd"),
     enabled: Some(("enabled", true)),
-    reference: ReferenceForm::Between("${", "}"),
+    reference: ReferenceForm::Native,
     version: None,
 };
 

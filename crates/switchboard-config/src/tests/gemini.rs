@@ -464,7 +464,8 @@ fn s2_59_user_and_project_files_merge_and_the_projects_entry_wins() {
         .canonicalize()
         .unwrap()
         .join("home/.gemini/settings.json");
-    assert_eq!(config.servers[0].source.shadows.as_deref(), Some(&shadowed));
+    let shadows = config.servers[0].source.shadows.as_ref().unwrap();
+    assert_eq!((&*shadows.file, shadows.scope), (&shadowed, Scope::User));
 }
 
 /// S2-60: paths start at the folder that contains `.gemini`, or at the working folder for the

@@ -363,6 +363,62 @@ enabled = false
     );
 }
 
+/// Codex has a table of approval modes under `tools`, and decimals in timeouts.
+#[test]
+fn codexs_tools_table_and_decimal_timeouts_do_not_fail_the_entry() {
+    let codex = |fields: &str| {
+        let text = format!("[mcp_servers.x]\ncommand = 'a'\n{fields}");
+        load_foreign(Dialect::McpJson, "config.toml", &text).unwrap()
+    };
+    let foreign = codex("startup_timeout_sec = 30.0\ntool_timeout_sec = 1.5\n");
+    let timeouts = &foreign.config.servers[0].timeouts;
+    assert_eq!(
+        (timeouts.connect, timeouts.call),
+        (Duration::from_secs(30), Duration::from_millis(1500))
+    );
+    assert_eq!(foreign.warnings(), [""; 0]);
+    let foreign = codex("[mcp_servers.x.tools.search]\napproval_mode = 'approve'\n");
+    assert_eq!(foreign.faults(), [("x".to_owned(), None)]);
+    assert_eq!(
+        foreign.warnings(),
+        [
+            "config.toml:3:16: mcp_servers.x.tools: ignored: use `permissions.allow` of your own file instead"
+        ]
+    );
+    let foreign = codex("tool_timeout_sec = -1\n");
+    let fault = foreign.faults().remove(0).1.unwrap();
+    assert!(
+        fault.ends_with("expected a number of seconds, more than 0"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn opencodes_references_are_variables_and_its_file_references_are_reported() {
+    let read = |header: &str| {
+        let text = format!(
+            r#"{{"mcp": {{"x": {{"type": "remote", "url": "https://x.example", "headers": {{"Authorization": "{header}"}}}}}}}}"#
+        );
+        load_foreign(Dialect::McpJson, "opencode.json", &text).unwrap()
+    };
+    let foreign = read("Bearer {env:T}");
+    let Endpoint::Http(http) = &foreign.config.servers[0].endpoint else {
+        panic!("{:?}", foreign.config.servers[0]);
+    };
+    assert_eq!(http.headers["Authorization"].expose(), "Bearer ${T}");
+    let fault = read("{file:~/token}").faults().remove(0).1.unwrap();
+    assert!(fault.contains("set a variable and write"), "{fault}");
+}
+
+#[test]
+fn clines_timeout_is_in_seconds() {
+    let text = entry(r#""command": "a", "timeout": 90"#);
+    let foreign = load_foreign(Dialect::McpJson, "cline_mcp_settings.json", &text).unwrap();
+    let timeouts = &foreign.config.servers[0].timeouts;
+    assert_eq!(timeouts.call, Duration::from_secs(90));
+    assert_eq!(foreign.warnings(), [""; 0]);
+}
+
 #[test]
 fn a_timeout_is_in_milliseconds_or_zeds_seconds() {
     let call = |text: &str| read(text).config.servers[0].timeouts.call;

@@ -55,7 +55,9 @@ impl Gate {
         let ask = rules::compile("ask", &permissions.ask, &servers, own, &mut found);
         let mut deny = rules::compile("deny", &permissions.deny, &servers, own, &mut found);
         if let Some(place) = yolo {
-            found.warnings.extend(rules::skip_denies(&mut deny, place));
+            found
+                .warnings
+                .extend(rules::skip_denies(&mut deny, place, config));
         }
         let names_clients = permissions
             .allow

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::spelling::{Candidate, Candidates, candidates};
 use crate::catalog::{BUILTIN_NAMES, Tool};
-use crate::config::{Diagnostic, Location, RuleSyntax, RuleText};
+use crate::config::{Config, Diagnostic, Location, RuleSyntax, RuleText};
 use crate::name::{Glob, ServerName, ToolId, ToolName};
 use crate::untrusted::{escaped_line, quoted};
 use pattern::{Exposed, RulePattern};
@@ -87,14 +87,18 @@ impl Rule {
 }
 
 /// In a dialect whose `yolo` skips the gate for servers' tools, marks the deny rules of the same
-/// folder as skipped for them. Returns a warning that lists the rules.
-pub(super) fn skip_denies(deny: &mut [Rule], yolo: &Location) -> Option<Diagnostic> {
+/// file as skipped for them. Returns a warning that lists the rules.
+pub(super) fn skip_denies(
+    deny: &mut [Rule],
+    yolo: &Location,
+    config: &Config,
+) -> Option<Diagnostic> {
     let mut skipped = Vec::new();
     for rule in deny
         .iter_mut()
         .filter(|rule| rule.of_servers && rule.text.dialect.profile().yolo_skips_denies)
     {
-        if rule.text.file.parent() == yolo.file.parent() {
+        if config.have_one_policy(&rule.text.file, &yolo.file) {
             rule.skipped = true;
             skipped.push(format!("{:?}", rule.text.text));
         }

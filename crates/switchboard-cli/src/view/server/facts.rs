@@ -77,7 +77,7 @@ fn entry(handle: &ServerHandle, snapshot: &Snapshot) -> Vec<Fact> {
     let file = escaped(&source.file.display().to_string());
     let mut facts = vec![("File", format!("{file}:{}", source.line))];
     if let Some(shadowed) = &source.shadows {
-        let shadowed = escaped(&shadowed.display().to_string());
+        let shadowed = escaped(&shadowed.file.display().to_string());
         facts.push(("Replaces", format!("the entry in {shadowed}")));
     }
     for (variable, field) in &snapshot.unset {

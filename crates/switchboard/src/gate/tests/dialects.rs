@@ -337,6 +337,8 @@ fn s0_26_yolo_skips_its_own_files_denies_for_servers_tools() {
         config
             .locations
             .insert("permissions.mode".to_owned(), place);
+        config.permissions_files =
+            vec![(file("/p/.agents/mcp.json"), file("/p/.agents/config.json"))];
         config.permissions.deny = vec![RuleText {
             text: text.to_owned(),
             client: None,
@@ -372,14 +374,15 @@ fn s0_26_yolo_skips_its_own_files_denies_for_servers_tools() {
         "allow: mode yolo",
         1,
     );
-    let other = "/home/.agents/mcp.json";
-    check(
-        other,
-        Dialect::CoreAgent,
-        "mcp:fs_write",
-        &denied(other, "mcp:fs_write"),
-        0,
-    );
+    for other in ["/home/.agents/mcp.json", "/p/.agents/more.json"] {
+        check(
+            other,
+            Dialect::CoreAgent,
+            "mcp:fs_write",
+            &denied(other, "mcp:fs_write"),
+            0,
+        );
+    }
     let own = "/p/switchboard.toml";
     check(
         own,
