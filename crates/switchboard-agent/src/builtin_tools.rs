@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The modules: `workspace` resolves a path and opens it without leaving the folders; `text_file` reads
-//! a file, `image_file` recognises images, `file_change` writes a file; `read_record` remembers which
+//! a file, `image_file` an image, `file_change` writes a file; `read_record` remembers which
 //! files a conversation has read. `read`, `write` (also Edit), `glob`, `grep`, `bash` and `web_fetch`
 //! are the tools. `blocking` runs work on a thread that ends with the call, and `long_output` stores
 //! output that is too long for a model.

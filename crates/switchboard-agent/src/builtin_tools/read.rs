@@ -11,11 +11,12 @@ use switchboard::{
 };
 
 use super::blocking::run_blocking;
-use super::image_file::{image_result, image_type};
+use super::image_file::image_result;
 use super::parse_args;
 use super::read_record::ReadRecord;
 use super::text_file::{TextFile, read_regular};
 use super::workspace::Workspace;
+use crate::conversation::image_type;
 
 const MAX_LINES: usize = 2000;
 const MAX_LINE_CHARS: usize = 2000;
