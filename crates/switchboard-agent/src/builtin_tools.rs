@@ -133,10 +133,7 @@ impl BuiltinTools {
     pub fn build(self) -> Vec<Arc<dyn HostTool>> {
         let workspace = Arc::new(self.workspace);
         let record = Arc::new(ReadRecord::default());
-        let writer = FileWriter {
-            workspace: workspace.clone(),
-            record: record.clone(),
-        };
+        let writer = FileWriter::new(workspace.clone(), record.clone());
         let long_output = LongOutput {
             folder: self.results,
         };

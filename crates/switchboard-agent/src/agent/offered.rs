@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use switchboard::catalog::Catalog;
 use switchboard::name::ToolId;
-use switchboard::{Call, Host, RawJson, Toolset, Vendor};
+use switchboard::{Call, Host, RawJson, ToolEffect, Toolset, Vendor};
 
 use crate::conversation::{CallOutcome, ToolCall};
 use crate::json::JsonText;
@@ -86,6 +86,9 @@ pub(super) struct HostCall {
     pub(super) call: Call,
     pub(super) server: String,
     pub(super) tool: String,
+    /// Whether no other call of the turn may run at the same time: it changes files or runs
+    /// programs, and the model relies on the order of its calls.
+    pub(super) runs_alone: bool,
 }
 
 impl OfferedTools {
@@ -255,6 +258,10 @@ impl OfferedTools {
             call: Call::new(name, arguments).listed(catalog.clone()),
             server: server_name(id),
             tool: id.tool.as_wire().to_owned(),
+            runs_alone: matches!(
+                adapted.tool.effect(),
+                Some(ToolEffect::Edit | ToolEffect::Execute)
+            ),
         })
     }
 
