@@ -6,7 +6,7 @@
 use switchboard::name::Glob;
 use switchboard::untrusted::{escaped_line, quoted};
 
-use super::shell_words::{SimpleCommand, simple_commands};
+use super::shell_words::{ShellScript, SimpleCommand};
 
 /// How deep commands in arguments (`sh -c`, `eval`) are checked.
 const MAX_DEPTH: usize = 4;
@@ -75,10 +75,28 @@ impl Denylist {
         if is_fork_bomb(script) {
             return Some("it starts itself without end".to_owned());
         }
+        let parsed = ShellScript::parse(script);
+        let fact = self.find_in_script(script, &parsed.commands, depth);
+        if fact.is_some() || !parsed.may_be_misread {
+            return fact;
+        }
+        // Alone, no line is hidden by a quote in an earlier one.
+        let joined = script.replace("\\\n", "");
+        joined.lines().find_map(|line| {
+            let commands = ShellScript::parse(line).commands;
+            self.find_in_script(line, &commands, depth)
+        })
+    }
+
+    fn find_in_script(
+        &self,
+        script: &str,
+        commands: &[SimpleCommand],
+        depth: usize,
+    ) -> Option<String> {
         if let Some(fact) = self.find_rule(script.trim()) {
             return Some(fact);
         }
-        let commands = simple_commands(script);
         let readings = commands.iter().flat_map(SimpleCommand::readings);
         let mut facts = readings.filter_map(|words| self.find_in_command(words, depth));
         facts
