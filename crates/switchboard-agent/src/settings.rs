@@ -57,6 +57,14 @@ impl ModelVendor {
         }
     }
 
+    /// The first part of the paths of its API, which a base URL may contain.
+    fn api_version(self) -> &'static str {
+        match self {
+            Self::Gemini => "v1beta",
+            _ => "v1",
+        }
+    }
+
     /// Variables that usually hold the key, in the order in which they are tried.
     pub fn key_variables(self) -> &'static [&'static str] {
         match self {
@@ -180,7 +188,18 @@ impl ModelSettings {
 
     /// Whether the model is at the vendor's own server: others imitate only a part of its API.
     pub fn is_vendors_own(&self) -> bool {
-        self.endpoint() == self.vendor.default_base_url()
+        let Some(base_url) = &self.base_url else {
+            return true;
+        };
+        let urls = (
+            Url::parse(base_url),
+            Url::parse(self.vendor.default_base_url()),
+        );
+        let (Ok(url), Ok(own)) = urls else {
+            return false;
+        };
+        let path = url.path().trim_matches('/');
+        url.origin() == own.origin() && (path.is_empty() || path == self.vendor.api_version())
     }
 
     /// The host, for messages.
@@ -295,6 +314,27 @@ mod tests {
             serde_json::to_string(&settings).expect("serialises"),
             recorded
         );
+    }
+
+    #[test]
+    fn the_vendors_own_server_is_known_in_each_spelling_of_its_url() {
+        let check = |vendor, base_url: &str, expected: bool| {
+            let mut settings = ModelSettings::new(vendor, "m");
+            settings.base_url = Some(base_url.to_owned());
+            assert_eq!(settings.is_vendors_own(), expected, "{base_url}");
+        };
+        let openai = ModelVendor::OpenAi;
+        check(openai, "https://api.openai.com", true);
+        check(openai, "https://api.openai.com/v1", true);
+        check(openai, "https://API.openai.com:443/v1/", true);
+        check(openai, "http://api.openai.com/v1", false);
+        check(openai, "https://api.openai.com:444/v1", false);
+        check(openai, "https://api.openai.com/proxy", false);
+        check(openai, "https://api.openai.com.evil.example/v1", false);
+        let gemini = ModelVendor::Gemini.default_base_url();
+        check(ModelVendor::Gemini, &format!("{gemini}/v1beta"), true);
+        check(ModelVendor::OpenAiChat, &format!("{gemini}/v1beta"), false);
+        assert!(ModelSettings::new(ModelVendor::Demo, "m").is_vendors_own());
     }
 
     #[test]
