@@ -79,6 +79,8 @@ pub struct Agent {
     /// How many tokens the model can read, from the vendor's fault about a conversation that was too
     /// long.
     learned_limit: Option<u64>,
+    /// Whether an automatic summary failed in this run: it is tried once for each message.
+    has_failed_summary: bool,
     usage: TokenUsage,
     cost: CostSum,
 }
@@ -107,6 +109,7 @@ impl Agent {
             results_folder: None,
             estimate: TokenEstimate::default(),
             learned_limit: None,
+            has_failed_summary: false,
             usage: TokenUsage::default(),
             cost: CostSum::default(),
         }
@@ -185,6 +188,7 @@ impl Agent {
         sink: EventSink<'_>,
     ) -> Result<RunSummary, ModelFault> {
         self.close_turn();
+        self.has_failed_summary = false;
         self.recorder.record(&SessionRecord::User(message.clone()));
         self.conversation.add_user_message(message);
         let mut summary = RunSummary::default();

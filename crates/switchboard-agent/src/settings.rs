@@ -241,6 +241,23 @@ impl ModelSettings {
         }
     }
 
+    /// How many tokens of the context are reserved for an answer. Anthropic requires the number, and its
+    /// older models refuse more than they can write.
+    pub(crate) fn reserved_tokens(&self) -> u32 {
+        let default = match self.name.as_str() {
+            _ if self.vendor != ModelVendor::Anthropic => 0,
+            name if name.starts_with("claude-3-haiku") || name.starts_with("claude-3-opus") => 4096,
+            name if name.starts_with("claude-3-5") => 8192,
+            _ => 32_000,
+        };
+        // The answer must have room beside the thoughts.
+        let least = match (self.vendor, self.thinking_tokens) {
+            (ModelVendor::Anthropic, Some(tokens)) => tokens.saturating_add(4096),
+            _ => 0,
+        };
+        self.max_output_tokens.unwrap_or(default).max(least)
+    }
+
     /// Whether it is a server on this machine, which no proxy can reach.
     pub(crate) fn is_on_this_machine(&self) -> bool {
         let url = Url::parse(self.endpoint()).ok();

@@ -219,6 +219,10 @@ fn show_progress(event: &AgentEvent) {
             "the conversation filled the context: {} entries were replaced by a summary, {} of {} tokens are left",
             compaction.replaced, compaction.tokens_after, compaction.tokens_before
         )),
+        AgentEvent::CompactionFailed(fault) => output::notice(&format!(
+            "the conversation fills the context and was not summarised: {}",
+            escaped(&fault.to_string())
+        )),
         AgentEvent::NotSaved { message } => {
             output::notice(&format!("not saved: {}", escaped(message)));
         }
@@ -273,6 +277,9 @@ fn print_event(event: &AgentEvent) -> Result<(), Failure> {
             "tokens_before": compaction.tokens_before,
             "tokens_after": compaction.tokens_after,
         }),
+        AgentEvent::CompactionFailed(fault) => {
+            json!({"type": "compaction_failed", "message": fault.to_string()})
+        }
         _ => return Ok(()),
     };
     output::print_json(&line.to_string())

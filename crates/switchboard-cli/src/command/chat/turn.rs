@@ -157,6 +157,10 @@ impl TurnView {
                 progress::show("the context is nearly full: summarising · Ctrl-C stops".to_owned());
             }
             AgentEvent::Compacted(compaction) => screen::note(&describe_compaction(&compaction)),
+            AgentEvent::CompactionFailed(fault) => super::notice(&format!(
+                "the conversation was not summarised: {}",
+                escaped(&fault.to_string())
+            )),
             AgentEvent::NotSaved { message } => {
                 super::notice(&format!("the session is not saved: {}", escaped(&message)));
             }
