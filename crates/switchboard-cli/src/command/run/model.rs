@@ -135,9 +135,9 @@ fn settings(
         });
     }
     let key_of_environment = || {
-        let mut variables = settings.key_variables().iter();
-        let key = variables.find_map(|name| environment.get(name));
-        key.filter(|key| !key.expose().is_empty()).cloned()
+        let variables = settings.key_variables().iter();
+        let mut keys = variables.filter_map(|name| environment.get(name));
+        keys.find(|key| !key.expose().is_empty()).cloned()
     };
     settings.api_key = entry
         .and_then(|entry| entry.api_key)
@@ -201,5 +201,13 @@ mod tests {
         let other = entry(Some("http://127.0.0.1:1"));
         check(Some(&other), None, ModelVendor::OpenAi, "own", false);
         assert!(settings(None, Some("x"), &environment).is_err());
+    }
+
+    #[test]
+    fn an_empty_variable_does_not_hide_the_next_one() {
+        let variables = [("GEMINI_API_KEY", ""), ("GOOGLE_API_KEY", "k")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let found = settings(None, Some("gemini/g"), &Environment::new(variables)).unwrap();
+        assert_eq!(found.api_key.as_ref().map(|key| key.expose()), Some("k"));
     }
 }
