@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use image::ImageData;
 pub(crate) use image::image_type;
+pub(crate) use outcome::MAX_RESULT_BYTES;
 pub use outcome::{CallOutcome, ToolOutput};
 pub use turn::{
     CallArguments, FinishReason, ModelTurn, ToolCall, TurnOrigin, TurnPart, VendorItem,

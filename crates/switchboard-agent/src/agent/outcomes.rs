@@ -8,11 +8,8 @@ use switchboard::result::fit_ends;
 use switchboard::{CallResult, ModelContent, Untrusted};
 
 use super::summary::CallDecision;
-use crate::conversation::{CallOutcome, ContentPart, ImageData, ToolOutput};
+use crate::conversation::{CallOutcome, ContentPart, ImageData, MAX_RESULT_BYTES, ToolOutput};
 use crate::json::JsonText;
-
-/// The longest text of one result for the model.
-const MAX_RESULT_BYTES: usize = 48 << 10;
 
 /// The outcome of a call of the host: whether it was allowed, and the result for the model.
 pub(super) fn outcome_of(
