@@ -141,6 +141,13 @@ pub struct ModelSettings {
     pub price: Option<ModelPrice>,
 }
 
+/// All variables that usually hold a key of a model's vendor.
+pub fn all_key_variables() -> impl Iterator<Item = &'static str> {
+    let own = ModelVendor::ALL.into_iter().map(ModelVendor::key_variables);
+    let others = KEY_VARIABLES.iter().map(|(_, variables)| *variables);
+    own.chain(others).flatten().copied()
+}
+
 impl ModelSettings {
     /// Settings with a vendor and a model's name, and nothing else.
     pub fn new(vendor: ModelVendor, name: impl Into<String>) -> Self {

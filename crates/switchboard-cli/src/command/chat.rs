@@ -12,6 +12,7 @@ use clap::Args;
 use switchboard::Host;
 use switchboard::config::{Environment, ModelEntry};
 use switchboard::server::{ServerHandle, State};
+use switchboard_agent::builtin_tools::Denylist;
 use switchboard_agent::{Agent, Model};
 
 use crate::arguments::Options;
@@ -103,6 +104,7 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
         (None, None) => None,
         (given, _) => Some(models.choose(given.as_deref())?),
     };
+    let denylist = setup.denylist.clone();
     let session = args.agent.session.load(&setup.paths.sessions())?;
     if session.is_some() && model.is_none() {
         return Err(no_model());
@@ -117,6 +119,7 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
             paths,
             options,
             models,
+            denylist,
             caller,
             mode,
             input,
@@ -152,6 +155,8 @@ struct Chat<'a> {
     paths: &'a Paths,
     options: &'a Options,
     models: ModelSource,
+    /// The commands that Bash never runs, replaced by `/reload`.
+    denylist: Denylist,
     caller: Arc<ChatCaller>,
     mode: SharedMode,
     input: Input,

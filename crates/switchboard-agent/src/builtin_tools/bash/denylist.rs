@@ -3,6 +3,8 @@
 //!
 //! This guards against accidents. It is not a sandbox: a program can do the same under another name.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use switchboard::name::Glob;
 use switchboard::untrusted::{escaped_line, quoted};
 
@@ -45,10 +47,10 @@ const DISKS: [&str; 8] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rd
 /// Programs that run the command in their arguments.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "eval", "su", "script"];
 
-/// The commands that Bash never runs.
-#[derive(Debug, Default)]
+/// The commands that Bash never runs. Clones share the rules.
+#[derive(Debug, Clone, Default)]
 pub struct Denylist {
-    rules: Vec<Glob>,
+    rules: Arc<RwLock<Vec<Glob>>>,
     /// The home folder, as vital as `~`.
     home: Option<String>,
 }
@@ -56,8 +58,20 @@ pub struct Denylist {
 impl Denylist {
     /// With rules of a person, as globs on a command: `git push*`. An invalid one is an error.
     pub fn new<'a>(rules: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let list = Self::default();
+        list.replace_rules(rules)?;
+        Ok(list)
+    }
+
+    /// Replaces the rules, also those of tools that were built with this list. If one is invalid, the
+    /// rules stay as they are.
+    pub fn replace_rules<'a>(
+        &self,
+        rules: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), String> {
         let rules = rules.into_iter().map(Glob::new).collect::<Result<_, _>>()?;
-        Ok(Self { rules, home: None })
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        Ok(())
     }
 
     pub(in crate::builtin_tools) fn home(mut self, home: Option<String>) -> Self {
@@ -121,7 +135,8 @@ impl Denylist {
     }
 
     fn find_rule(&self, command: &str) -> Option<String> {
-        let rule = self.rules.iter().find(|rule| rule.matches(command))?;
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let rule = rules.iter().find(|rule| rule.matches(command))?;
         let rule = format!("bash:{}", rule.as_str());
         Some(format!("the deny rule {} matches it", quoted(&rule)))
     }

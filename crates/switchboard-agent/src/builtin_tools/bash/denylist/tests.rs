@@ -144,3 +144,14 @@ fn s0_26_a_persons_rules_hold_for_each_command_of_a_script() {
     }
     assert!(Denylist::new(["a["]).is_err());
 }
+
+#[test]
+fn s0_26_replaced_rules_hold_for_every_clone() {
+    let list = Denylist::default();
+    let of_tool = list.clone().home(None);
+    assert_eq!(of_tool.reason("git push"), None);
+    list.replace_rules(["git push*"]).expect("valid rules");
+    assert!(of_tool.reason("git push").is_some());
+    assert!(list.replace_rules(["a["]).is_err());
+    assert!(of_tool.reason("git push").is_some());
+}
