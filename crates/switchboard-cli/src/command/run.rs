@@ -40,8 +40,8 @@ const SYSTEM_PROMPT: &str = "You are run by a script. Nobody can answer question
 #[command(after_help = "\
 The model is the one in [model] of switchboard.toml; without it, the built-in script `demo`, which
 understands `call TOOL {\"argument\": …}`, one per line. Calls that would be asked about are denied,
-and the rule that would allow them is named. Each run is stored as a session in the state folder;
-`--continue` and `--resume` continue one, `replay` checks one.
+and the rule that would allow them is named. Each run is stored as a session in the state folder,
+the last 1000 of each project; `--continue` and `--resume` continue one, `replay` checks one.
 
 Examples:
   switchboard run -p 'What changed in this repository today?' --allow git
