@@ -131,7 +131,9 @@ impl Agent {
     /// With a folder for long results: the model reads the beginning and the end, and the name of
     /// the file with all of it.
     pub fn results_in(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.results_folder = Some(folder.into());
+        let folder = folder.into();
+        // Read knows the folder without symbolic links.
+        self.results_folder = Some(folder.canonicalize().unwrap_or(folder));
         self
     }
 

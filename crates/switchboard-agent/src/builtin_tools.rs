@@ -124,6 +124,9 @@ impl BuiltinTools {
             .recursive(true)
             .mode(0o700)
             .create(&folder)?;
+        // The model reads results back by the path that it was given, which must be that of the
+        // workspace: without symbolic links.
+        let folder = folder.canonicalize()?;
         self.workspace.add_read_only(&folder)?;
         self.results = Some(folder);
         Ok(self)

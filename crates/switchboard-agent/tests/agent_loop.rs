@@ -365,6 +365,27 @@ async fn a_session_is_recorded_continued_forked_and_replayed() {
     world.host.stop().await;
 }
 
+/// Read finds the file of a long result by the path without links.
+#[tokio::test(flavor = "multi_thread")]
+async fn t26_the_file_of_a_long_result_is_named_without_links() {
+    let mut world = World::new(ALLOW_ALL, |_| {
+        let long = Step::text(&"x".repeat(60_000));
+        vec![Chaos::new().tool("long", long).entry("s")]
+    })
+    .await;
+    let (state, link) = (world.scratch.path("state"), world.scratch.path("link"));
+    std::fs::create_dir(&state).unwrap();
+    std::os::unix::fs::symlink(&state, &link).unwrap();
+    let agent = Agent::new(world.host.clone(), DemoModel, world.caller.clone());
+    world.agent = agent.results_in(&link);
+    world.run("call mcp__s__long {}").await;
+    let text = outcomes(world.agent.history())[0].text();
+    let folder = state.canonicalize().unwrap();
+    let named = format!("the whole is in {}/", folder.display());
+    assert!(text.contains(&named), "{}", text.replace('x', ""));
+    world.host.stop().await;
+}
+
 /// A scripted model that writes no summary.
 #[derive(Debug)]
 struct ModelWithoutSummary(ModelSettings);
