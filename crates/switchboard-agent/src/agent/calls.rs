@@ -42,9 +42,8 @@ impl Agent {
         let mut running = JoinSet::new();
         let mut runs_alone = false;
         loop {
-            while let Some((_, next, _)) = waiting.front()
-                && may_start(next, running.len(), runs_alone)
-                && let Some((index, prepared, call)) = waiting.pop_front()
+            while let Some((index, prepared, call)) =
+                waiting.pop_front_if(|(_, next, _)| may_start(next, running.len(), runs_alone))
             {
                 runs_alone = prepared.runs_alone;
                 turn.started(index, &prepared, &call);
