@@ -236,13 +236,15 @@ fn s0_40_reload_of_a_core_agent_file_closes_all_servers_first() {
     write(&["a"]);
     let words = ["-c", "mcp.json", "--dialect", "core-agent", "chat"];
     let mut terminal = started(home.run_in_terminal(&words));
-    let connected = |name: &'static str| move |screen: &str| screen.contains(name);
-    enter_until(&mut terminal, "/mcp", connected("Tools: a_greet"));
+    let connected =
+        |names: &'static [&str]| move |screen: &str| names.iter().all(|name| screen.contains(name));
+    enter_until(&mut terminal, "/mcp", connected(&["Tools: a_greet"]));
     write(&["a", "b"]);
     let screen = enter(&mut terminal, "/call b_greet");
     shows(&screen, &["error:"]);
     enter(&mut terminal, "/reload");
-    enter_until(&mut terminal, "/mcp", connected("Tools: b_greet"));
+    let both = connected(&["Tools: a_greet", "Tools: b_greet"]);
+    enter_until(&mut terminal, "/mcp", both);
     leave(terminal);
     let record = switchboard_testkit::Record::read(&record);
     // The process of `a`, ended; then two new ones.
