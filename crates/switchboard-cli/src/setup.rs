@@ -16,6 +16,7 @@ use switchboard::store::Store;
 use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
 use switchboard::{Host, HostBuilder};
+use switchboard_agent::builtin_tools::Denylist;
 use tokio::sync::{Notify, watch};
 
 use crate::arguments::Options;
@@ -48,6 +49,8 @@ pub(crate) struct Setup {
     offers_cached: bool,
     /// The folders that the built-in tools may use; empty without built-in tools.
     pub(crate) workspace: Vec<PathBuf>,
+    /// The commands that the built-in Bash never runs.
+    pub(crate) denylist: Denylist,
     pub(crate) json: bool,
 }
 
@@ -113,6 +116,7 @@ impl Setup {
                 ..Offers::default()
             },
             workspace: Vec::new(),
+            denylist: Denylist::default(),
             offers_cached: false,
             json: options.json,
         };
@@ -298,10 +302,18 @@ impl Setup {
             offers,
             offers_cached,
             workspace,
+            denylist,
             ..
         } = self;
         let launcher = launcher();
-        let tools = agent_tools::build(&workspace, &paths, &config, &environment, &launcher)?;
+        let tools = agent_tools::build(
+            &workspace,
+            &paths,
+            &config,
+            &environment,
+            &launcher,
+            &denylist,
+        )?;
         let mut builder = HostBuilder::new(config)
             .environment(environment)
             .auth(auth)

@@ -246,7 +246,8 @@ struct GuardedResolver {
 }
 
 impl GuardedResolver {
-    /// Whether the name is a proxy's: those are trusted.
+    /// Whether the name is a proxy's: connections to proxies are trusted, requests for a host of the
+    /// same name are not.
     fn is_proxy(&self, name: &str) -> bool {
         self.proxies
             .iter()
@@ -257,9 +258,6 @@ impl GuardedResolver {
     /// them. A name that only the proxy can resolve, or that changes before the proxy resolves it, is
     /// left to the proxy.
     async fn is_forbidden_name(&self, name: &str) -> bool {
-        if self.is_proxy(name) {
-            return false;
-        }
         let Ok(name) = name.parse() else { return true };
         match timeout(LOOKUP_TIMEOUT, self.lookup.resolve(name)).await {
             Ok(Ok(mut found)) => !found.all(|place| self.server_class.permits(place.ip())),

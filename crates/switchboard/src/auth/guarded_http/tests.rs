@@ -126,13 +126,15 @@ async fn t17_a_name_that_changes_its_addresses_is_never_connected_to() {
             .is_err(),
         "nobody came"
     );
-    // A proxy is configured by the user.
-    let routes = ProxyRoutes {
-        hosts: vec!["Rebound.example".to_owned()],
-        ..ProxyRoutes::of(&Environment::default())
-    };
-    let guarded =
-        GuardedHttp::with_resolver(&base, CONNECTION_DEADLINE, &routes, scripted(&[here])).unwrap();
+    // A proxy is configured by the user, so it may have any address. Other requests to its host may
+    // not.
+    let proxy = format!("http://Rebound.example:{}", here.port());
+    let routes = ProxyRoutes::of(&Environment::new([("http_proxy".to_owned(), proxy)]));
+    let public = "93.184.216.34:80".parse().unwrap();
+    let lookup = scripted(&[here, public, here]);
+    let guarded = GuardedHttp::with_resolver(&base, CONNECTION_DEADLINE, &routes, lookup).unwrap();
+    assert!(guarded.request(Method::POST, target).await.is_none());
+    let target = Url::parse("http://named.example/revoke").unwrap();
     let asking = tokio::spawn(guarded.request(Method::POST, target).await.unwrap().send());
     assert!(
         tokio::time::timeout(CONNECTION_DEADLINE, listener.accept())
