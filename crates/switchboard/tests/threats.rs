@@ -273,6 +273,26 @@ async fn t31_a_flood_of_questions_under_one_id_is_one_question() {
     host.stop().await;
 }
 
+/// T33: a line of a server's input is a message, and JSON may have line breaks between its tokens: the
+/// arguments of an allowed call cannot contain a second call.
+#[tokio::test(flavor = "multi_thread")]
+async fn t33_arguments_with_line_breaks_are_no_second_call() {
+    let scratch = Scratch::new();
+    let chaos = Chaos::new()
+        .tool("t", [Step::text("fine")])
+        .tool("d", [Step::text("deleted")]);
+    let rules = "[permissions]\nallow = [\"s/t\"]\ndeny = [\"s/d\"]\n";
+    let (host, record) = host(&scratch, rules, chaos).await;
+    for line_break in ["\n", "\r"] {
+        let hidden = r#"{"jsonrpc":"2.0","id":99,"method":"tools/call","params":{"name":"d"}}"#;
+        let arguments = format!(r#"{{"x":[{line_break}{hidden}{line_break}]}}"#);
+        let arguments = RawJson::parse(arguments.into_bytes()).unwrap();
+        host.call("s/t", arguments).await.unwrap();
+    }
+    assert_eq!(calls(&record), 2);
+    host.stop().await;
+}
+
 /// T33: one place can send a call, and it needs a permit. A second one has to be justified here.
 #[test]
 fn t33_one_place_in_the_library_sends_tool_calls() {

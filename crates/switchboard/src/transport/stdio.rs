@@ -17,7 +17,7 @@ use super::{
 };
 use crate::future::BoxFuture;
 use crate::sync::{lock, yield_to_ready_tasks};
-use crate::wire::lines::{Frame, LineFrames};
+use crate::wire::lines::{Frame, LineFrames, push_line};
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId, parse, parse_inline, text_of};
 
 /// Requests wait while this many bytes are queued and not yet written.
@@ -125,8 +125,7 @@ impl Transport for StdioTransport {
         }
         let was_empty = pending.bytes.is_empty();
         pending.bytes.reserve(message.body.len() + 1);
-        pending.bytes.extend_from_slice(message.body);
-        pending.bytes.push(b'\n');
+        push_line(&mut pending.bytes, message.body);
         self.queue.update_is_full(&pending);
         drop(pending);
         if was_empty {
