@@ -150,8 +150,19 @@ impl EraVerdict {
         matches!(self, Self::Modern { both: true, .. })
     }
 
-    /// The verdict after the legacy connection failed.
+    /// The verdict after no connection could be opened. A confirmed switch stays: the legacy era
+    /// has worked, so the failure has another cause.
     pub(super) fn failed(self, now: SystemTime) -> Self {
+        match self {
+            Self::Legacy {
+                confirmed: false, ..
+            } => self.refuted(now),
+            settled => settled,
+        }
+    }
+
+    /// The verdict after the server was found not to support the legacy era any more.
+    pub(super) fn refuted(self, now: SystemTime) -> Self {
         match self {
             Self::Legacy { .. } => Self::Modern {
                 since: seconds(now),

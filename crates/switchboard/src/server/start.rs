@@ -243,7 +243,7 @@ impl TaskSetup {
     }
 
     /// The options that every session of the task is opened with.
-    fn open_options(&self) -> OpenOptions {
+    pub(super) fn open_options(&self) -> OpenOptions {
         let config = &self.config;
         OpenOptions {
             server: config.name.clone(),

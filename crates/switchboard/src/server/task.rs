@@ -280,15 +280,7 @@ impl ServerTask {
                         forget_era,
                     }) => {
                         if forget_era {
-                            let verdict = self
-                                .profile
-                                .verdict
-                                .map(|verdict| verdict.failed(SystemTime::now()));
-                            self.set_profile(LaunchProfile {
-                                era: None,
-                                verdict,
-                                ..self.profile.clone()
-                            });
+                            self.forget_era();
                         }
                         self.failed(failure, close_connection(process, flushed), None);
                     }
@@ -531,7 +523,7 @@ impl ServerTask {
                 .profile
                 .verdict
                 .map(|verdict| match is_refuted(&verdict) {
-                    true => verdict.failed(SystemTime::now()),
+                    true => verdict.refuted(SystemTime::now()),
                     false => verdict,
                 });
             self.set_profile(LaunchProfile {
@@ -540,6 +532,17 @@ impl ServerTask {
                 ..self.profile.clone()
             });
         }
+    }
+
+    /// The remembered era did not work: the next attempt finds it out anew.
+    fn forget_era(&mut self) {
+        let now = SystemTime::now();
+        self.set_profile(LaunchProfile {
+            era: None,
+            was_connected: true,
+            verdict: self.profile.verdict.map(|verdict| verdict.failed(now)),
+            ..self.profile.clone()
+        });
     }
 
     pub(super) fn set_profile(&mut self, profile: LaunchProfile) {
