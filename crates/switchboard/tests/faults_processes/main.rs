@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod core_agent;
+mod deciding_again;
 mod ending;
 mod launching;
 mod outliving;
