@@ -18,6 +18,7 @@ mod compile;
 mod cost;
 mod json_tree;
 mod keyword;
+mod pattern;
 mod simple;
 
 /// Why a schema is not usable: one line, safe to show.
