@@ -198,7 +198,7 @@ impl HostState {
         }
         for (name, change) in &difference.changes {
             let entry = difference.config.servers[name].clone();
-            let after = match (change, roster.server(name).ok()) {
+            let mut after = match (change, roster.server(name).ok()) {
                 (ServerChange::Keep | ServerChange::UpdateConfig, Some(old)) => {
                     servers.push(old.update_config(entry).await);
                     continue;
@@ -207,6 +207,13 @@ impl HostState {
                 (_, Some(old)) if !is_retired(name) => vec![retire(old)],
                 _ => Vec::new(),
             };
+            // A server that an earlier reload has replaced may still have calls.
+            let is_together = *change == ServerChange::StartTogether;
+            after.extend(
+                self.reload.ends_of(|old| {
+                    old.name == *name || is_together && !old.dialect.profile().watched
+                }),
+            );
             servers.push(self.start_server(entry, change, &difference.config, after));
         }
         (servers, retiring)
