@@ -164,19 +164,21 @@ impl Host {
         Ok(given)
     }
 
-    /// Revokes a login and deletes it. An open connection stays open until the server requires a
-    /// login again.
+    /// Revokes a login and deletes it. An open connection stays open, but its further requests are
+    /// sent without the token.
     #[cfg(feature = "oauth")]
     pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
         let handle = self
             .server(server.as_str())
             .ok_or_else(|| LoginFault::unknown(server))?;
-        auth::logout(
+        let logged_out = auth::logout(
             &handle.config,
             &self.0.resources.environment,
             &self.0.resources.auth,
         )
-        .await
+        .await?;
+        handle.forget_login();
+        Ok(logged_out)
     }
 
     /// Where tokens are stored, for people. May block: it probes the keyring.
