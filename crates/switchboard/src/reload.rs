@@ -18,6 +18,7 @@ use crate::host::{Host, HostState, RetiringServer, Roster, initial_state, wait_e
 use crate::name::ServerName;
 use crate::server::ServerHandle;
 use crate::state::{ConnectStep, State};
+use crate::store::StoreError;
 use crate::sync::lock;
 use crate::trust::{self, AcceptError, Disclosure};
 
@@ -57,17 +58,21 @@ impl Host {
 
     /// Records a person's approval of exactly what was disclosed, and starts the server if its
     /// entry is still the same.
+    ///
+    /// # Errors
+    ///
+    /// [`AcceptError::NotApplied`] means that the approval was recorded, but the configuration
+    /// could not be applied.
     pub async fn accept(&self, disclosure: &Disclosure) -> Result<ReloadReport, AcceptError> {
-        trust::accept(disclosure, &*self.0.store)?;
+        let (disclosure, store) = (disclosure.clone(), self.0.store.clone());
+        // The store may wait for a lock of another process.
+        let accept = tokio::task::spawn_blocking(move || trust::accept(&disclosure, &*store));
+        accept.await.map_err(|_| StoreError::Failed)??;
         let latest = lock(&self.0.reload.latest)
             .clone()
             .unwrap_or_else(|| self.0.roster().config.clone());
-        // Cannot fail: the rules were compiled when the configuration was loaded.
-        Ok(self
-            .0
-            .apply((*latest).clone(), ReloadCause::FileChange)
-            .await
-            .unwrap_or_default())
+        let applied = self.0.apply((*latest).clone(), ReloadCause::FileChange);
+        Ok(applied.await?)
     }
 
     /// Why the watched files cannot be loaded now, one line each; empty if they can. The previous

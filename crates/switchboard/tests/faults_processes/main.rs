@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod accepting;
 mod core_agent;
 mod deciding_again;
 mod ending;

@@ -9,8 +9,8 @@ use reqwest::Method;
 use ring::rand::{SecureRandom, SystemRandom};
 use rmcp::transport::auth::{AuthorizationMetadata, OAuthTokenResponse};
 use serde_json::{Value, json};
-use url::form_urlencoded::Serializer;
 use url::Url;
+use url::form_urlencoded::Serializer;
 
 use super::http::bounded_body;
 use super::{IssuerFault, TokenRequest, fault, quoted};
