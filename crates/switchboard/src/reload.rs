@@ -322,50 +322,51 @@ fn pending_changes(servers: &[ServerHandle], rest: &[PendingChange]) -> Vec<Pend
     first.chain(rest.iter().cloned()).collect()
 }
 
-fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) -> ReloadReport {
-    let may_run = |name: &ServerName| {
-        servers
-            .iter()
-            .any(|server| server.config.name == *name && why_untrusted(server).is_none())
-    };
-    let named = |latest: &dyn Fn(&ServerName, &ServerChange) -> bool| -> Vec<ServerName> {
-        difference
-            .changes
-            .iter()
-            .filter(|(name, change)| latest(name, change))
-            .map(|(name, _)| name.clone())
-            .collect()
-    };
-    let was_there = |name: &ServerName| {
-        roster
-            .server(name)
-            .is_ok_and(|server| why_untrusted(server).is_none())
-    };
-    let begins =
-        |change: &ServerChange| matches!(change, ServerChange::Start | ServerChange::StartTogether);
-    let rests = |servers: &[ServerHandle], name: &ServerName| {
-        let state = servers
-            .iter()
-            .find(|server| server.config.name == *name)
-            .map(|server| server.snapshot().state.clone());
-        state.is_none_or(|state| {
-            matches!(
-                state,
-                State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
-            )
-        })
-    };
-    ReloadReport {
-        added: named(&|name, change| begins(change) && !was_there(name) && may_run(name)),
-        restarted: named(&|name, change| {
-            begins(change) && was_there(name) && !rests(servers, name)
-        }),
-        stopped: named(&|name, change| {
-            begins(change) && !rests(&roster.servers, name) && rests(servers, name)
-        }),
-        adjusted: named(&|_, change| *change == ServerChange::UpdateConfig),
-        removed: difference.removed.clone(),
-        rules_changed: false,
-        pending: pending_changes(servers, &difference.pending),
+/// Whether a server of a roster runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Activity {
+    /// The roster has no such server.
+    Absent,
+    /// It waits for a person's approval.
+    Untrusted,
+    /// It is disabled or blocked.
+    Off,
+    /// It runs, or starts when it is needed.
+    On,
+}
+
+impl Activity {
+    fn of(servers: &[ServerHandle], name: &ServerName) -> Self {
+        let server = servers.iter().find(|server| server.config.name == *name);
+        match server.map(|server| server.snapshot().state.clone()) {
+            None => Self::Absent,
+            Some(State::Untrusted { .. }) => Self::Untrusted,
+            Some(State::Disabled | State::Blocked { .. }) => Self::Off,
+            Some(_) => Self::On,
+        }
     }
+}
+
+fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) -> ReloadReport {
+    use Activity::{Absent, Off, On, Untrusted};
+    let mut report = ReloadReport {
+        removed: difference.removed.clone(),
+        pending: pending_changes(servers, &difference.pending),
+        ..ReloadReport::default()
+    };
+    for (name, change) in &difference.changes {
+        let before = Activity::of(&roster.servers, name);
+        let after = Activity::of(servers, name);
+        let list = match (change, before, after) {
+            (ServerChange::UpdateConfig, ..) => &mut report.adjusted,
+            (ServerChange::Keep | ServerChange::Wait(_), ..) => continue,
+            (_, Absent | Untrusted, Off | On) => &mut report.added,
+            (_, Off | On, On) => &mut report.restarted,
+            (_, On, Absent | Untrusted | Off) => &mut report.stopped,
+            (_, Absent | Untrusted, Absent | Untrusted) => continue,
+            (_, Off, Absent | Untrusted | Off) => continue,
+        };
+        list.push(name.clone());
+    }
+    report
 }
