@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::super::State;
 use super::super::connect::ConnectAttempt;
-use super::super::era::{EraEvidence, EraVerdict, seconds};
+use super::super::era::{EraEvidence, EraVerdict, SwitchBackReason, seconds};
 use super::super::launch_store::{LaunchProfile, LaunchStore};
 use super::super::other_era::CallRoute;
 use super::super::status_publisher::StatusPublisher;
@@ -230,7 +230,10 @@ async fn a_server_that_cannot_ask_in_either_era_is_switched_back_once() {
     assert!(
         matches!(
             profile.verdict,
-            Some(EraVerdict::Modern { both: false, .. })
+            Some(EraVerdict::Modern {
+                why: SwitchBackReason::NeitherWorks,
+                ..
+            })
         ),
         "{profile:?}"
     );
