@@ -174,7 +174,7 @@ impl Gate {
 
     /// Whether a changed definition is only shown, not asked about.
     pub(crate) fn only_shows_changes(&self, tool: &Tool) -> bool {
-        !self.locked && self.matched(tool).is_trusted
+        !self.locked && !self.trusted.is_empty() && self.matched(tool).is_trusted
     }
 
     /// The rules that can apply to tools of a server, each with the name of its list.
