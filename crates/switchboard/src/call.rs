@@ -116,6 +116,19 @@ pub(crate) struct CallContext<'a> {
     trace: CallTrace<'a>,
 }
 
+/// How often a call was made, and where its tool was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// The first time, with a tool of the current catalog. Until something is awaited, the catalog
+    /// and the lease's roster are current.
+    Current,
+    /// The first time, with a tool of the catalog that the caller listed from. Until something is
+    /// awaited, the lease's roster is current.
+    Listed,
+    /// Once more after an answer.
+    Repeated,
+}
+
 /// A call that has its permit, and the session to send it on.
 struct ReadyCall {
     session: CallerSession,
@@ -183,12 +196,13 @@ impl HostState {
             let Some(mut server) = server else {
                 return Box::pin(self.call_host_tool(&tool, context)).await;
             };
-            // Until something is awaited, the tool is in the current catalog and the lease has the
-            // current roster.
-            let (mut is_first, mut is_current) = (true, call.listed.is_none());
+            let mut attempt = match call.listed {
+                None => Attempt::Current,
+                Some(_) => Attempt::Listed,
+            };
             let raw = loop {
                 let ReadyCall { session, call } = match self
-                    .prepare(&tool, &server, is_first, is_current, context)?
+                    .prepare(&tool, &server, attempt, context)?
                 {
                     PreparedCall::Ready(ready) => ready,
                     PreparedCall::MustWait(permission) => {
@@ -210,12 +224,12 @@ impl HostState {
                     }
                     answer => answer,
                 };
-                let recovering = self.recover(&tool, &server, session, answer, is_first, context);
+                let recovering = self.recover(&tool, &server, session, answer, attempt, context);
                 match Box::pin(recovering).await? {
                     NextStep::Return(raw) => break raw,
                     NextStep::CallAgain(defined_now) => tool = defined_now,
                 }
-                (is_first, is_current) = (false, false);
+                attempt = Attempt::Repeated;
             };
             let misfit = match tool.definition.output_schema {
                 Some(_) => Box::pin(self.check(&tool, &raw, caller)).await,
@@ -261,17 +275,19 @@ impl HostState {
         &self,
         tool: &Arc<Tool>,
         server: &ServerLease,
-        is_first: bool,
-        is_current: bool,
+        attempt: Attempt,
         context: &mut CallContext<'_>,
     ) -> Result<PreparedCall, Box<CallError>> {
         self.validate(tool, context.call)?;
-        let permission = match is_first {
-            true => self.permit(tool, &server.roster().gate, context)?,
-            false => self.permit(tool, &self.roster().gate, context)?,
+        let permission = match attempt {
+            Attempt::Current | Attempt::Listed => {
+                self.permit(tool, &server.roster().gate, context)?
+            }
+            Attempt::Repeated => self.permit(tool, &self.roster().gate, context)?,
         };
         match (permission, server.session_now()) {
             (Permission::Granted(permit), Some(session)) => {
+                let is_current = attempt == Attempt::Current;
                 let ready = self.ready_call(tool, server, permit, session, is_current, context)?;
                 Ok(PreparedCall::Ready(ready))
             }

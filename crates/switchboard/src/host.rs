@@ -168,19 +168,21 @@ impl Host {
         Ok(given)
     }
 
-    /// Revokes a login and deletes it. An open connection stays open until the server requires a
-    /// login again.
+    /// Revokes a login and deletes it. An open connection stays open, but its further requests are
+    /// sent without the token.
     #[cfg(feature = "oauth")]
     pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
         let handle = self
             .server(server.as_str())
             .ok_or_else(|| LoginFault::unknown(server))?;
-        auth::logout(
+        let logged_out = auth::logout(
             &handle.config,
             &self.0.resources.environment,
             &self.0.resources.auth,
         )
-        .await
+        .await?;
+        handle.forget_login();
+        Ok(logged_out)
     }
 
     /// Where tokens are stored, for people. May block: it probes the keyring.
@@ -297,18 +299,7 @@ impl HostState {
     /// Replaces the catalog if the offerings of any server, or the servers themselves, have
     /// changed.
     pub(crate) fn rebuild(&self) {
-        let is_new = |roster: &Roster, old: &Catalog| {
-            let shows_all = (0..roster.servers.len()).all(|index| roster.is_shown_by(old, index));
-            let is_settled = |index: usize| {
-                roster
-                    .servers
-                    .get(index)
-                    .is_none_or(|server| server.is_settled_at(&server.snapshot()))
-            };
-            old.generation > 0 && shows_all && !old.can_name_more(is_settled)
-        };
-        let is_new = |current: &CurrentServers| is_new(&current.roster, &current.catalog);
-        if is_new(&self.current.load()) {
+        if self.current.load().is_up_to_date() {
             return;
         }
         let _one_at_a_time = lock(&self.replacing);
@@ -317,7 +308,7 @@ impl HostState {
             roster,
             catalog: old,
         } = &**current;
-        if is_new(&current) {
+        if current.is_up_to_date() {
             return;
         }
         let parts: Vec<_> = roster.servers.iter().map(part).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::trace::CallPhase;
-use super::{CallContext, CallError, DenialReason, shown};
+use super::{CallContext, CallError, DenialReason, Permission, shown};
 use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Keep};
 use crate::catalog::SAMPLING;
 use crate::catalog::Tool;
@@ -62,6 +62,29 @@ impl HostState {
             pre_approved,
         };
         self.roster().gate.decide(request, &grants)
+    }
+
+    /// Decides again on a permitted call that has waited. Returns the question that is to be asked
+    /// now; none if the call `is_approved`.
+    pub(super) fn decide_again(
+        &self,
+        tool: &Arc<Tool>,
+        is_approved: bool,
+        context: &mut CallContext<'_>,
+    ) -> Result<Option<Box<ApprovalRequest>>, Box<CallError>> {
+        let caller = context.caller;
+        let is_unchanged = match self.decide(tool, caller.id(), context.call.pre_approved) {
+            Decision::Allow { .. } => true,
+            Decision::Ask { .. } => is_approved,
+            Decision::Deny { .. } => false,
+        };
+        if is_unchanged && caller.refuses(tool).is_none() {
+            return Ok(None);
+        }
+        match self.permit(tool, &self.roster().gate, context)? {
+            Permission::Granted(_) => Ok(None),
+            Permission::MustAsk(request) => Ok(Some(request)),
+        }
     }
 
     /// Asks the caller; an *always* is remembered. The error is the denial and a hint.

@@ -26,7 +26,12 @@ impl HostState {
         self.check_denied(tool, context)?;
         let permit = match self.permit(tool, &self.roster().gate, context)? {
             Permission::Granted(permit) => permit,
-            Permission::MustAsk(request) => self.ask(tool, request, None, context).await?,
+            Permission::MustAsk(request) => {
+                let permit = self.ask(tool, request, None, context).await?;
+                // The rules may have changed during the wait.
+                self.decide_again(tool, true, context)?;
+                permit
+            }
         };
         // The caller's catalog may be that of another host, with other host tools.
         let Some(implementation) =

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{CallContext, CallError, moved};
+use super::{Attempt, CallContext, CallError, moved};
 use crate::caller::Caller;
 use crate::catalog::Tool;
 use crate::hint::Hint;
@@ -39,16 +39,17 @@ pub(crate) fn refusal_in(
 }
 
 impl HostState {
-    /// Decides what follows from an answer. `is_first`: the call was not made again yet.
+    /// Decides what follows from an answer. A call is made again at most once.
     pub(super) async fn recover(
         &self,
         tool: &Arc<Tool>,
         server: &ServerLease,
         session: CallerSession,
         answer: Result<RawJson, Box<RequestFault>>,
-        is_first: bool,
+        attempt: Attempt,
         context: &CallContext<'_>,
     ) -> Result<NextStep, CallError> {
+        let is_first = attempt != Attempt::Repeated;
         let answer = answer.map_err(|fault| *fault);
         let refusal = refusal_in(answer.as_ref(), &session, Some(&tool.definition.name));
         let answer = match answer {

@@ -53,10 +53,14 @@ impl HostState {
                     once_only,
                     ..ApprovalRequest::new(&tool, request.params.clone(), because)
                 };
-                self.approve(&tool, &approval, caller)
-                    .await
-                    .map(drop)
+                let approved = self.approve(&tool, &approval, caller).await;
+                approved
                     .map_err(|(reason, _)| reason.to_string())
+                    // The rules may have changed during the wait.
+                    .and_then(|_| match self.decide(&tool, caller.id(), false) {
+                        Decision::Deny { rule } => Err(rule),
+                        Decision::Allow { .. } | Decision::Ask { .. } => Ok(()),
+                    })
             }
         };
         caller.sampling_decided(&SamplingDecision {

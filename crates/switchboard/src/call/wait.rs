@@ -12,7 +12,8 @@ use crate::host::{HostState, ServerLease};
 use crate::server::{CallerSession, ServerHandle};
 
 impl HostState {
-    /// Waits for the caller's approval and for the server, as far as they are missing.
+    /// Waits for the caller's approval and for the server, as far as they are missing. Then the gate
+    /// decides again: the rules may have changed.
     pub(super) async fn wait_until_ready(
         &self,
         tool: &Arc<Tool>,
@@ -20,15 +21,24 @@ impl HostState {
         server: &mut ServerLease,
         context: &mut CallContext<'_>,
     ) -> Result<ReadyCall, CallError> {
-        let permit = match permission {
-            Permission::Granted(permit) => permit,
-            Permission::MustAsk(request) => self.ask(tool, request, Some(server), context).await?,
-        };
-        let session = match server.session_now() {
-            Some(session) => session,
-            None => self.wait_for_session(tool, server, context).await?,
-        };
-        Ok(self.ready_call(tool, server, permit, session, false, context)?)
+        let mut permission = permission;
+        loop {
+            let is_approved = matches!(permission, Permission::MustAsk(_));
+            let permit = match permission {
+                Permission::Granted(permit) => permit,
+                Permission::MustAsk(request) => {
+                    self.ask(tool, request, Some(server), context).await?
+                }
+            };
+            let session = match server.session_now() {
+                Some(session) => session,
+                None => self.wait_for_session(tool, server, context).await?,
+            };
+            match self.decide_again(tool, is_approved, context)? {
+                None => return Ok(self.ready_call(tool, server, permit, session, false, context)?),
+                Some(request) => permission = Permission::MustAsk(request),
+            }
+        }
     }
 
     /// The session for a call of this tool, once its server is connected.

@@ -47,17 +47,21 @@ impl Tool {
     }
 }
 
-/// Caches which rules of a gate match a tool, whoever calls it: each tool is matched once. Rules
-/// that name a client are matched for each call.
+/// Caches how a gate's configuration concerns a tool, whoever calls it: each tool is matched once.
+/// Rules that name a client are matched for each call.
 #[derive(Debug, Default)]
 pub(crate) struct RuleMatchCache(OnceLock<(u64, MatchedRules)>);
 
-/// The first rule of each kind that matches a tool, as an index.
+/// The first rule of each kind that matches a tool, as an index, and what applies to its server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MatchedRules {
     pub(crate) allow: Option<usize>,
     pub(crate) ask: Option<usize>,
     pub(crate) deny: Option<usize>,
+    /// Whether `trust` is set for its server.
+    pub(crate) is_trusted: bool,
+    /// Whether calls of its server's tools are allowed because no file has permissions.
+    pub(crate) is_ungated: bool,
 }
 
 impl RuleMatchCache {

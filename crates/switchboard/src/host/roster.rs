@@ -38,6 +38,20 @@ pub(crate) struct CurrentServers {
     pub(crate) catalog: Arc<Catalog>,
 }
 
+impl CurrentServers {
+    /// Whether the catalog has the present offerings of all servers, and names all tools that can
+    /// be named now.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        let Self { roster, catalog } = self;
+        let shows_all = (0..roster.servers.len()).all(|index| roster.is_shown_by(catalog, index));
+        let is_settled = |index: usize| {
+            let server = roster.servers.get(index);
+            server.is_none_or(|server| server.is_settled_at(&server.snapshot()))
+        };
+        catalog.generation > 0 && shows_all && !catalog.can_name_more(is_settled)
+    }
+}
+
 /// Why a server could not be leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LeaseError {

@@ -234,6 +234,44 @@ fn t14_a_pattern_that_the_engine_cannot_take_is_skipped_and_reported() {
     );
 }
 
+#[test]
+fn t14_no_valid_arguments_are_refused_because_a_pattern_is_skipped() {
+    let no_digit = json!({"pattern": "^(?!.*[0-9])"});
+    let by_reference = json!({"$ref": "#/$defs/plain"});
+    let check = |of_a: Value, a: Value| {
+        let schema = json!({
+            "type": "object", "properties": {"a": of_a},
+            "$defs": {"plain": no_digit},
+        });
+        assert_eq!(validate(&schema, &json!({"a": a})), Ok(()), "{schema}");
+    };
+    for plain in [&no_digit, &by_reference] {
+        check(json!({"not": plain}), json!("a1"));
+        check(json!({"oneOf": [plain, {"maxLength": 3}]}), json!("a1"));
+        check(
+            json!({"oneOf": [plain, {"maxLength": 3}], "anyOf": [true]}),
+            json!("a1"),
+        );
+        check(json!({"if": plain, "then": {"maxLength": 1}}), json!("a1"));
+        check(
+            json!({"contains": plain, "minContains": 0, "maxContains": 1}),
+            json!(["a1", "a2"]),
+        );
+    }
+    check(
+        json!({
+            "if": {"properties": {"k": no_digit}}, "else": {"properties": {"b": true, "k": true}},
+            "unevaluatedProperties": false
+        }),
+        json!({"k": "1", "b": 1}),
+    );
+    // A reference through a relaxed keyword still leads somewhere.
+    let schema = json!({"properties": {
+        "a": {"oneOf": [no_digit, {"maxLength": 3}]}, "b": {"$ref": "#/properties/a/oneOf/1"},
+    }});
+    assert_eq!(validate(&schema, &json!({"b": "abc"})), Ok(()));
+}
+
 /// What any schema may take, in a debug build on a busy machine.
 const QUICK: Duration = Duration::from_secs(2);
 

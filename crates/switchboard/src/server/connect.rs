@@ -106,8 +106,9 @@ impl ConnectAttempt {
             live_session: None,
             redactor: None,
             wire: None,
+            // The task takes it over even if the attempt is cancelled before it has read the store.
+            profile: known.clone().unwrap_or_default(),
             known,
-            profile: LaunchProfile::default(),
         }
     }
 
@@ -148,13 +149,7 @@ impl ConnectAttempt {
     async fn limit(&mut self) -> Duration {
         let usual = self.options.connect_timeout;
         let is_first = match self.config.first_connect {
-            Some(_) => self
-                .launch_store
-                .clone()
-                .profile()
-                .await
-                .first_era()
-                .is_none(),
+            Some(_) => self.launch_store.clone().profile().await.is_new(),
             None => false,
         };
         self.status
@@ -284,6 +279,7 @@ impl ConnectAttempt {
             OpenFault::Wire(fault) => when_to_retry(fault),
             _ => Retry::Soon,
         };
+        let is_outage = matches!(&fault, OpenFault::Wire(fault) if is_outage(fault));
         let fact = match fault {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
             OpenFault::Timeout(_) => messages::timed_out(self.step, self.options.connect_timeout),
@@ -295,7 +291,13 @@ impl ConnectAttempt {
             OpenFault::WrongWire(said) => format!("answered the handshake with {said}"),
             OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
         };
-        self.failed(fact, retry).await
+        match self.failed(fact, retry).await {
+            ConnectError::Failed { failure, .. } if is_outage => ConnectError::Failed {
+                failure,
+                forget_era: false,
+            },
+            error => error,
+        }
     }
 
     fn needs_login(&self, needed: NeedsLogin) -> ConnectError {
@@ -392,6 +394,15 @@ impl Approach {
             }),
             _ => None,
         }
+    }
+}
+
+/// Whether the server was not reached, whatever its era.
+fn is_outage(fault: &WireFault) -> bool {
+    match fault {
+        WireFault::NotSent(_) => true,
+        WireFault::Status { status, .. } => matches!(status, 408 | 429 | 502..=599),
+        WireFault::Lost(_) | WireFault::NeedsLogin(_) => false,
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use super::backoff::Backoff;
 use super::caller_sessions::CallerSessions;
 use super::connection_factory::ConnectionFactory;
-use super::endpoint::{self, ConnectorEndpoint, ServerEndpoint};
+use super::endpoint::{self, ConnectorEndpoint, ServerEndpoint, SharedCredentials};
 use super::launch_store::{LaunchProfile, LaunchStore};
 use super::other_era::OtherEra;
 use super::status_publisher::StatusPublisher;
@@ -55,6 +55,7 @@ impl ServerHandle {
             connector: connector.clone(),
             log: log.clone(),
             subscriptions: subscriptions.clone(),
+            credentials: SharedCredentials::default(),
         };
         let (endpoint, stderr): (Arc<dyn ServerEndpoint>, _) = match connector {
             Some(connector) => (
@@ -64,7 +65,8 @@ impl ServerHandle {
             None => {
                 let drops_info = config.dialect.profile().drops_info_lines;
                 let stderr = ServerStderr::new(log.clone(), drops_info);
-                let endpoint = endpoint::endpoint_for(&config, &resources, &stderr);
+                let endpoint =
+                    endpoint::endpoint_for(&config, &resources, &stderr, &factory.credentials);
                 (endpoint, stderr)
             }
         };
@@ -78,6 +80,7 @@ impl ServerHandle {
         Self {
             caller_sessions: CallerSessions::new(&factory),
             other_era: OtherEra::new(&factory),
+            credentials: factory.credentials,
             ..Self::spawn_task(server, initial)
         }
     }
@@ -152,6 +155,7 @@ impl ServerHandle {
             worked,
             caller_sessions: None,
             other_era: None,
+            credentials: SharedCredentials::default(),
             in_flight: Arc::default(),
             memory,
         }
@@ -243,7 +247,7 @@ impl TaskSetup {
     }
 
     /// The options that every session of the task is opened with.
-    fn open_options(&self) -> OpenOptions {
+    pub(super) fn open_options(&self) -> OpenOptions {
         let config = &self.config;
         OpenOptions {
             server: config.name.clone(),

@@ -205,6 +205,26 @@ async fn f17_a_first_start_with_a_package_runner_has_a_longer_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn f17_a_retry_of_a_server_that_was_connected_before_is_no_first_start() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let installs = |entry: &mut ServerConfig| entry.first_connect = Some(Duration::from_secs(300));
+    let works = StartScript::default();
+    let supervised = SupervisedServer::of(installs, connecting(), [works], store.clone());
+    supervised.until_ready().await;
+    supervised.handle.stop().await;
+
+    let hangs = StartScript {
+        handshake: NEVER,
+        ..StartScript::default()
+    };
+    let supervised = SupervisedServer::of(installs, connecting(), [dies(1), hangs], store);
+    let second = supervised
+        .until(|state| matches!(state, State::Backoff { attempt: 2, .. }))
+        .await;
+    assert_eq!(error_of(&second), "no answer to the handshake within 30 s");
+}
+
+#[tokio::test(start_paused = true)]
 async fn f18_a_crash_loop_ends_in_failed_and_a_call_after_the_cool_down_tries_once() {
     let supervised = SupervisedServer::eager([dies(3)]);
     let state = supervised.until(is_failed).await;

@@ -204,6 +204,31 @@ fn a_gemini_function_without_parameters_has_no_schema_and_no_function_is_an_empt
     assert_eq!(Toolset::new(Vendor::Gemini, []).to_json(), "[]");
 }
 
+/// As generators write references to generic types.
+#[test]
+fn an_encoded_reference_finds_its_definition_for_every_vendor() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"p": {"$ref": "#/definitions/Foo%3CBar~1Baz%3E"}},
+        "allOf": [{"$ref": "#/definitions/More%20of~0it"}],
+        "definitions": {
+            "Foo<Bar/Baz>": {"type": "string", "enum": ["x"]},
+            "More of~it": {"type": "object", "properties": {"q": {"type": "null"}}},
+        },
+    });
+    let openai = adapted(Vendor::OpenAi, schema.clone());
+    let parameters = &openai["parameters"];
+    assert_eq!(
+        parameters["definitions"]["Foo<Bar/Baz>"]["enum"],
+        json!(["x"]),
+        "{openai}"
+    );
+    assert_eq!(parameters["properties"]["q"]["type"], "null", "{openai}");
+    let local = adapted(Vendor::Local, schema);
+    let property = &local["function"]["parameters"]["properties"]["p"];
+    assert_eq!(property["enum"], json!(["x"]), "{local}");
+}
+
 #[test]
 fn openai_schemas_have_types_properties_items_and_no_unused_definitions() {
     let schema = json!({

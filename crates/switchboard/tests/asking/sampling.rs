@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use switchboard::caller::{Approval, Keep};
-use switchboard::config::{ConfigFile, Dialect, Scope};
+use switchboard::config::{self, ConfigFile, Dialect, Scope};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
@@ -64,6 +64,32 @@ async fn check(chaos: &Chaos, permissions: &str, approval: Approval, came: &[&st
         (came, ended),
         "{permissions}"
     );
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t32_sampling_that_is_denied_while_a_person_is_asked_is_refused() {
+    let scratch = Scratch::new();
+    let chaos = legacy();
+    let tables = |rules: &str| {
+        let entry = chaos.entry("chaos").render();
+        format!("[permissions]\nallow = [\"chaos/sample\"]\n{rules}\n{entry}")
+    };
+    let host = open(&scratch, &tables("")).await;
+    let denying = scratch.write("denying.toml", &tables("deny = [\"chaos/@sampling\"]"));
+    let denying = config::load(&[ConfigFile::new(denying, Scope::Given)]).unwrap();
+    let reloading = host.clone();
+    let ada = person("ada").on_approval(move || {
+        let (host, denying) = (reloading.clone(), denying.clone());
+        Box::pin(async move {
+            host.reload(denying).await.unwrap();
+            Approval::Once
+        })
+    });
+    let ada = ada.arc();
+    let answer = call(&host, "chaos/sample", &json!({}), &ada).await;
+    assert!(answer.unwrap().contains("\"error\""), "{:?}", ada.lines());
+    assert_eq!(ada.seen().samplings, [""; 0]);
     host.stop().await;
 }
 

@@ -8,9 +8,10 @@ use serde_json::json;
 use switchboard::HostBuilder;
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{Approval, Caller, Keep};
-use switchboard::config::Dialect;
+use switchboard::config::{self, ConfigFile, Dialect, Scope};
 use switchboard::server::State;
 use switchboard::session::RequestFault;
+use switchboard_host_testkit::TestCaller;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
 use crate::support::{EchoTool, TIMEOUT, TestHost, caller_that_answers, start};
@@ -102,6 +103,29 @@ async fn s1_17_s2_49_s4_16_one_permission_system_for_host_and_server_tools() {
         nobody.exposed(),
     );
     assert!(!unasked.is_error());
+    test.host.stop().await;
+}
+
+#[tokio::test]
+async fn a_deny_rule_that_is_added_while_a_person_is_asked_denies_a_host_tool() {
+    let (tool, ran) = EchoTool::new("Bash");
+    let test = TestHost::settled("", &[], |builder| builder.tool(tool)).await;
+    let rules = test
+        .scratch
+        .config_with("[permissions]\ndeny = [\"Bash\"]\n", &[]);
+    let denying = config::load(&[ConfigFile::new(rules, Scope::User)]).unwrap();
+    let host = test.host.clone();
+    let person = TestCaller::new("ada").on_approval(move || {
+        let (host, denying) = (host.clone(), denying.clone());
+        Box::pin(async move {
+            host.reload(denying).await.unwrap();
+            Approval::Once
+        })
+    });
+    let called = test.call("Bash", json!({"text": "x"}), &person.arc()).await;
+    let denied = called.unwrap_err().to_string();
+    assert!(denied.contains("denied: deny rule \"Bash\""), "{denied}");
+    assert_eq!(ran.load(Ordering::Relaxed), 0);
     test.host.stop().await;
 }
 

@@ -6,6 +6,7 @@
 use super::own::own;
 use super::*;
 use crate::catalog::RuleMatchCache;
+use crate::config::Scope;
 use crate::name::Style;
 
 /// A tool with the name that its server's file gives it.
@@ -227,6 +228,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
             ..tool_in(Dialect::CoreAgent, "fs", "bash")
         };
         change(&mut config, &mut tool);
+        let config = with_entry_of(&tool, config);
         let decision = decide(&Gate::compile(&config).unwrap(), &tool, &Grants::default());
         assert_eq!(verdict(&decision), expected, "{what}");
     };
@@ -665,7 +667,6 @@ fn s2_39_s2_40_a_key_of_the_server_or_tool_allows_without_asking() {
 
 #[test]
 fn s2_15_s2_38_only_an_untrusted_server_needs_approval() {
-    let gate = Gate::compile(&config_in(Dialect::Gemini, &["fs"], &[], &[])).unwrap();
     let tool = |trust: bool, name: &str| {
         tool(
             ServerConfig {
@@ -677,7 +678,12 @@ fn s2_15_s2_38_only_an_untrusted_server_needs_approval() {
         )
     };
     for name in ["read", "write", "wipe_everything"] {
-        let decided = |trust: bool| verdict(&decide(&gate, &tool(trust, name), &Grants::default()));
+        let decided = |trust: bool| {
+            let tool = tool(trust, name);
+            let config = config_in(Dialect::Gemini, &["fs"], &[], &[]);
+            let gate = Gate::compile(&with_entry_of(&tool, config)).unwrap();
+            verdict(&decide(&gate, &tool, &Grants::default()))
+        };
         assert_eq!(decided(true), "allow: `trust` is set for server \"fs\"");
         assert_eq!(decided(false), "ask: no rule applies");
     }
@@ -687,11 +693,11 @@ fn s2_15_s2_38_only_an_untrusted_server_needs_approval() {
 /// C19: a change of a trusted server is pinned again after it was shown.
 #[test]
 fn c19_a_change_of_a_trusted_servers_tool_is_shown_once() {
-    let gate = gate(Mode::Ask, &[], &[], &[]);
+    let gate = gate_that_trusts(Mode::Ask, &[], &[], &[]);
     let (then, mut now) = (trusted("fs", "read"), trusted("fs", "read"));
     now.definition = definition("read", "something else");
     assert!(gate.wants_pin(&then) && gate.only_shows_changes(&then));
-    assert!(!gate.wants_pin(&of("fs", "read")) && !gate.only_shows_changes(&of("fs", "read")));
+    assert!(!gate.wants_pin(&of("git", "read")) && !gate.only_shows_changes(&of("git", "read")));
     let mut grants = Grants::default();
     assert_eq!(grants.pin_anew(&then), None, "nothing was known");
     grants.pin(&then).unwrap();

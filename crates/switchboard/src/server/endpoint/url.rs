@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 use url::Url;
 
-use super::{Failure, OpenedSession, ServerEndpoint, SessionOpener, StartedServer};
+use super::{
+    Failure, OpenedSession, ServerEndpoint, SessionOpener, SharedCredentials, StartedServer,
+};
 use crate::auth::{self, AuthContext, Credentials};
 use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
 use crate::future::BoxFuture;
@@ -48,8 +50,7 @@ pub(super) struct UrlEndpoint {
     /// Has no lines without a process, but redacts texts about the server.
     stderr: ServerStderr,
     auth: AuthContext,
-    /// Shared by all connections, so that they use one refreshed token.
-    credentials: OnceLock<Arc<dyn Credentials>>,
+    credentials: SharedCredentials,
 }
 
 impl UrlEndpoint {
@@ -58,6 +59,7 @@ impl UrlEndpoint {
         endpoint: HttpEndpoint,
         resources: &ServerResources,
         stderr: ServerStderr,
+        credentials: SharedCredentials,
     ) -> Self {
         Self {
             config,
@@ -67,7 +69,7 @@ impl UrlEndpoint {
             store: resources.store.clone(),
             stderr,
             auth: resources.auth.clone(),
-            credentials: OnceLock::new(),
+            credentials,
         }
     }
 
@@ -121,7 +123,7 @@ impl UrlEndpoint {
 
     /// The credentials for this server's requests.
     fn credentials(&self, resolved: &ResolvedUrl) -> Arc<dyn Credentials> {
-        self.credentials
+        (self.credentials.0)
             .get_or_init(|| auth::for_server(&self.config, resolved, &self.environment, &self.auth))
             .clone()
     }
