@@ -97,7 +97,7 @@ fn print_event(host: &Host, next: NextEvent) {
             .iter()
             .for_each(report_unset_variables),
         // Events were lost, so the servers' current states are read.
-        NextEvent::Gap(_) => host.servers().iter().for_each(report_unset_variables),
+        NextEvent::Lagged(_) => host.servers().iter().for_each(report_unset_variables),
         NextEvent::Event(Event::Reloaded(reloaded)) => {
             reload_lines(&reloaded).into_iter().for_each(output::log)
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use switchboard::auth::AuthContext;
-use switchboard::caller::{Offers, Root};
+use switchboard::caller::{CallerCapabilities, Root};
 use switchboard::config::{
     self, Config, Endpoint, Environment, ProjectPermissions, Scope, ServerConfig,
 };
@@ -44,7 +44,7 @@ pub(crate) struct Setup {
     /// The roots that are offered to servers; `None` if no folder was given.
     roots: Option<Vec<Root>>,
     /// The client capabilities that are declared to servers.
-    offers: Offers,
+    offers: CallerCapabilities,
     /// Whether the cached offers of a server are used until it is connected.
     offers_cached: bool,
     /// The folders that the built-in tools may use; empty without built-in tools.
@@ -110,10 +110,10 @@ impl Setup {
             scope,
             roots,
             // Offered even without a terminal: then each question is declined, with a line on stderr.
-            offers: Offers {
+            offers: CallerCapabilities {
                 elicit_form: true,
                 elicit_url: true,
-                ..Offers::default()
+                ..CallerCapabilities::default()
             },
             workspace: Vec::new(),
             denylist: Denylist::default(),
@@ -321,7 +321,7 @@ impl Setup {
             .launcher(launcher)
             .tools(tools)
             .log_folder(paths.state.clone())
-            .offers(offers);
+            .capabilities(offers);
         if let Some(folder) = private_folder {
             builder = builder.private_folder(folder);
         }

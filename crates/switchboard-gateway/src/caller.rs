@@ -19,7 +19,7 @@ use switchboard::revision::Era;
 use switchboard::sync::lock;
 use switchboard::untrusted::escaped_line;
 use switchboard::{
-    Approval, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers, RawJson,
+    Approval, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer, Elicitation, RawJson,
 };
 
 use tokio::sync::Notify;
@@ -227,7 +227,7 @@ impl Caller for RequestCaller {
         &self.client.caller_id
     }
 
-    fn offers(&self) -> Offers {
+    fn capabilities(&self) -> CallerCapabilities {
         self.capabilities.offers
     }
 

@@ -89,7 +89,7 @@ impl Reporter {
         }
         if matches!(
             event,
-            NextEvent::Event(Event::Reloaded(_)) | NextEvent::Gap(_)
+            NextEvent::Event(Event::Reloaded(_)) | NextEvent::Lagged(_)
         ) {
             self.states.observe_all(gateway);
             // Servers that are new have no log level yet.
@@ -99,7 +99,7 @@ impl Reporter {
         report_lost(gateway);
         match event {
             // Of missed events only changed lists can be reported again.
-            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => report_lists(gateway),
+            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Lagged(_) => report_lists(gateway),
             NextEvent::Event(Event::ResourceUpdated { server, uri }) => {
                 report_resource(gateway, &server, uri.raw());
             }

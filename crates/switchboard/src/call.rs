@@ -6,7 +6,7 @@
 //! | `wait` | waits for the server of an unknown name, and for a session |
 //! | `approval`, `permissions` | asks the caller, remembers and revokes approvals; decisions before a call |
 //! | `recover` | after an error: the call is made again, or ends with a hint |
-//! | `misfit` | checks a result against the tool's output schema |
+//! | `output_schema` | checks a result against the tool's output schema |
 //! | `host_tool` | calls of tools that this program runs |
 //! | `sampling`, `unlisted` | sampling and resources, which the gate decides on as tools |
 //! | `trace` | the report of each call |
@@ -36,14 +36,14 @@ pub use builder::Call;
 pub use error::{CallError, DenialReason};
 use recover::NextStep;
 pub(crate) use recover::refusal_in;
-pub(crate) use sampling::SamplingOverseer;
+pub(crate) use sampling::GateSamplingPolicy;
 use trace::{CallTrace, ReportGuard};
 
 mod approval;
 mod builder;
 mod error;
 mod host_tool;
-mod misfit;
+mod output_schema;
 mod permissions;
 mod recover;
 mod sampling;
@@ -231,11 +231,14 @@ impl HostState {
                 }
                 attempt = Attempt::Repeated;
             };
-            let misfit = match tool.definition.output_schema {
+            let schema_violation = match tool.definition.output_schema {
                 Some(_) => Box::pin(self.check(&tool, &raw, caller)).await,
                 None => None,
             };
-            Ok(CallResult { raw, misfit })
+            Ok(CallResult {
+                raw,
+                schema_violation,
+            })
         }
     }
 
@@ -313,7 +316,7 @@ impl HostState {
                 true => None,
                 false => Some(self.approved_definition(tool, server)?),
             },
-            own_definition: own_definition.map_err(|()| moved(tool))?,
+            own_definition: own_definition.map_err(|()| definition_changed(tool))?,
             timeouts: context.deadline.timeouts(tool),
             since: context.deadline.since,
         };
@@ -330,10 +333,10 @@ impl HostState {
             (definition.simple_schema).get_or_init(|| self.validators.simple(hash, schema));
         if !simple.fits(call.arguments.as_str()) {
             let validated = self.validators.validate(hash, schema, &call.arguments);
-            validated.map_err(|misfit| CallError::Misfit {
+            validated.map_err(|schema_violation| CallError::InvalidArguments {
                 server: tool.id.server.clone(),
                 tool: shown(tool),
-                misfit,
+                schema_violation,
             })?;
         }
         let server = &tool.id.server;
@@ -397,18 +400,18 @@ impl HostState {
         (was_replaced && server.launch == tool.launch)
             .then(|| server.definition(&tool.definition))
             .flatten()
-            .ok_or_else(|| moved(tool).into())
+            .ok_or_else(|| definition_changed(tool).into())
     }
 
     /// Gives a notice, once, if a caller has capabilities that servers are not told of: legacy
     /// servers learn them when they are connected.
     fn check_offers(&self, caller: &Arc<dyn Caller>) {
-        if !self.resources.offers.include(caller.offers())
+        if !self.resources.offers.include(caller.capabilities())
             && !self.warned_of_offers.swap(true, Ordering::Relaxed)
         {
             caller.notice(
                 "this caller can answer more questions than the host was built with; legacy servers learn the capabilities when \
-                 they connect, and will not use the additional ones (HostBuilder::caller, HostBuilder::offers)",
+                 they connect, and will not use the additional ones (HostBuilder::caller, HostBuilder::capabilities)",
             );
         }
     }
@@ -462,8 +465,8 @@ impl CallDeadline {
     }
 }
 
-fn moved(tool: &Tool) -> CallError {
-    CallError::Moved {
+fn definition_changed(tool: &Tool) -> CallError {
+    CallError::DefinitionChanged {
         server: tool.id.server.clone(),
         tool: shown(tool),
     }

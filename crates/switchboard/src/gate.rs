@@ -131,7 +131,7 @@ impl Gate {
         }
         // If locked, rules and trust cover the definition that was first seen, as a grant covers
         // the one it was given for.
-        if !self.locked || !grants.is_unlike_its_pin(tool) {
+        if !self.locked || !grants.differs_from_pin(tool) {
             if let Some(rule) = matched.allow {
                 return Decision::Allow {
                     because: self.allow[rule].shown.clone(),
@@ -190,7 +190,7 @@ impl Gate {
         let all = lists
             .into_iter()
             .flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule)));
-        all.filter(|(_, rule)| rule.may_hold_for(server))
+        all.filter(|(_, rule)| rule.may_apply_to(server))
             .map(|(list, rule)| (list, &rule.text))
     }
 

@@ -12,11 +12,11 @@ use tokio::task::{AbortHandle, JoinSet};
 
 #[cfg(feature = "oauth")]
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
-use crate::builtin::RegisteredTools;
 use crate::caller::{Caller, Root};
 use crate::catalog::{Catalog, CatalogSource, possible_owners};
 use crate::event::{Event, Events, NextEvent};
 use crate::gate::{Gate, Grants};
+use crate::host_tools::RegisteredTools;
 use crate::launch::Containment;
 use crate::name::{ServerName, Style};
 use crate::panics::catch;
@@ -133,10 +133,10 @@ impl Host {
     }
 
     /// Waits until every server is settled, or for `wait`. True if all are.
-    pub async fn settled(&self, wait: Duration) -> bool {
+    pub async fn wait_until_settled(&self, wait: Duration) -> bool {
         let all = async {
             for server in self.servers().iter() {
-                server.settled().await;
+                server.wait_until_settled().await;
             }
         };
         let settled = tokio::time::timeout(wait, all).await.is_ok();

@@ -38,7 +38,7 @@ pub use endpoint::private_working_folder;
 pub use launch_store::remembered_offerings;
 pub use not_ready::{NotReady, NotReadyReason};
 pub use other_era::SecondConnection;
-pub use snapshot::{Snapshot, Wire};
+pub use snapshot::{DetectedTransport, Snapshot};
 pub use stderr::ServerStderr;
 
 pub(crate) use era::EraEvidence;
@@ -202,7 +202,7 @@ impl ServerHandle {
     }
 
     /// Waits until no first attempt is in progress: the server is ready, or an attempt has failed.
-    pub async fn settled(&self) {
+    pub async fn wait_until_settled(&self) {
         // A server that is being retried has already failed.
         let under_way =
             |now: &Snapshot| matches!(now.state, State::Connecting { .. }) && now.failure.is_none();
@@ -226,7 +226,7 @@ impl ServerHandle {
         let Some(session) = seen.borrow().session.clone() else {
             return;
         };
-        session.distrust_tools();
+        session.invalidate_tool_list();
         // On a timeout or a lost connection the previous list stays.
         let _ = timeout(
             wait,

@@ -68,9 +68,9 @@ pub(crate) use self::cache::Cache;
 pub use self::fault::{OpenFault, RequestFault, TaskFault};
 pub(crate) use self::in_flight::PermittedCall;
 pub use self::operations::CompletionTarget;
-pub use self::options::{CallOptions, Hello, Oddities, OddityLog, OpenOptions};
+pub use self::options::{CallOptions, DeviationCounter, Hello, OpenOptions, ProtocolDeviations};
 pub use self::roots::Roots;
-pub(crate) use self::sampling::Overseer;
+pub(crate) use self::sampling::SamplingPolicy;
 pub(crate) use self::subscriptions::Subscriptions;
 pub use crate::revision::{Era, Revision};
 
@@ -139,7 +139,7 @@ impl Session {
     }
 
     /// Drops the cached tool list and causes a new listing, as if the server had reported a change.
-    pub(crate) fn distrust_tools(&self) {
+    pub(crate) fn invalidate_tool_list(&self) {
         self.peer.receiver.lists_changed(&["tools/list"]);
     }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::caller::{
-    Approval, ApprovalRequest, BoxFuture, CallReport, Caller, CallerId, ElicitAnswer, Elicitation,
-    ForwardedParams, LogLine, Offers, Progress, Root, RootsAnswer, SampleAnswer, Sampling,
-    SamplingDecision,
+    Approval, ApprovalRequest, BoxFuture, CallReport, Caller, CallerCapabilities, CallerId,
+    ElicitAnswer, Elicitation, ForwardedParams, LogLine, Progress, Root, RootsAnswer, SampleAnswer,
+    Sampling, SamplingDecision,
 };
 use crate::catalog::Tool;
 use crate::event::LogLevel;
@@ -29,8 +29,8 @@ impl Caller for HostToolCaller {
         self.0.id()
     }
 
-    fn offers(&self) -> Offers {
-        self.0.offers()
+    fn capabilities(&self) -> CallerCapabilities {
+        self.0.capabilities()
     }
 
     fn refuses(&self, tool: &Tool) -> Option<String> {

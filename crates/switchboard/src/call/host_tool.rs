@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{CallContext, CallError, DenialReason, Permission, moved, shown};
+use super::{CallContext, CallError, DenialReason, Permission, definition_changed, shown};
 use crate::caller::CallerId;
 use crate::catalog::READ_RESOURCE;
 use crate::catalog::Tool;
@@ -37,7 +37,7 @@ impl HostState {
         let Some(implementation) =
             (self.own.implementation(tool)).filter(|_| self.catalog().same_tool(tool).is_some())
         else {
-            return Err(moved(tool));
+            return Err(definition_changed(tool));
         };
         let limit = context
             .deadline

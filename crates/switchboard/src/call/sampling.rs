@@ -10,13 +10,13 @@ use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::host::{HostReference, HostState};
 use crate::name::ServerName;
-use crate::session::Overseer;
+use crate::session::SamplingPolicy;
 
 /// Passes every sampling request through the gate. Shared with the sessions.
 #[derive(Debug)]
-pub(crate) struct SamplingOverseer(pub(crate) HostReference);
+pub(crate) struct GateSamplingPolicy(pub(crate) HostReference);
 
-impl Overseer for SamplingOverseer {
+impl SamplingPolicy for GateSamplingPolicy {
     fn permit<'a>(
         &'a self,
         request: &'a Sampling,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::trace::CallPhase;
-use super::{CallContext, CallDeadline, CallError, Permission, ReadyCall, moved};
+use super::{CallContext, CallDeadline, CallError, Permission, ReadyCall, definition_changed};
 use crate::catalog::{PossibleOwners, Tool, possible_owners};
 use crate::host::{HostState, ServerLease};
 use crate::server::{CallerSession, ServerHandle};
@@ -138,6 +138,6 @@ impl HostState {
     fn tool_of_current_catalog(&self, tool: &Arc<Tool>) -> Result<Arc<Tool>, CallError> {
         let current = self.current_for(tool);
         let found = current.catalog.by_id(&tool.id).cloned();
-        found.ok_or_else(|| moved(tool))
+        found.ok_or_else(|| definition_changed(tool))
     }
 }

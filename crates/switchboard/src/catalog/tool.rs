@@ -28,7 +28,7 @@ pub struct Tool {
     /// The tool's index in the catalog.
     pub(crate) place: usize,
     /// The index of its server among the catalog's sources.
-    pub(crate) server_place: usize,
+    pub(crate) server_index: usize,
     /// The rules that match it, cached by the gate.
     pub(crate) rule_matches: RuleMatchCache,
     /// The declared effect of a host tool.

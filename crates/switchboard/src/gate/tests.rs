@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Headless, Keep};
+use crate::caller::{Approval, ApprovalLifetime, ApprovalRequest, Caller, CallerId, Headless};
 use crate::catalog::tests::{definition, server, tool};
 use crate::config::{Config, Dialect, Permissions, RuleText, Security, ServerConfig};
 use crate::wire::RawJson;
@@ -471,8 +471,8 @@ fn t33_only_an_allow_or_an_approval_gives_a_permit() {
     let approved = |answer| Permit::approved(&request, &answer, &tool, &caller);
     for answer in [
         Approval::Once,
-        Approval::AlwaysTool(Keep::Run),
-        Approval::AlwaysServer(Keep::ForGood),
+        Approval::AlwaysTool(ApprovalLifetime::Run),
+        Approval::AlwaysServer(ApprovalLifetime::Permanent),
     ] {
         let permit = approved(answer).unwrap();
         assert!(Arc::ptr_eq(permit.tool(), &tool));

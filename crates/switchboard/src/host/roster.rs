@@ -6,10 +6,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{HostState, MAX_RELOADS};
-use crate::builtin::RegisteredTools;
 use crate::catalog::{Catalog, Tool};
 use crate::config::{Config, ConfigErrors, ProjectPermissions};
 use crate::gate::Gate;
+use crate::host_tools::RegisteredTools;
 use crate::name::ServerName;
 use crate::server::ServerHandle;
 use crate::store::Store;
@@ -122,12 +122,12 @@ impl Roster {
     /// The index of the server that offers a tool. A catalog of this roster has it; the tool may be
     /// from the catalog of another roster.
     pub(crate) fn index_for(&self, tool: &Tool) -> Result<usize, LeaseError> {
-        match self.servers.get(tool.server_place) {
+        match self.servers.get(tool.server_index) {
             Some(server)
                 if Arc::ptr_eq(&server.config, &tool.server)
                     || server.config.name == tool.id.server =>
             {
-                Ok(tool.server_place)
+                Ok(tool.server_index)
             }
             _ => self.index_of(&tool.id.server),
         }
@@ -187,7 +187,7 @@ impl HostState {
         let current = self.current.load();
         if current
             .roster
-            .is_shown_by(&current.catalog, tool.server_place)
+            .is_shown_by(&current.catalog, tool.server_index)
         {
             return current;
         }

@@ -445,7 +445,7 @@ fn t34_arguments_with_a_key_that_stands_twice_are_refused() {
         let arguments = RawJson::parse(arguments.to_owned()).unwrap();
         validators
             .validate(DefinitionHash([7; 32]), &schema, &arguments)
-            .map_err(|misfit| misfit.to_string())
+            .map_err(|schema_violation| schema_violation.to_string())
     };
     let refusal = "the arguments do not fit the tool's input schema: the key \"a\" occurs twice in one object";
     assert_eq!(check(r#"{"a":1,"b":{"a":2}}"#), Ok(()));

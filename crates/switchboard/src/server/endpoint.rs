@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::backoff::Retry;
 use super::connect::Approach;
 use super::stderr::ServerStderr;
-use super::{ConnectStep, Wire};
+use super::{ConnectStep, DetectedTransport};
 use super::{ServerConfig, ServerResources};
 use crate::catalog::Offerings;
 use crate::config::Endpoint;
@@ -123,7 +123,7 @@ pub(super) trait SessionOpener: Send + Sync {
 /// A session, and the transport that was found to work if there was a choice.
 pub(super) struct OpenedSession {
     pub(super) live_session: Arc<dyn LiveSession>,
-    pub(super) wire: Option<Wire>,
+    pub(super) wire: Option<DetectedTransport>,
 }
 
 /// Opens sessions over one given transport.

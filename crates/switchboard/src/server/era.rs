@@ -70,13 +70,16 @@ impl EraEvidence {
     /// The evidence in a response, if there is any.
     pub(crate) fn in_response(answer: Result<&RawJson, &RequestFault>) -> Option<Self> {
         match answer {
-            Err(RequestFault::Answered { code, message, .. }) => in_text(message).or_else(|| {
-                let is_said = |(known, text): &(i64, &str)| known == code && message.contains(text);
-                NEEDS_MODERN
-                    .iter()
-                    .any(is_said)
-                    .then_some(Self::NeedsModern)
-            }),
+            Err(RequestFault::ErrorResponse { code, message, .. }) => {
+                in_text(message).or_else(|| {
+                    let is_said =
+                        |(known, text): &(i64, &str)| known == code && message.contains(text);
+                    NEEDS_MODERN
+                        .iter()
+                        .any(is_said)
+                        .then_some(Self::NeedsModern)
+                })
+            }
             Ok(result) => in_result(result),
             Err(_) => None,
         }

@@ -15,13 +15,13 @@ use super::status_publisher::StatusPublisher;
 use super::store_writes::StoreWrites;
 use super::task::{Phase, ServerTask};
 use super::{ConnectStep, ServerHandle, ServerMemory, ServerResources, ServerStderr, State};
-use crate::caller::Offers;
+use crate::caller::CallerCapabilities;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::future::BoxFuture;
 use crate::panics::catch_panic;
 use crate::secret::Redactor;
-use crate::session::{Cache, OddityLog, OpenOptions, Overseer, Roots, Subscriptions};
+use crate::session::{Cache, DeviationCounter, OpenOptions, Roots, SamplingPolicy, Subscriptions};
 use crate::store::{LogFile, StoreTable};
 
 /// Capacity of the command channel. When it is full, senders wait.
@@ -205,9 +205,9 @@ pub(super) struct TaskSetup {
     pub(super) stderr: ServerStderr,
     pub(super) endpoint: Arc<dyn ServerEndpoint>,
     pub(super) launch_store: LaunchStore,
-    pub(super) offers: Offers,
+    pub(super) offers: CallerCapabilities,
     pub(super) roots: Roots,
-    pub(super) overseer: Option<Arc<dyn Overseer>>,
+    pub(super) sampling_policy: Option<Arc<dyn SamplingPolicy>>,
     pub(super) events: broadcast::Sender<Event>,
     pub(super) changed: Arc<Notify>,
     /// Subscriptions and log level, shared by all connections to the server.
@@ -236,7 +236,7 @@ impl TaskSetup {
             launch_store: LaunchStore::new(resources.store.clone(), launch),
             offers: resources.offers,
             roots: resources.roots.clone(),
-            overseer: resources.overseer.clone(),
+            sampling_policy: resources.sampling_policy.clone(),
             events: resources.events.clone(),
             changed: resources.changed.clone(),
             subscriptions: Subscriptions::default(),
@@ -257,11 +257,11 @@ impl TaskSetup {
             sharing: config.session,
             offers: self.offers,
             roots: self.roots.clone(),
-            overseer: self.overseer.clone(),
+            sampling_policy: self.sampling_policy.clone(),
             connect_timeout: config.timeouts.connect,
             max_message_bytes: config.max_message_bytes,
             events: Some(self.events.clone()),
-            oddities: OddityLog::default(),
+            deviations: DeviationCounter::default(),
             log: self.log.clone(),
             subscriptions: self.subscriptions.clone(),
             cache: Cache::default(),

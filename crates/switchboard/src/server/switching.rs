@@ -12,7 +12,7 @@ use super::launch_store::LaunchProfile;
 use super::other_era::CallRoute;
 use super::task::{Phase, ServerTask, TaskCommand};
 use super::{ServerHandle, messages};
-use crate::caller::Offers;
+use crate::caller::CallerCapabilities;
 use crate::config::Protocol;
 use crate::name::ToolName;
 use crate::session::Era;
@@ -62,7 +62,7 @@ impl ServerHandle {
     pub(crate) async fn era_refused(
         &self,
         mut refusal: EraRefusal,
-        offers: Offers,
+        offers: CallerCapabilities,
     ) -> Option<EraOutcome> {
         // A question that the caller would decline is no reason to switch.
         let is_answerable = refusal.evidence

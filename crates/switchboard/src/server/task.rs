@@ -29,7 +29,7 @@ use crate::future::BoxFuture;
 use crate::secret::Redactor;
 use crate::session::{Era, OpenOptions, RequestFault};
 use crate::store::StoreTable;
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 /// The upper bound on stopping; stopping the process itself takes at most 3.5 s.
 const STOP_BOUND: Duration = Duration::from_millis(3550);
@@ -430,7 +430,7 @@ impl ServerTask {
 
     /// Handles a new listing after the server reported a changed list.
     fn relisted(&mut self, listed: Result<Offerings, RequestFault>) {
-        if let Err(RequestFault::Wire(WireFault::NeedsLogin(needed))) = &listed {
+        if let Err(RequestFault::Transport(TransportFault::NeedsLogin(needed))) = &listed {
             let Phase::Live(live) = std::mem::take(&mut self.phase) else {
                 return;
             };
@@ -452,7 +452,7 @@ impl ServerTask {
         }
     }
 
-    /// Offers what a live connection has listed now.
+    /// CallerCapabilities what a live connection has listed now.
     fn replace_offerings(&mut self, offerings: Offerings, before: &Offerings) {
         let declares_extension =
             matches!(&self.phase, Phase::Live(live) if live.declares_extension());

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use super::read_limit::{Pacer, ReadLimit, ReadUsage};
 use super::{
-    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport, WireFault,
-    supervised,
+    Closed, ConnectFault, Connector, Inbound, MessageKind, MessageOrigin, Transport,
+    TransportFault, supervised,
 };
 use crate::future::BoxFuture;
 use crate::sync::{lock, yield_to_ready_tasks};
@@ -358,7 +358,7 @@ fn fail_unreadable(line: &[u8], inbound: &dyn Inbound) -> Result<(), ()> {
         return Err(());
     };
     let fact = "the server's response is not UTF-8 text";
-    inbound.failed(id, WireFault::Lost(fact.to_owned()));
+    inbound.failed(id, TransportFault::Lost(fact.to_owned()));
     Ok(())
 }
 

@@ -123,10 +123,10 @@ fn s2_43_the_original_schema_and_name_are_kept() {
         (&tool.shown_schema().to_value().unwrap(), &json!("t"))
     );
     assert_eq!(tool.definition.input_schema.to_value().unwrap(), schema);
-    let misfit = crate::schema::Validators::default();
+    let schema_violation = crate::schema::Validators::default();
     let stray = RawJson::from_value(&json!({"b": 1}));
     assert!(
-        misfit
+        schema_violation
             .validate(tool.definition.hash, &tool.definition.input_schema, &stray)
             .is_err()
     );

@@ -1,7 +1,7 @@
 //! Tests that sampling passes the gate, as the tool `server/@sampling` (T32).
 
 use serde_json::json;
-use switchboard::caller::{Approval, Keep};
+use switchboard::caller::{Approval, ApprovalLifetime};
 use switchboard::config::{self, ConfigFile, Dialect, Scope};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Scratch, Step};
@@ -115,7 +115,7 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
     check(
         &legacy(),
         allow,
-        Approval::AlwaysTool(Keep::Run),
+        Approval::AlwaysTool(ApprovalLifetime::Run),
         &[ASKED, SAMPLED, SAMPLED],
         answer,
     )
@@ -173,7 +173,7 @@ async fn t32_approval_of_a_servers_tools_does_not_cover_its_sampling() {
     let chaos = legacy().extra_tool(r#"{"name":"@sampling","inputSchema":{"type":"object"}}"#);
     let host = open(&scratch, &chaos.entry("chaos").render()).await;
     let ada = person("ada")
-        .approves(Approval::AlwaysServer(Keep::Run))
+        .approves(Approval::AlwaysServer(ApprovalLifetime::Run))
         .arc();
     call(&host, "chaos/sample", &json!({}), &ada).await.unwrap();
     assert_eq!(ada.lines(), ["approve chaos/sample {}", ASKED, SAMPLED]);
@@ -203,7 +203,7 @@ async fn t32_an_approval_of_sampling_covers_no_tool() {
         let file = scratch.write("switchboard.toml", &tables);
         let host = open_as(ConfigFile::new(file, Scope::Given), dialect).await;
         let ada = person("ada")
-            .approves(Approval::AlwaysServer(Keep::Run))
+            .approves(Approval::AlwaysServer(ApprovalLifetime::Run))
             .arc();
         for _ in 0..2 {
             call(&host, "chaos/sample", &json!({}), &ada).await.unwrap();

@@ -58,7 +58,10 @@ async fn logged_in(server: &LoginServer, sharing: Sharing) -> (Host, Arc<Browser
     config.permissions.mode = Mode::Yolo;
     let builder = HostBuilder::new(config).logins(browser.clone());
     let host = builder.start().await.unwrap();
-    assert!(host.settled(TIMEOUT).await, "the server does not settle");
+    assert!(
+        host.wait_until_settled(TIMEOUT).await,
+        "the server does not settle"
+    );
     found(&host);
     (host, browser)
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use switchboard::call::Call;
 use switchboard::caller::{
-    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer,
+    Elicitation,
 };
 use switchboard::config::Dialect;
 use switchboard_host_testkit::TestCaller;
@@ -131,8 +132,8 @@ impl Caller for ModernClient {
         self.0.id()
     }
 
-    fn offers(&self) -> Offers {
-        self.0.offers()
+    fn capabilities(&self) -> CallerCapabilities {
+        self.0.capabilities()
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
@@ -163,9 +164,9 @@ async fn s4_13_a_question_about_a_resource_is_asked_of_the_caller() {
     );
     let servers = [(Dialect::AgentCode, "one", server)];
     let test = TestHost::settled("", &servers, |builder| builder).await;
-    let person = TestCaller::new("ada").offers(Offers {
+    let person = TestCaller::new("ada").capabilities(CallerCapabilities {
         elicit_form: true,
-        ..Offers::default()
+        ..CallerCapabilities::default()
     });
     let person = person.arc();
     let call = Call::new("ReadMcpResource", json!({"uri": "mem://one"}));

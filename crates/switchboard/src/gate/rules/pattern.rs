@@ -70,7 +70,7 @@ impl Exposed {
                     .any(|name| name == self.name.as_str() && Style::ends_in_hash_of(name, id))
             }
             MatchedNames::ExposedName => {
-                let is_read_so = readings.is_empty()
+                let matches_a_reading = readings.is_empty()
                     || readings
                         .iter()
                         .any(|reading| reading.matches_server(&id.server));
@@ -81,7 +81,7 @@ impl Exposed {
                         .then(|| self.style.plain(id).ok())
                         .flatten()
                 };
-                is_read_so
+                matches_a_reading
                     && (on_offer.is_some_and(|name| self.name.matches(name))
                         || spelled().is_some_and(|name| self.name.matches(&name)))
             }

@@ -179,7 +179,7 @@ fn s0_24_each_pattern_form_decides_the_same_behind_the_namespace() {
     ];
     for form in forms {
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
-        let builtin = Gate::compile_beside(
+        let builtin = Gate::compile_with_host_tools(
             &config_in(Dialect::CoreAgent, &["fs"], &[form], &[]),
             &known,
         )
@@ -310,7 +310,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
 fn s0_26_with_yolo_the_denylist_of_bash_holds_for_bash_and_for_no_servers_tool() {
     let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &["bash"]);
     (config.permissions.configured, config.permissions.mode) = (true, Mode::Yolo);
-    let gate = Gate::compile_beside(&config, &["bash", "read"]).unwrap();
+    let gate = Gate::compile_with_host_tools(&config, &["bash", "read"]).unwrap();
     let check = |tool: Tool, expected: &str| {
         assert_eq!(verdict(&decide(&gate, &tool, &Grants::default())), expected)
     };
@@ -699,14 +699,14 @@ fn c19_a_change_of_a_trusted_servers_tool_is_shown_once() {
     assert!(gate.wants_pin(&then) && gate.only_shows_changes(&then));
     assert!(!gate.wants_pin(&of("git", "read")) && !gate.only_shows_changes(&of("git", "read")));
     let mut grants = Grants::default();
-    assert_eq!(grants.pin_anew(&then), None, "nothing was known");
+    assert_eq!(grants.replace_pin(&then), None, "nothing was known");
     grants.pin(&then).unwrap();
-    assert_eq!(grants.pin_anew(&then), None, "nothing changed");
+    assert_eq!(grants.replace_pin(&then), None, "nothing changed");
     assert_eq!(
         verdict(&decide(&gate, &now, &grants)),
         "allow: `trust` is set for server \"fs\""
     );
-    let (lines, pin) = grants.pin_anew(&now).unwrap();
+    let (lines, pin) = grants.replace_pin(&now).unwrap();
     assert_eq!(
         lines,
         [
@@ -718,6 +718,6 @@ fn c19_a_change_of_a_trusted_servers_tool_is_shown_once() {
         Grant::from_json(&pin.to_json()).unwrap().definition,
         now.definition.hash
     );
-    assert_eq!(grants.pin_anew(&now), None, "it is known now");
+    assert_eq!(grants.replace_pin(&now), None, "it is known now");
     assert_eq!(grants.change_of(&now), None);
 }

@@ -17,7 +17,7 @@ use crate::secret::Redactor;
 use crate::server::backoff::Retry;
 use crate::server::connect::Approach;
 use crate::server::stderr::ServerStderr;
-use crate::server::{ConnectStep, Wire};
+use crate::server::{ConnectStep, DetectedTransport};
 use crate::server::{ServerConfig, ServerResources};
 use crate::session::{OpenFault, OpenOptions, Session};
 use crate::store::Store;
@@ -207,10 +207,14 @@ impl WireProbe {
                 return Err(given_up.and(fault));
             };
             match (fault, attempt.wire, next.wire) {
-                (OpenFault::WrongWire(said), Wire::Http, Wire::Sse) => {
-                    given_up.streamable = Some(said)
+                (
+                    OpenFault::WrongTransport(said),
+                    DetectedTransport::Http,
+                    DetectedTransport::Sse,
+                ) => given_up.streamable = Some(said),
+                (fault, DetectedTransport::Sse, DetectedTransport::Sse) => {
+                    given_up.sse = Some(fault.to_string())
                 }
-                (fault, Wire::Sse, Wire::Sse) => given_up.sse = Some(fault.to_string()),
                 _ => {}
             }
             attempt = next;
@@ -237,8 +241,10 @@ impl WireProbe {
             ..options.clone()
         };
         let connector: Box<dyn Connector> = match attempt.wire {
-            Wire::Http => Box::new(HttpConnector::new(self.stack.clone(), self.target.clone())),
-            Wire::Sse => {
+            DetectedTransport::Http => {
+                Box::new(HttpConnector::new(self.stack.clone(), self.target.clone()))
+            }
+            DetectedTransport::Sse => {
                 let mut target = self.target.clone();
                 if attempt.at_sse_path {
                     let path = format!("{}/sse", target.url.path().trim_end_matches('/'));

@@ -13,7 +13,7 @@ const SAMPLING: EraEvidence = EraEvidence::NeedsLegacy {
 };
 
 fn error(code: i64, message: &str) -> Result<RawJson, RequestFault> {
-    Err(RequestFault::Answered {
+    Err(RequestFault::ErrorResponse {
         code,
         message: message.to_owned(),
         data: None,

@@ -16,12 +16,12 @@ use super::super::other_era::CallRoute;
 use super::super::status_publisher::StatusPublisher;
 use super::super::switching::{EraOutcome, EraRefusal};
 use super::script::{LAUNCH, StartScript, SupervisedServer, connecting, task_setup};
-use crate::caller::Offers;
+use crate::caller::CallerCapabilities;
 use crate::config::{Asks, Protocol};
 use crate::name::ToolName;
 use crate::session::{Era, OpenFault};
 use crate::store::{MemoryStore, Store};
-use crate::transport::WireFault;
+use crate::transport::TransportFault;
 
 const ELICITS: EraEvidence = EraEvidence::NeedsLegacy {
     only_sampling: false,
@@ -79,11 +79,11 @@ fn refusal(era: Era, evidence: EraEvidence) -> EraRefusal {
 }
 
 /// Support for every kind of question.
-fn everything() -> Offers {
-    Offers {
+fn everything() -> CallerCapabilities {
+    CallerCapabilities {
         elicit_form: true,
         sampling: true,
-        ..Offers::default()
+        ..CallerCapabilities::default()
     }
 }
 
@@ -333,11 +333,11 @@ fn failing(fault: OpenFault) -> StartScript {
 }
 
 fn unreachable() -> OpenFault {
-    OpenFault::Wire(WireFault::NotSent("connection refused".to_owned()))
+    OpenFault::Transport(TransportFault::NotSent("connection refused".to_owned()))
 }
 
 fn unavailable() -> OpenFault {
-    OpenFault::Wire(WireFault::Status {
+    OpenFault::Transport(TransportFault::Status {
         status: 503,
         detail: String::new(),
         retry_after: None,
@@ -426,7 +426,7 @@ async fn a_question_that_the_caller_cannot_answer_is_no_reason_to_switch() {
     assert_eq!(
         supervised
             .handle
-            .era_refused(refusal(Era::Modern, samples), Offers::default())
+            .era_refused(refusal(Era::Modern, samples), CallerCapabilities::default())
             .await,
         None
     );

@@ -260,7 +260,7 @@ impl HostToolReader {
             launch: Fingerprint([0; 32]),
             idempotent: false,
             place,
-            server_place: usize::MAX,
+            server_index: usize::MAX,
             rule_matches: RuleMatchCache::default(),
             effect,
         })
