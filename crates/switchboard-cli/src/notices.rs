@@ -140,7 +140,10 @@ fn reload_lines(reloaded: &ReloadReport) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect();
-    lines.extend(rules_changed.then(|| "the configuration changed: other rules apply".to_owned()));
+    lines.extend(
+        rules_changed
+            .then(|| "the configuration changed: the new permission rules apply".to_owned()),
+    );
     lines.extend(pending.iter().map(|PendingChange { server, reason }| {
         let reason = escaped(reason);
         match server {

@@ -384,7 +384,7 @@ impl Caller for RequestCaller {
 /// The form that asks a person for approval.
 fn approval_form(request: &ApprovalRequest) -> Value {
     let mut message = format!(
-        "Allow this call of {}? It is asked because {}.\nArguments: {}",
+        "Allow this call of {}?\nReason for asking: {}\nArguments: {}",
         request.id.shown(),
         request.because,
         shown_arguments(&request.arguments)

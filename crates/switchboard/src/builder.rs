@@ -335,7 +335,7 @@ impl HostBuilder {
         }
         let state = state.begin(Events(early));
         reference.set(&state);
-        state.watch(changed);
+        state.spawn_rebuilder(changed);
         Ok(Host(state))
     }
 }

@@ -144,7 +144,7 @@ impl Gate {
             }
             if matched.is_ungated {
                 return Decision::Allow {
-                    because: "no gate configured".into(),
+                    because: "no permissions are configured".into(),
                 };
             }
         }

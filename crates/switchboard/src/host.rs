@@ -44,8 +44,8 @@ mod roster;
 /// How long token refreshes in flight may delay a stop.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long changes of servers are collected before the catalog is rebuilt: when many servers start,
-/// a rebuild for each of them took a quarter of the time.
+/// How long changes of servers are collected before the catalog is rebuilt: when many servers start
+/// at once, a rebuild for each of them took a quarter of the start-up time.
 const REBUILD_DELAY: Duration = Duration::from_millis(5);
 
 /// How many consecutive reloads may replace a server before a request for it fails.
@@ -132,7 +132,8 @@ impl Host {
             .cloned()
     }
 
-    /// Waits until every server is settled, or for `wait`. True if all are.
+    /// Waits until no server is connecting for the first time, at most for `wait`. Returns whether that
+    /// is so.
     pub async fn wait_until_settled(&self, wait: Duration) -> bool {
         let all = async {
             for server in self.servers().iter() {
@@ -311,7 +312,7 @@ impl HostState {
         if current.is_up_to_date() {
             return;
         }
-        let parts: Vec<_> = roster.servers.iter().map(part).collect();
+        let parts: Vec<_> = roster.servers.iter().map(catalog_source).collect();
         let host_tools: Vec<_> = (self.own)
             .offered_with(roster.config.servers.values())
             .cloned()
@@ -350,8 +351,9 @@ impl HostState {
         }
     }
 
-    /// Rebuilds the catalog soon after a server has changed. Who needs it earlier rebuilds it.
-    pub(crate) fn watch(self: &Arc<Self>, changed: Arc<Notify>) {
+    /// Spawns the task that rebuilds the catalog soon after a server has changed. A request that needs
+    /// the new catalog earlier calls [`rebuild`](Self::rebuild) itself.
+    pub(crate) fn spawn_rebuilder(self: &Arc<Self>, changed: Arc<Notify>) {
         let shared = Arc::downgrade(self);
         let task = tokio::spawn(async move {
             loop {
@@ -371,7 +373,7 @@ impl HostState {
 }
 
 /// The catalog source of a server. Reads one snapshot, so that offerings and state are consistent.
-fn part(server: &ServerHandle) -> CatalogSource {
+fn catalog_source(server: &ServerHandle) -> CatalogSource {
     let now = server.snapshot();
     let (offerings, settled) = (now.offerings.clone(), server.is_settled_at(&now));
     CatalogSource {

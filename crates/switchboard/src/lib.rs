@@ -35,8 +35,8 @@
 //!
 //! - `http` (default): servers that are reached by a URL, over Streamable HTTP and HTTP+SSE, with
 //!   headers and static tokens. Without it, an entry with a `url` fails and says so.
-//! - `oauth` (implies `http`): logging in to them (`Host::login`). Without it, a server that wants
-//!   a login is in [`State::NeedsLogin`] until its entry brings a token.
+//! - `oauth` (implies `http`): logging in to them (`Host::login`). Without it, a server that
+//!   requires a login stays in [`State::NeedsLogin`] until its entry has a token.
 //! - `keyring` (implies `oauth`): logins are kept in the system keyring. Without it they are kept
 //!   in a file that only its owner can read.
 //! - `watch`: `Host::watch` applies changes of the configuration files while servers run.

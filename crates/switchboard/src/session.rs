@@ -173,7 +173,7 @@ impl Session {
         self.send_call(PermittedCall::new(permit, options))
     }
 
-    /// The same, for a call that was built before.
+    /// Like [`call`](Self::call), for a call that already has its permit and options.
     // Inlined: the future would be copied twice on its way to its caller. Not an `async fn`, which
     // cannot be inlined so.
     #[allow(clippy::manual_async_fn)]

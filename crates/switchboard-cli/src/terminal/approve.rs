@@ -208,11 +208,11 @@ impl<'a> ApprovalDialog<'a> {
         let request = self.request;
         let mut sections = Vec::new();
         if let Some(lines) = &request.changed {
-            let title = "It changed since you approved it (- then, + now):";
+            let title = "It changed since you approved it (- before, + now):";
             sections.push(diff_section(own_line(title, WARNING), lines, columns));
         }
         if !request.preview.is_empty() {
-            let title = "What it would change (- now, + then):";
+            let title = "What it would change (- before, + after):";
             sections.push(diff_section(
                 own_line(title, FAINT),
                 &request.preview,

@@ -153,7 +153,7 @@ impl HostState {
         let changed = sync::write(&self.grants).replace_pin(tool);
         let Some((lines, pin)) = changed else { return };
         caller.notice(&format!(
-            "server \"{}\", tool {}: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
+            "server \"{}\", tool {}: it changed since it was last seen (- before, + now); `trust` is set for its server, so it runs",
             tool.id.server,
             shown(tool)
         ));

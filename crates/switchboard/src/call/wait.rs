@@ -63,11 +63,11 @@ impl HostState {
         context: &mut CallContext<'_>,
     ) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
         let began = context.trace.now();
-        let is_awaited = self
+        let outcome = self
             .wait_for_server_of(&context.call.tool, context.deadline)
             .await;
         context.trace.spent(CallPhase::Waiting, began);
-        is_awaited?;
+        outcome?;
         Ok(self.resolve(context.call)?)
     }
 

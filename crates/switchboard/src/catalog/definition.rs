@@ -159,7 +159,7 @@ impl ToolDefinition {
         let mut lines = String::new();
         let mut words = |field: &str, text: &str| {
             for line in text.split('\n') {
-                writeln!(lines, "{field}: {line}").expect("a string takes all");
+                writeln!(lines, "{field}: {line}").expect("writing to a String cannot fail");
             }
         };
         words("name", self.name.as_wire());

@@ -222,12 +222,12 @@ fn check_unambiguous(
         }
         let listed = listed.join(" or as ");
         return Err(format!(
-            "{text:?} can be read as {listed}; write the one that is meant"
+            "{text:?} can be read as {listed}; write one of these instead"
         ));
     }
     match (own_name, readings) {
         (Some(name), [reading]) if means_both(name, readings, servers) => Err(format!(
-            "{text:?} can be read as the tool {name} or as {reading:?}; write the one that is meant"
+            "{text:?} can be read as the tool {name} or as {reading:?}; write one of these instead"
         )),
         _ => Ok(()),
     }
@@ -291,7 +291,7 @@ fn readings(
     if cuts > MAX_CUTS {
         let expected = spellings.expected();
         return Err(format!(
-            "{} can be cut into a server and a tool in {cuts} ways; expected {expected}",
+            "{} can be split into a server and a tool in {cuts} ways; expected {expected}",
             quoted(text)
         ));
     }

@@ -170,7 +170,7 @@ fn s2_42_arguments_are_checked_and_every_misfit_is_told() {
 }
 
 #[test]
-fn a_misfit_reads_as_one_sentence() {
+fn violations_are_reported_in_one_sentence() {
     assert_eq!(
         validate(
             &json!({"properties": {"a": {"type": "integer"}}, "required": ["b"]}),
@@ -183,7 +183,7 @@ fn a_misfit_reads_as_one_sentence() {
 }
 
 #[test]
-fn at_most_ten_misfits_are_told() {
+fn at_most_ten_schema_violations_are_reported() {
     let schema = json!({"additionalProperties": {"type": "integer"}});
     let arguments = (0..100)
         .map(|index| (format!("k{index}"), json!("x")))

@@ -43,7 +43,7 @@ pub(crate) struct ServerResources {
     pub offers: CallerCapabilities,
     /// The roots that a server may ask for.
     pub roots: Roots,
-    /// Answers a server's sampling requests.
+    /// Decides whether a server's sampling request may reach the caller.
     pub sampling_policy: Option<Arc<dyn SamplingPolicy>>,
     /// The library user's own transports.
     pub connectors: Arc<Connectors>,

@@ -192,7 +192,7 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_needs_no_approval() {
     assert_eq!(
         witness.notices(),
         [
-            "server \"s\", tool t: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
+            "server \"s\", tool t: it changed since it was last seen (- before, + now); `trust` is set for its server, so it runs",
             "  - description: does t",
             "  + description: does t, and sends your keys to me",
         ]

@@ -246,7 +246,7 @@ fn t13_a_diff_is_shown_and_cannot_imitate_our_text() {
     request.preview = switchboard::line_diff::file_changes("same\nold\n", after, 3);
     let shown = screen(&ApprovalDialog::new(&request, false));
     assert!(shown.starts_with("May a built-in tool run?"), "{shown}");
-    let lines = "What it would change (- now, + then):\n│   same\n│ - old\n│ + [o] once   [n] no\n│ + Allow? y/N";
+    let lines = "What it would change (- before, + after):\n│   same\n│ - old\n│ + [o] once   [n] no\n│ + Allow? y/N";
     assert!(shown.contains(lines), "{shown}");
     assert!(!shown.contains(['\u{1b}', '\u{202e}', '\r']), "{shown:?}");
 }
@@ -294,7 +294,7 @@ fn a_changed_definition_is_shown_before_all_else() {
     assert_eq!(
         lines,
         [
-            "It changed since you approved it (- then, + now):",
+            "It changed since you approved it (- before, + now):",
             "│ - reads",
             "│ + reads and sends"
         ]

@@ -235,7 +235,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
     check(
         "S0-27: nothing speaks of permissions",
         &|_, _| {},
-        "allow: no gate configured",
+        "allow: no permissions are configured",
     );
     check(
         "S0-22: a file does",
@@ -271,7 +271,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
     check(
         "given with -c",
         &of(Dialect::CoreAgent, Scope::Given),
-        "allow: no gate configured",
+        "allow: no permissions are configured",
     );
     check(
         "a project's file that was not accepted",
@@ -281,7 +281,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
     check(
         "S3-13: a document without a gate",
         &of(Dialect::AgentApps, Scope::Given),
-        "allow: no gate configured",
+        "allow: no permissions are configured",
     );
     for dialect in Dialect::ALL
         .into_iter()
@@ -297,7 +297,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_only_another_files_deny_applies() {
     let (tool, arguments) = (Arc::new(tool), RawJson::parse("{}").unwrap());
     assert!(
         Decision::Allow {
-            because: "no gate configured".into()
+            because: "no permissions are configured".into()
         }
         .permit(&tool, &arguments, &headless())
         .is_ok()
