@@ -213,7 +213,7 @@ fn disabled_servers_stay_listed_and_approvals_of_other_programs_are_ignored_with
 #[test]
 fn a_value_that_only_an_editor_knows_is_an_error_of_that_server_alone() {
     check_wrong(r#""command": "a", "env": {"T": "${input:token}"}"#, {
-        ".mcp.json:2:36: mcpServers.x.env.T: \"${input:…}\" is asked for by an editor, and nobody asks here; set a variable and \
+        ".mcp.json:2:36: mcpServers.x.env.T: \"${input:…}\" is a prompt that only an editor shows; set an environment variable and \
          write \"${NAME}\""
     });
     check_wrong(

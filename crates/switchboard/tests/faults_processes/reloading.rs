@@ -227,7 +227,8 @@ async fn t3_a_tool_call_that_writes_servers_into_the_watched_file_starts_nothing
         panic!("{state:?}")
     };
     assert!(
-        reason.starts_with("it is new (") && reason.ends_with("nobody has said that it may start"),
+        reason.starts_with("it is new (")
+            && reason.ends_with("it starts once a person has accepted it"),
         "{reason}"
     );
     let refused = text_of(&host, "planted/ok").await.unwrap_err().to_string();

@@ -498,7 +498,7 @@ fn c14_an_ambiguous_allow_of_a_dialect_is_refused_with_its_readings() {
     let check = |dialect: Dialect, servers: &[&str], rule: &str, readings: &str| {
         let errors = Gate::compile(&config_in(dialect, servers, &[rule], &[])).unwrap_err();
         let expected = format!(
-            "s.toml:1:1: permissions.allow: {rule:?} can be read as {readings}; write the one that is meant"
+            "s.toml:1:1: permissions.allow: {rule:?} can be read as {readings}; write one of these instead"
         );
         assert_eq!(errors.to_string(), expected);
         assert!(

@@ -92,7 +92,7 @@ fn a_rule_that_may_be_a_host_tool_or_a_server_is_refused_for_allow_and_denies_bo
     let errors = both(&["Bash"], &[]).unwrap_err();
     assert_eq!(
         errors.0[0].message,
-        "\"Bash\" can be read as the tool Bash or as Bash/*; write the one that is meant"
+        "\"Bash\" can be read as the tool Bash or as Bash/*; write one of these instead"
     );
     assert!(
         both(&["@host/Bash"], &[]).is_ok()
