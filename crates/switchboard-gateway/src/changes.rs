@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use serde_json::json;
 use switchboard::event::{Event, Events, LogLevel, NextEvent};
@@ -13,7 +14,8 @@ use switchboard::wire::RequestId;
 use switchboard::{CallerId, RawJson, ServerName};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use crate::caller::ELICITATION_COMPLETE;
 use crate::client::{ClientState, Responder};
@@ -25,9 +27,13 @@ use crate::params::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::pending_changes;
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
+use crate::subscriptions::{SubscribedResource, Subscriber};
 
 /// How many resources one `subscriptions/listen` may name.
 const MAX_RESOURCES: usize = 1024;
+
+/// How long the acknowledgement of `subscriptions/listen` waits for servers to confirm.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Passes on events of the host, until the host or the gateway ends.
 pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
@@ -272,25 +278,16 @@ pub(crate) async fn listen(
         Ok(filter) => filter,
         Err(fault) => return responder.error(&ErrorReply::invalid_params(fault)).await,
     };
-    let number = gateway.number();
-    let _guard = ListenerGuard {
+    let guard = ListenerGuard {
         gateway: gateway.clone(),
-        number,
+        number: gateway.number(),
+        ended: CancellationToken::new(),
     };
-    let mut accepted = HashSet::new();
-    for uri in &filter.resource_subscriptions {
-        let Some(server) = gateway.server_of_resource(&request.client.selection, uri) else {
-            continue;
-        };
-        let subscribed = gateway
-            .subscriptions
-            .add(&gateway.host, server, uri, number);
-        tokio::select! {
-            outcome = subscribed => if outcome.is_ok() { accepted.insert(uri.clone()); },
-            () = cancel.notified() => return,
-            () = responder.outbound.closed() => return,
-        }
-    }
+    let accepted = tokio::select! {
+        accepted = subscribe(&guard, request, &filter) => accepted,
+        () = cancel.notified() => return,
+        () = responder.outbound.closed() => return,
+    };
     filter
         .resource_subscriptions
         .retain(|uri| accepted.contains(uri));
@@ -307,7 +304,7 @@ pub(crate) async fn listen(
         // A change is notified after the acknowledgement, and none is missed.
         let mut listeners = lock(&gateway.listeners);
         listener.acknowledge();
-        listeners.insert(number, listener);
+        listeners.insert(guard.number, listener);
     }
     tokio::select! {
         () = cancel.notified() => {}
@@ -316,6 +313,55 @@ pub(crate) async fn listen(
     }
     let result = listen_result(&responder.id);
     responder.result(&result).await;
+}
+
+/// Subscribes to the resources of a `subscriptions/listen` request. Returns those that are accepted.
+async fn subscribe(
+    guard: &ListenerGuard,
+    request: &ClientRequest,
+    filter: &ListenFilter,
+) -> HashSet<String> {
+    let gateway = &guard.gateway;
+    let mut subscribing = JoinSet::new();
+    for uri in &filter.resource_subscriptions {
+        let selection = &request.client.selection;
+        let Some(server) = gateway.server_of_resource(selection, uri) else {
+            continue;
+        };
+        let uri = uri.clone();
+        let resource = SubscribedResource { server, uri };
+        let subscriber = Subscriber {
+            number: guard.number,
+            principal: request.client.principal.clone(),
+        };
+        let (gateway, ended) = (gateway.clone(), guard.ended.clone());
+        subscribing.spawn(async move {
+            let accepted = subscribe_soon(&gateway, resource, &subscriber).await;
+            // The listener ended its subscriptions before this one began.
+            if ended.is_cancelled() {
+                gateway.end_subscriptions(subscriber.number);
+            }
+            accepted
+        });
+    }
+    let accepted = subscribing.join_all().await;
+    accepted.into_iter().flatten().collect()
+}
+
+/// Subscribes to a resource. If the server takes long, because it is not connected for example, the
+/// subscription is accepted and begins later. Returns the URI of an accepted resource.
+async fn subscribe_soon(
+    gateway: &GatewayState,
+    resource: SubscribedResource,
+    subscriber: &Subscriber,
+) -> Option<String> {
+    let (subscriptions, host) = (&gateway.subscriptions, &gateway.host);
+    let subscribed = subscriptions.add(host, &resource, subscriber);
+    let outcome = match timeout(CONFIRM_TIMEOUT, subscribed).await {
+        Ok(outcome) => outcome,
+        Err(_) => subscriptions.add_unconfirmed(host, &resource, subscriber),
+    };
+    outcome.ok().map(|()| resource.uri)
 }
 
 /// The notifications that the request asks for. The error is for the client.
@@ -345,11 +391,14 @@ fn listen_result(id: &RequestId) -> Vec<u8> {
 struct ListenerGuard {
     gateway: Arc<GatewayState>,
     number: u64,
+    /// Cancelled when the listener has ended.
+    ended: CancellationToken,
 }
 
 impl Drop for ListenerGuard {
     fn drop(&mut self) {
         lock(&self.gateway.listeners).remove(&self.number);
+        self.ended.cancel();
         self.gateway.end_subscriptions(self.number);
     }
 }

@@ -298,17 +298,14 @@ impl GatewayState {
             && self.offers_search(request)
     }
 
-    /// Ends the subscriptions of a client or of a `subscriptions/listen` request, in a task.
-    pub(crate) fn end_subscriptions(self: &Arc<Self>, subscriber: u64) {
-        if self.subscriptions.has(subscriber)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let gateway = self.clone();
-            runtime.spawn(async move {
-                let subscriptions = &gateway.subscriptions;
-                subscriptions.remove_all(&gateway.host, subscriber).await;
-            });
-        }
+    /// Ends the subscriptions of a client or of a `subscriptions/listen` request.
+    pub(crate) fn end_subscriptions(&self, subscriber: u64) {
+        self.subscriptions.remove_all(&self.host, subscriber);
+    }
+
+    /// Whether the client is connected.
+    pub(crate) fn has_client(&self, number: u64) -> bool {
+        lock(&self.clients).contains_key(&number)
     }
 
     /// The clients that are connected.

@@ -11,6 +11,9 @@ mod answers;
 /// Notifications to clients.
 #[path = "eras/notifications.rs"]
 mod notifications;
+/// Subscriptions to resources.
+#[path = "eras/subscriptions.rs"]
+mod subscriptions;
 
 use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, stop};
