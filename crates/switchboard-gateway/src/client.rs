@@ -62,6 +62,15 @@ pub(crate) struct ClientState {
     roots: Mutex<Option<ListedRoots>>,
 }
 
+/// How many requests a client sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientKind {
+    /// Any number: a legacy session, or a connection.
+    Session,
+    /// One: a modern client over HTTP has no session.
+    Request,
+}
+
 /// A client's result of `roots/list`.
 struct ListedRoots {
     roots: Vec<Root>,
@@ -83,13 +92,17 @@ impl ClientState {
     /// A new client. `outbound` gets messages that belong to no request.
     pub(crate) fn new(
         number: u64,
+        kind: ClientKind,
         principal: Principal,
         selection: ServerSelection,
         outbound: Outbound,
     ) -> Self {
         Self {
             number,
-            caller_id: CallerId::of_client(principal.as_str(), number),
+            caller_id: match kind {
+                ClientKind::Session => CallerId::of_client(principal.as_str(), number),
+                ClientKind::Request => CallerId::of_request(principal.as_str(), number),
+            },
             principal,
             selection,
             outbound,

@@ -21,7 +21,7 @@ use super::{HttpBody, response};
 use crate::client_session::Received;
 use crate::deferred::DeferredRequest;
 use crate::dispatch::ReceivedRequest;
-use crate::outbound::{Outbound, OutboundQueue};
+use crate::outbound::OutboundQueue;
 use crate::params::{ReadParams, RequestParams};
 use crate::reply::{self, ErrorReply};
 use crate::settings::ServerSelection;
@@ -195,8 +195,7 @@ async fn modern(exchange: &HttpExchange<'_>, request: ReceivedRequest<'_>) -> Re
     let gateway = &exchange.state.gateway;
     let (outbound, mut queue) = gateway.outbound();
     let (principal, selection) = (exchange.principal.clone(), exchange.selection.clone());
-    // A modern client gets messages only through its requests.
-    let client = gateway.connect(principal, selection, Outbound::nowhere());
+    let client = gateway.connect_for_request(principal, selection);
     let mut attached = attach(exchange, client.begin(request, &outbound));
     drop(outbound);
     let next = attached.next_message(&mut queue);
