@@ -79,6 +79,9 @@ pub(crate) struct RequestCaller {
 pub(crate) struct RequestRoute {
     pub(crate) outbound: Outbound,
     pub(crate) progress_token: Option<RawJson>,
+    /// The client to ask, if it is not the one that made the request: another session of the same
+    /// principal, which waits for the result of a task.
+    pub(crate) other_client: Option<Arc<ClientState>>,
 }
 
 impl RequestCaller {
@@ -103,6 +106,7 @@ impl RequestCaller {
             route: Mutex::new(Some(RequestRoute {
                 outbound: responder.outbound.clone(),
                 progress_token: request.params.meta().progress_token.clone(),
+                other_client: None,
             })),
             inputs: InputRequests::default(),
             approval: Mutex::default(),
@@ -146,8 +150,9 @@ impl RequestCaller {
                     Some(task) => related(params, task).into(),
                     None => Cow::from(params),
                 };
-                let seal = self.client.question_seal(&*self.settings.cluster);
-                let questions = &self.client.questions;
+                let client = route.other_client.as_ref().unwrap_or(&self.client);
+                let seal = client.question_seal(&*self.settings.cluster);
+                let questions = &client.questions;
                 let question = questions.ask(seal, &route.outbound, method, &params);
                 let result = question.await.ok_or_else(gone)?.map_err(NoResult::Error)?;
                 // The task is ours: the server does not know it.
@@ -193,6 +198,7 @@ impl RequestCaller {
         let Some(RequestRoute {
             outbound,
             progress_token: Some(token),
+            ..
         }) = self.route()
         else {
             return;

@@ -60,6 +60,8 @@ struct WaitingMessages {
     bytes: usize,
     /// Wakes the reader: a message came, the last sender went, or the client is cut off.
     reader: Option<Waker>,
+    /// Nothing follows.
+    is_ended: bool,
     /// The reader is gone.
     is_closed: bool,
     /// The client was found to read too slowly.
@@ -191,6 +193,18 @@ impl Outbound {
         }
     }
 
+    /// Nothing follows: the queue ends after the messages that wait, also if clones are left.
+    pub(crate) fn end(&self) {
+        let mut waiting = self.0.lock();
+        waiting.is_ended = true;
+        self.0.wake_reader(waiting);
+    }
+
+    /// Whether both send to the same client, or to the same response.
+    pub(crate) fn is_same_queue(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether the client still reads.
     pub fn is_open(&self) -> bool {
         let waiting = self.0.lock();
@@ -292,7 +306,7 @@ impl OutboundQueue {
             return Poll::Ready(self.0.take_next(waiting));
         }
         // The last sender lowers the count before it takes the lock to wake the reader.
-        if self.0.senders.load(Ordering::Acquire) == 0 {
+        if waiting.is_ended || self.0.senders.load(Ordering::Acquire) == 0 {
             return Poll::Ready(None);
         }
         waiting.reader = Some(context.waker().clone());

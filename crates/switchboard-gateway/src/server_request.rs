@@ -196,6 +196,7 @@ async fn suspend<F: Future<Output = Answer> + Send>(
     *lock(&caller.route) = Some(RequestRoute {
         outbound: responder.outbound.clone(),
         progress_token: resumption.progress_token,
+        other_client: None,
     });
     if let Some(responses) = &resumption.responses {
         caller.inputs.answer(responses);
@@ -238,6 +239,8 @@ async fn run_as_task<F: Future<Output = Answer> + Send>(
     };
     call.set(None);
     task.end(task_outcome);
+    // A stored task sends nothing any more, so it keeps no stream open.
+    *lock(&caller.route) = None;
 }
 
 /// The digest that must match when a client repeats the request with its answers.

@@ -44,6 +44,8 @@ pub async fn serve(
     let reading = async move {
         let outcome = read(&client, &outbound, reader).await;
         client.drain(DRAIN).await;
+        // A task of this client may go on, and has a sender.
+        outbound.end();
         outcome
     };
     let writing = write(queue, writer);
