@@ -179,6 +179,40 @@ async fn a_changed_list_is_notified_to_clients_that_have_listed_nothing() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_of_reads_prompts_and_completions_reaches_the_client() {
+    let scratch = Scratch::new();
+    let progressing = |result: &str| vec![Step::Progress(1.0), Step::result(result)];
+    let server = Chaos::new()
+        .on("initialize", Step::result(r#"{"protocolVersion":"2025-11-25","capabilities":{"resources":{},"prompts":{},"completions":{}},"serverInfo":{"name":"s","version":"1"}}"#))
+        .on("resources/list", Step::result(r#"{"resources":[{"uri":"r:a","name":"a"}]}"#))
+        .on("resources/templates/list", Step::result(r#"{"resourceTemplates":[]}"#))
+        .on("prompts/list", Step::result(r#"{"prompts":[{"name":"p"}]}"#))
+        .on("resources/read", progressing(r#"{"contents":[]}"#))
+        .on("prompts/get", progressing(r#"{"messages":[]}"#))
+        .on("completion/complete", progressing(r#"{"completion":{"values":[]}}"#));
+    let gateway = gateway(&scratch, &server.entry("s").render()).await;
+    let mut client = client(&gateway, false, "ada").await;
+    for (method, mut params) in [
+        ("resources/read", json!({"uri": "r:a"})),
+        ("prompts/get", json!({"name": "mcp__s__p"})),
+        (
+            "completion/complete",
+            json!({
+                "ref": {"type": "ref/resource", "uri": "r:a"},
+                "argument": {"name": "x", "value": ""},
+            }),
+        ),
+    ] {
+        params["_meta"] = json!({"progressToken": method});
+        let answer = client.request(1, method, params).await;
+        assert!(answer["result"].is_object(), "{answer}");
+        let progress = client.notification("notifications/progress").await;
+        assert_eq!(progress["params"]["progressToken"], method);
+    }
+    stop(gateway).await;
+}
+
 /// Reports progress three times, then lets the call run.
 struct SlowYes;
 
