@@ -193,6 +193,25 @@ impl Outbound {
         }
     }
 
+    /// Whether at most half of the queue is used.
+    pub(crate) fn has_room(&self) -> bool {
+        let waiting = self.0.lock();
+        waiting.count() <= MAX_MESSAGES / 2 && waiting.bytes <= MAX_BYTES / 2
+    }
+
+    /// Waits until at most half of the queue is used.
+    pub(crate) async fn until_room(&self) {
+        loop {
+            let room = self.0.room.notified();
+            tokio::pin!(room);
+            room.as_mut().enable();
+            if self.has_room() {
+                return;
+            }
+            room.await;
+        }
+    }
+
     /// Nothing follows: the queue ends after the messages that wait, also if clones are left.
     pub(crate) fn end(&self) {
         let mut waiting = self.0.lock();
