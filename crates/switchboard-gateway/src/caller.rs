@@ -206,9 +206,13 @@ impl RequestCaller {
         let members = params.members().unwrap_or_default();
         let others = members.iter().filter(|(key, _)| key != "progressToken");
         let others = others.map(|(key, value)| (&**key, &value.as_bytes()[..]));
-        let token = std::iter::once(("progressToken", &token.as_bytes()[..]));
-        let params = reply::object(token.chain(others));
-        outbound.send(reply::notification("notifications/progress", &params));
+        let token_member = std::iter::once(("progressToken", &token.as_bytes()[..]));
+        let params = reply::object(token_member.chain(others));
+        let message = reply::notification("notifications/progress", &params);
+        // Up to the separator after the token, which is the first member.
+        let after_token = params.len() - r#"{"progressToken":,"#.len() - token.as_bytes().len();
+        let prefix_len = message.len() - "}".len() - after_token;
+        outbound.send_progress(message, prefix_len);
     }
 }
 
@@ -333,7 +337,7 @@ impl Caller for RequestCaller {
         };
         if let Some(route) = self.route().filter(|_| passes_level) {
             let message = reply::notification("notifications/message", line.params.as_bytes());
-            route.outbound.send(message);
+            route.outbound.send_request_log(message);
         }
     }
 

@@ -181,6 +181,23 @@ impl Outbound {
         }
     }
 
+    /// Sends a log message of a request, unless half of the queue is used: a server that logs much
+    /// disconnects no client.
+    pub(crate) fn send_request_log(&self, message: Bytes) {
+        if self.has_room() {
+            self.send(message);
+        }
+    }
+
+    /// Sends progress. If half of the queue is used, it takes the place of progress that waits: of a
+    /// message that begins with the same `prefix_len` bytes. Dropped if the queue is full.
+    pub(crate) fn send_progress(&self, message: Bytes, prefix_len: usize) {
+        if !self.has_room() && self.0.replace_waiting(&message, prefix_len) {
+            return;
+        }
+        let _ = self.0.try_send(message);
+    }
+
     /// Sends a log message, unless others wait. So no client is disconnected because a server logs,
     /// and a client that reads only responses costs little memory.
     pub(crate) fn send_log(&self, message: Bytes) {
@@ -278,6 +295,21 @@ impl OutboundState {
         self.meter.waiting.fetch_add(1, Ordering::Relaxed);
         self.wake_reader(waiting);
         Ok(())
+    }
+
+    /// Puts a message in the place of the last one that begins with the same bytes; false if there is
+    /// none.
+    fn replace_waiting(&self, message: &Bytes, prefix_len: usize) -> bool {
+        let mut waiting = self.lock();
+        let waiting = &mut *waiting;
+        let prefix = &message[..prefix_len];
+        let mut others = waiting.others.iter_mut().rev();
+        let Some(same) = others.find(|other| other.starts_with(prefix)) else {
+            return false;
+        };
+        waiting.bytes = waiting.bytes - same.len() + message.len();
+        *same = message.clone();
+        true
     }
 
     fn cut_off(&self) {
@@ -424,6 +456,38 @@ mod tests {
         let logs = vec![Bytes::from_static(b"log"); MAX_MESSAGES_FOR_LOGS - 2];
         assert_eq!(received[..2], ["tools changed", "prompts changed"]);
         assert_eq!(received[2..], logs);
+    }
+
+    /// A server may send much during a call, faster than its client reads.
+    #[tokio::test]
+    async fn floods_of_logs_and_progress_disconnect_no_client_and_the_newest_progress_stays() {
+        let (outbound, mut queue) = Outbound::channel();
+        for number in 0..3 * MAX_MESSAGES {
+            outbound.send_request_log(Bytes::from_static(b"log"));
+            for token in ["a", "b"] {
+                let message = format!("progress {token} {number}");
+                outbound.send_progress(Bytes::from(message), "progress a ".len());
+            }
+        }
+        assert!(outbound.is_open(), "it is not disconnected");
+        outbound.send(Bytes::from_static(b"question"));
+        drop(outbound);
+        let mut received = Vec::new();
+        while let Some(message) = queue.next().await {
+            received.push(message);
+        }
+        let last = 3 * MAX_MESSAGES - 1;
+        for message in [
+            format!("progress a {last}"),
+            format!("progress b {last}"),
+            "question".to_owned(),
+        ] {
+            assert!(
+                received.contains(&Bytes::from(message.clone())),
+                "{message}"
+            );
+        }
+        assert!(received.len() < MAX_MESSAGES, "{}", received.len());
     }
 
     #[tokio::test]
