@@ -57,8 +57,17 @@ pub(crate) async fn run(
         let state: String = state.decode().unwrap_or_default();
         // A modern server's own state goes back to it unread. A legacy server has none, and a call
         // must not run again because of a tampered state.
-        if suspended::is_ours(&state) || !target.is_for_modern_server(&gateway.host) {
-            return Box::pin(resume(gateway, request, &state, responder)).await;
+        let era = match suspended::is_ours(&state) {
+            true => Ok(None),
+            false => tokio::select! {
+                era = Box::pin(target.server_era(&gateway.host)) => era,
+                () = cancel.notified() => return,
+            },
+        };
+        match era {
+            Ok(Some(Era::Modern)) => {}
+            Ok(_) => return Box::pin(resume(gateway, request, &state, responder)).await,
+            Err(error) => return respond_failed(gateway, request, responder, error).await,
         }
     }
     let caller = caller(gateway, request, &target, &responder);
@@ -323,6 +332,19 @@ async fn respond_cancelled(request: &ClientRequest, responder: Responder, reason
 async fn respond(record: &mut RecordGuard<'_>, mut responder: Responder, answer: Answer) {
     responder.span.set_outcome(record.ended(&answer));
     match response_of(record.gateway, record.request, answer) {
+        Ok(result) => responder.result(&result).await,
+        Err(error) => responder.error(&error).await,
+    }
+}
+
+/// Answers a request whose server cannot be reached.
+async fn respond_failed(
+    gateway: &GatewayState,
+    request: &ClientRequest,
+    responder: Responder,
+    error: CallError,
+) {
+    match response_of(gateway, request, Err(error)) {
         Ok(result) => responder.result(&result).await,
         Err(error) => responder.error(&error).await,
     }

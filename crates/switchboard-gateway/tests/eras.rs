@@ -474,6 +474,36 @@ async fn a_tools_page_and_its_metadata_are_unchanged_in_all_four_combinations() 
     }
 }
 
+/// The server is started by the request that brings its state back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_modern_servers_own_state_reaches_it_also_if_it_was_not_connected() {
+    let scratch = Scratch::new();
+    let record = scratch.path("seen");
+    for (era, expected) in [
+        // The server's own answer, which knows its states.
+        (ServerEra::Modern, "was never given"),
+        (ServerEra::Legacy, "requestState is not valid"),
+    ] {
+        let server = Chaos::new().era(era).tool("t", Step::text("ok"));
+        let entry = server.record(record.clone()).entry("s");
+        let entry = entry.set("start", "lazy").render();
+        let gateway = gateway(&scratch, &format!("{ALLOW}{entry}")).await;
+        let mut client = TestClient::modern(&gateway, "ada", json!({}));
+        let params = json!({"name": "mcp__s__t", "arguments": {}, "requestState": "its own"});
+        let answer = client.request(1, "tools/call", params).await;
+        let message = answer["error"]["message"].as_str();
+        let is_expected = message.is_some_and(|message| message.contains(expected));
+        assert!(is_expected, "{answer}");
+        stop(gateway).await;
+    }
+    let received = Record::read(&record).with_method("tools/call");
+    let [call] = received.as_slice() else {
+        panic!("{received:?}");
+    };
+    let params = call.params.as_ref().unwrap().get();
+    assert!(params.contains(r#""requestState":"its own""#), "{params}");
+}
+
 /// What `_meta` says about a connection is replaced on the next one; the rest is passed on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_reserved_keys_of_a_request_are_those_of_each_connection() {
