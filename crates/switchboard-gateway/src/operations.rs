@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use switchboard::caller::SamplingDecision;
 use switchboard::hint::Hint;
-use switchboard::{Approval, BoxFuture, Host, ServerName};
+use switchboard::{Approval, BoxFuture, Host, RawJson, ServerName};
 
 use crate::approval_queue::{ApprovalEffect, ApprovalQueue, WaitingCall};
 use crate::approvals::{Approvals, HeldCall};
@@ -199,14 +200,7 @@ impl Operations {
         const BY: &str = "switchboard approvals";
         let words: Vec<&str> = command.split_whitespace().collect();
         let answer = match words.as_slice() {
-            ["approvals"] => {
-                let waiting = self.approvals.waiting();
-                let changes = self.pending_changes();
-                json!({
-                    "waiting": waiting.iter().map(waiting_json).collect::<Vec<_>>(),
-                    "changes": changes.iter().map(ShownChange::json).collect::<Vec<_>>(),
-                })
-            }
+            ["approvals"] => return Some(self.list_waiting()),
             ["approvals", "allow", id] if id.starts_with(ShownChange::ID_PREFIX) => {
                 match self.accept(id, BY).await {
                     Ok(()) => json!({"effect": "accepted"}),
@@ -231,6 +225,56 @@ impl Operations {
             _ => return None,
         };
         Some(answer.to_string())
+    }
+}
+
+impl Operations {
+    /// What waits for an operator, as one line of JSON.
+    fn list_waiting(&self) -> String {
+        let waiting = self.approvals.waiting();
+        let list = WaitingList {
+            waiting: waiting.iter().map(ShownCall::of).collect(),
+            changes: self
+                .pending_changes()
+                .iter()
+                .map(ShownChange::json)
+                .collect(),
+        };
+        serde_json::to_string(&list).unwrap_or_default()
+    }
+}
+
+#[derive(Serialize)]
+struct WaitingList<'a> {
+    waiting: Vec<ShownCall<'a>>,
+    changes: Vec<Value>,
+}
+
+/// A waiting call. Its arguments are written as the client sent them.
+#[derive(Serialize)]
+struct ShownCall<'a> {
+    id: u64,
+    client: &'a str,
+    server: &'a str,
+    tool: &'a str,
+    arguments: &'a RawJson,
+    because: &'a str,
+    changed: &'a [String],
+    held_for_s: Option<u64>,
+}
+
+impl<'a> ShownCall<'a> {
+    fn of(call: &'a WaitingCall) -> Self {
+        Self {
+            id: call.id,
+            client: call.principal.as_str(),
+            server: call.tool.server.as_str(),
+            tool: call.tool.tool.as_wire(),
+            arguments: &call.arguments,
+            because: &call.because,
+            changed: &call.changed,
+            held_for_s: call.held_for.map(|held_for| held_for.as_secs()),
+        }
     }
 }
 
@@ -331,19 +375,6 @@ impl Recorder for Operations {
         };
         self.audit.add(&line);
     }
-}
-
-fn waiting_json(call: &WaitingCall) -> Value {
-    json!({
-        "id": call.id,
-        "client": call.principal.as_str(),
-        "server": call.tool.server.as_str(),
-        "tool": call.tool.tool.as_wire(),
-        "arguments": call.arguments.to_value().unwrap_or_default(),
-        "because": call.because,
-        "changed": call.changed,
-        "held_for_s": call.held_for.map(|held_for| held_for.as_secs()),
-    })
 }
 
 /// A part of a request's time, if it took any.
