@@ -36,6 +36,7 @@ const MAX_IN_FLIGHT: usize = 1024;
 pub(crate) struct ClientState {
     /// Distinguishes clients of one principal.
     pub(crate) number: u64,
+    pub(crate) kind: ClientKind,
     pub(crate) principal: Principal,
     /// Two calls of one client have the same caller.
     pub(crate) caller_id: CallerId,
@@ -62,12 +63,14 @@ pub(crate) struct ClientState {
     roots: Mutex<Option<ListedRoots>>,
 }
 
-/// How many requests a client sends.
+/// How a client is connected, which determines the requests that it may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientKind {
-    /// Any number: a legacy session, or a connection.
-    Session,
-    /// One: a modern client over HTTP has no session.
+    /// A connection, which carries requests of either era.
+    Connection,
+    /// A session over HTTP, which only the legacy era has.
+    LegacySession,
+    /// One modern request over HTTP.
     Request,
 }
 
@@ -99,8 +102,11 @@ impl ClientState {
     ) -> Self {
         Self {
             number,
+            kind,
             caller_id: match kind {
-                ClientKind::Session => CallerId::of_client(principal.as_str(), number),
+                ClientKind::Connection | ClientKind::LegacySession => {
+                    CallerId::of_client(principal.as_str(), number)
+                }
                 ClientKind::Request => CallerId::of_request(principal.as_str(), number),
             },
             principal,

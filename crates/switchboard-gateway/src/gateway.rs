@@ -54,15 +54,15 @@ impl Gateway {
         Outbound::metered(&self.state.settings.outbound)
     }
 
-    /// Connects a client: a legacy client's session, or a connection that carries either era.
-    /// `outbound` gets what belongs to no request.
+    /// Connects a client whose connection carries either era. `outbound` gets what belongs to no
+    /// request.
     pub fn connect(
         &self,
         principal: Principal,
         selection: ServerSelection,
         outbound: Outbound,
     ) -> ClientSession {
-        self.connect_as(ClientKind::Session, principal, selection, outbound)
+        self.connect_as(ClientKind::Connection, principal, selection, outbound)
     }
 
     /// Connects a modern client for one request. It gets messages only through that request.
@@ -75,7 +75,7 @@ impl Gateway {
         self.connect_as(ClientKind::Request, principal, selection, outbound)
     }
 
-    fn connect_as(
+    pub(crate) fn connect_as(
         &self,
         kind: ClientKind,
         principal: Principal,

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use switchboard_gateway::edge::http::HttpLimits;
 use switchboard_testkit::{Chaos, Step};
+use tokio::io::AsyncWriteExt;
 
-use super::client::{TestEdge, request};
+use super::client::{TestEdge, request, until};
 
 /// The lines and the body of a modern call.
 fn call(id: u64, tool: &str) -> (String, String) {
@@ -18,6 +19,30 @@ fn call(id: u64, tool: &str) -> (String, String) {
          Connection: close\r\n"
     );
     (lines, body)
+}
+
+/// Their headers are compared with their body only in a POST of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn modern_requests_are_refused_in_a_session() {
+    let edge = TestEdge::start("", HttpLimits::default()).await;
+    let lines = format!("{}Connection: close\r\n", edge.open_session().await);
+    let (_, body) = call(1, "t");
+    let response = edge
+        .send(&edge.post("/mcp", &lines, &format!("[{body}]")))
+        .await;
+    assert!(response[0].body.contains("\"code\":-32600"), "{response:?}");
+
+    let mut stream = edge.connect().await;
+    let open = edge.get("/sse", &edge.token, "");
+    stream.write_all(open.as_bytes()).await.unwrap();
+    let endpoint = String::from_utf8(until(&mut stream, b"\n\n\r\n").await).unwrap();
+    let path = endpoint
+        .lines()
+        .find_map(|line| line.strip_prefix("data: "));
+    let post = edge.post(path.unwrap(), "Connection: close\r\n", &body);
+    assert_eq!(edge.send(&post).await[0].status, 202);
+    let event = String::from_utf8(until(&mut stream, b"\n\n\r\n").await).unwrap();
+    assert!(event.contains("\"code\":-32600"), "{event}");
 }
 
 /// Each request is a client of its own, but no server process.

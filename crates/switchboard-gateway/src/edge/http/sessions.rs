@@ -17,6 +17,7 @@ use super::connection::{HeadNumber, HttpExchange};
 use super::events::{EventStream, RETRY_MS, parse_event_id};
 use super::mirror::VERSION_HEADER;
 use super::{HttpBody, HttpState, post, response};
+use crate::client::ClientKind;
 use crate::client_session::ClientSession;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::principal::Principal;
@@ -140,9 +141,12 @@ impl HttpState {
         is_resumable: bool,
     ) -> Arc<HttpSession> {
         let (outbound, queue) = self.gateway.outbound();
-        let client = self
-            .gateway
-            .connect(principal.clone(), selection.clone(), outbound.clone());
+        let client = self.gateway.connect_as(
+            ClientKind::LegacySession,
+            principal.clone(),
+            selection.clone(),
+            outbound.clone(),
+        );
         Arc::new(HttpSession {
             number: self.sessions.last_number.fetch_add(1, Ordering::Relaxed),
             selection: selection.clone(),
