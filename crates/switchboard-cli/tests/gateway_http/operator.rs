@@ -259,6 +259,24 @@ fn health_is_open_and_metrics_need_a_token() {
     }
 }
 
+#[test]
+fn a_secret_that_a_reload_brings_is_not_in_the_audit_log() {
+    const SECRET: &str = "CANARY-of-a-reload";
+    let more = "[permissions]\nallow = [\"*\"]\n[gateway]\naudit_arguments = \"full\"\n";
+    let gateway = Gateway::start_with(more, &[]);
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let added = format!("[servers.other]\ncommand = \"false\"\nenv = {{ KEY = \"{SECRET}\" }}\n");
+    gateway
+        .home
+        .user_file(&format!("{}{added}", gateway.config));
+    let reloaded = gateway.home.run(&["reload"]);
+    assert_eq!(reloaded.code, Some(0), "{reloaded:?}");
+    call(&gateway, &session, &echo, SECRET);
+    let line = audit(&gateway, |line| line["method"] == "tools/call");
+    assert_eq!(line["arguments"], json!({"message": "[secret]"}));
+}
+
 /// Rules that name a client hold for the token's name; what the client calls itself changes nothing.
 #[test]
 fn a_rule_for_a_client_holds_for_its_token() {

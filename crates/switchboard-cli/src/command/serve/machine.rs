@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::config::{self, Config, ConfigErrors, GatewayConfig};
 use switchboard::reload::ReloadReport;
-use switchboard::secret::Redactor;
+use switchboard::secret::{LiveSecrets, Redactor};
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
@@ -25,6 +25,7 @@ use tokio::sync::watch::Receiver;
 use super::{LAST_SPANS, ServeArgs, log};
 use crate::arguments::Options;
 use crate::command::watch;
+use crate::config_secrets::ConfigSecrets;
 use crate::failure::{Code, Failure};
 use crate::gateway_record::GatewayRecord;
 use crate::paths::Paths;
@@ -48,6 +49,8 @@ pub(super) fn run(
         options: options.clone(),
         naming: args.names.map(|_| setup.config.naming),
         address,
+        secrets: setup.secrets(),
+        live_secrets: LiveSecrets::default(),
     };
     reload.adjust(&mut setup.config);
     let files = setup.paths.config_files(options).into_iter();
@@ -59,7 +62,7 @@ pub(super) fn run(
         public_url: public_url(args, &setup.config.gateway)?,
         config: setup.config.gateway.clone(),
         config_files: files.map(|file| file.path).collect(),
-        redactor: setup.redactor(),
+        redactor: setup.redactor().and_live(reload.live_secrets.clone()),
         reload,
     };
     let outcome = setup.run_service(None, async |host, paths, closing, hang_up| {
@@ -331,12 +334,17 @@ struct Reload {
     naming: Option<switchboard::name::Style>,
     /// Where this gateway serves HTTP, if it does.
     address: Option<SocketAddr>,
+    secrets: ConfigSecrets,
+    /// Those of the configuration that was read last, which the audit log leaves out.
+    live_secrets: LiveSecrets,
 }
 
 impl Reload {
     fn load(&self) -> Result<Config, ConfigErrors> {
         let mut config = config::load(&self.paths.config_files(&self.options))?;
         self.adjust(&mut config);
+        // Before a server of it can start.
+        self.live_secrets.set(self.secrets.of(&config));
         Ok(config)
     }
 
