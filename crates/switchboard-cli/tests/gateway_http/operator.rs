@@ -201,6 +201,12 @@ fn t19_t20_the_page_needs_its_own_login_and_forms_of_its_own() {
     }
     let link = login_path(&gateway, &[]);
     assert_eq!(status("/login?k=CANARY", &[]), 401);
+    let closing = [("Authorization", ""), ("Connection", "close")];
+    let looked_at = gateway.send("HEAD", &link, &closing, "");
+    assert_eq!(
+        looked_at.status, 200,
+        "a program that looks at the link does not use it up"
+    );
     assert_eq!(status(&link, &[("Authorization", "")]), 303);
     assert_eq!(
         status(&link, &[("Authorization", "")]),
