@@ -23,6 +23,7 @@ use crate::client_tasks::ClientTasks;
 use crate::listeners::Listeners;
 use crate::listing::{ToolListing, search};
 use crate::lost_servers::LostServers;
+use crate::recorder::{RequestOutcome, RequestRecord};
 use crate::settings::{GatewaySettings, ServerSelection};
 use crate::skills::KnownSkills;
 use crate::subscriptions::ResourceSubscriptions;
@@ -296,6 +297,29 @@ impl GatewayState {
             && self.settings.listing.tools != ToolListing::All
             && request.params.text("name").as_deref() == Some(tool)
             && self.offers_search(request)
+    }
+
+    /// Records a request that no server got: it was answered by the gateway, or no server was found.
+    pub(crate) fn record_unsent(&self, request: &ClientRequest, outcome: RequestOutcome<'_>) {
+        let params = &request.params;
+        let name = ["name", "uri", "ref"].into_iter().find_map(|key| {
+            params
+                .text(key)
+                .or_else(|| Some(params.get(key)?.as_str().into()))
+        });
+        self.settings.recorder.request_ended(&RequestRecord {
+            number: self.settings.running.next_id(),
+            principal: &request.client.principal,
+            client_info: request.client_info.as_ref(),
+            method: &request.method,
+            server: None,
+            name: name.as_deref().unwrap_or_default(),
+            arguments: params.get("arguments"),
+            approval: None,
+            report: None,
+            outcome,
+            duration: request.arrived.elapsed(),
+        });
     }
 
     /// Ends the subscriptions of a client or of a `subscriptions/listen` request.

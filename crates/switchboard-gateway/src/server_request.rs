@@ -50,7 +50,10 @@ pub(crate) async fn run(
     }
     let target = match ServerRequest::read(gateway, request) {
         Ok(target) => target,
-        Err(error) => return responder.error(&error).await,
+        Err(error) => {
+            gateway.record_unsent(request, RequestOutcome::Failed(&error.message));
+            return responder.error(&error).await;
+        }
     };
     let state = request.params.get("requestState");
     if let Some(state) = state.filter(|_| request.era == Era::Modern) {
@@ -344,6 +347,7 @@ async fn respond_failed(
     responder: Responder,
     error: CallError,
 ) {
+    gateway.record_unsent(request, RequestOutcome::Failed(&error.to_string()));
     match response_of(gateway, request, Err(error)) {
         Ok(result) => responder.result(&result).await,
         Err(error) => responder.error(&error).await,

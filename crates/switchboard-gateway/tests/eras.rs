@@ -18,7 +18,7 @@ mod subscriptions;
 use serde_json::{Value, json};
 use support::{PATIENCE, TestClient, all_capabilities, client, demo, gateway, stop};
 use switchboard_gateway::audit::AuditLog;
-use switchboard_gateway::{Gateway, Operations};
+use switchboard_gateway::{Gateway, GatewaySettings, ListingSettings, Operations, ToolListing};
 use switchboard_testkit::script::Era as ServerEra;
 use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
@@ -472,6 +472,48 @@ async fn a_tools_page_and_its_metadata_are_unchanged_in_all_four_combinations() 
         }
         stop(gateway).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_reach_no_server_are_in_the_audit_log() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("t", Step::text("ok"));
+    let host = support::host(&scratch, &format!("{ALLOW}{}", server.entry("s").render())).await;
+    let operations = Operations::new(host.clone(), AuditLog::in_memory(), Vec::new());
+    let settings = GatewaySettings {
+        listing: ListingSettings {
+            tools: ToolListing::Search,
+            ..ListingSettings::default()
+        },
+        ..operations.settings()
+    };
+    let gateway = Gateway::new(host, settings);
+    let mut client = client(&gateway, false, "ada").await;
+    client
+        .request(1, "prompts/get", json!({"name": "no_such_prompt"}))
+        .await;
+    client.call(2, "search_tools", json!({"query": "t"})).await;
+    let lines = operations.audit().recent(9);
+    let lines: Vec<Value> = (lines.iter().rev())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let shown = |line: &Value| {
+        let member = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+        [
+            member("client"),
+            member("method"),
+            member("name"),
+            member("outcome"),
+        ]
+    };
+    let mut shown: Vec<_> = lines.iter().map(shown).collect();
+    shown.sort();
+    let expected = [
+        ["ada", "prompts/get", "no_such_prompt", "failed"],
+        ["ada", "tools/call", "search_tools", "answered"],
+    ];
+    assert_eq!(shown, expected);
+    stop(gateway).await;
 }
 
 /// The server is started by the request that brings its state back.
