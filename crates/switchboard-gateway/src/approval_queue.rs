@@ -49,8 +49,15 @@ pub struct ApprovalQueue {
 struct QueueState {
     last_id: u64,
     waiting: BTreeMap<u64, QueueEntry>,
-    /// Calls that an operator allowed after they were answered with an error, each with its expiry.
-    permits: HashMap<CallDigest, Instant>,
+    /// Calls that an operator allowed after they were answered with an error.
+    permits: HashMap<CallDigest, StoredPermit>,
+}
+
+/// A permit for one call of this principal.
+#[derive(Debug)]
+struct StoredPermit {
+    principal: Principal,
+    expires: Instant,
 }
 
 #[derive(Debug)]
@@ -140,13 +147,33 @@ impl ApprovalQueue {
             (false, _) => ApprovalEffect::Denied,
             (true, true) => ApprovalEffect::Runs,
             (true, false) => {
-                state.add_permit(entry.digest, now + LIFETIME);
+                let permit = StoredPermit {
+                    principal: entry.shown.principal.clone(),
+                    expires: now + LIFETIME,
+                };
+                state.add_permit(entry.digest, permit);
                 ApprovalEffect::Kept
             }
         };
         drop(state);
         self.changed();
         Some((entry.shown, effect))
+    }
+
+    /// Removes the waiting calls and the permits of a client whose token was revoked; returns the
+    /// calls.
+    pub(crate) fn remove_client(&self, client: &Principal) -> Vec<WaitingCall> {
+        let mut state = lock(&self.state);
+        state
+            .permits
+            .retain(|_, permit| permit.principal != *client);
+        let removed = state
+            .waiting
+            .extract_if(.., |_, entry| entry.shown.principal == *client);
+        let removed: Vec<_> = removed.map(|(_, entry)| entry.shown).collect();
+        drop(state);
+        self.changed();
+        removed
     }
 
     /// Counts changes of the queue.
@@ -205,7 +232,7 @@ impl ApprovalQueue {
             tokio::select! {
                 answer = timeout_at(deadline, &mut waiting.answer) => {
                     return match answer {
-                        Ok(answer) => waiting.decided(answer.is_ok_and(|is_allowed| is_allowed)),
+                        Ok(answer) => waiting.decided(answer.ok()),
                         Err(_) => waiting.release(),
                     };
                 }
@@ -237,11 +264,13 @@ struct WaitGuard<'q> {
 }
 
 impl WaitGuard<'_> {
-    fn decided(mut self, is_allowed: bool) -> Approval {
+    /// An operator's answer. `None` if the approval was removed without one.
+    fn decided(mut self, is_allowed: Option<bool>) -> Approval {
         self.is_done = true;
         match is_allowed {
-            true => Approval::Once,
-            false => Approval::no("an operator denied it"),
+            Some(true) => Approval::Once,
+            Some(false) => Approval::no("an operator denied it"),
+            None => Approval::no("the token of this client was revoked"),
         }
     }
 
@@ -252,7 +281,7 @@ impl WaitGuard<'_> {
             // An operator has answered since the deadline.
             drop(state);
             let answer = self.answer.try_recv();
-            return self.decided(answer.unwrap_or_default());
+            return self.decided(answer.ok());
         };
         entry.answer = None;
         drop(state);
@@ -330,20 +359,20 @@ impl QueueState {
     }
 
     /// Stores a permit. If there are too many, the one that would expire first is removed.
-    fn add_permit(&mut self, digest: CallDigest, until: Instant) {
+    fn add_permit(&mut self, digest: CallDigest, permit: StoredPermit) {
         if self.permits.len() >= MAX_PERMITS {
-            let first = self.permits.iter().min_by_key(|(_, until)| **until);
+            let first = self.permits.iter().min_by_key(|(_, permit)| permit.expires);
             if let Some(first) = first.map(|(digest, _)| *digest) {
                 self.permits.remove(&first);
             }
         }
-        self.permits.insert(digest, until);
+        self.permits.insert(digest, permit);
     }
 
     fn remove_expired(&mut self, now: Instant) {
         self.waiting
             .retain(|_, entry| entry.answer.is_some() || entry.last_call + LIFETIME > now);
-        self.permits.retain(|_, until| *until > now);
+        self.permits.retain(|_, permit| permit.expires > now);
     }
 }
 

@@ -265,6 +265,29 @@ fn health_is_open_and_metrics_need_a_token() {
     }
 }
 
+/// T19: the call that waits is not run, though an operator allows it.
+#[test]
+fn t19_a_waiting_call_of_a_client_whose_token_was_revoked_cannot_be_allowed() {
+    let gateway = Gateway::start_with("[permissions]\nask = [\"*\"]\n", &[]);
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    thread::scope(|scope| {
+        let held = scope.spawn(|| call(&gateway, &session, &echo, "x"));
+        until(|| waiting(&gateway).pop());
+        let revoked = gateway.home.run(&["token", "revoke", "tester"]);
+        assert_eq!(revoked.code, Some(0), "{revoked:?}");
+        let allowed = gateway.home.run(&["approvals", "allow", "1"]);
+        assert_eq!(allowed.code, Some(2), "{allowed:?}");
+        assert!(allowed.stderr.contains("no such approval"), "{allowed:?}");
+        let denied = held.join().unwrap();
+        assert!(denied.to_string().contains("was revoked"), "{denied}");
+    });
+    gateway.assert_calls(0);
+    audit(&gateway, |line| {
+        line["rule"] == "the client's token was revoked"
+    });
+}
+
 #[test]
 fn a_secret_that_a_reload_brings_is_not_in_the_audit_log() {
     const SECRET: &str = "CANARY-of-a-reload";

@@ -212,13 +212,36 @@ async fn a_yes_between_the_deadline_and_the_error_lets_the_call_run() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_token_was_revoked_has_no_waiting_calls_and_no_permits() {
+    let queue = ApprovalQueue::default();
+    let requests = Requests::new().await;
+    let asked = requests.request("Writes.", json!({"path": "a"}));
+    assert!(reason(call(&queue, "codex", &asked).await).contains("is pending"));
+    assert_eq!(queue.decide(1, true).unwrap().1, ApprovalEffect::Kept);
+    let other = requests.request("Writes.", json!({"path": "b"}));
+    let revocation = async {
+        waiting(&queue, 1).await;
+        queue.remove_client(&Principal::new("codex"))
+    };
+    let (answer, removed) = tokio::join!(call(&queue, "codex", &other), revocation);
+    assert_eq!(reason(answer), "the token of this client was revoked");
+    assert_eq!(removed.len(), 1);
+    assert!(queue.decide(removed[0].id, true).is_none());
+    // Under the same name, with a new token.
+    assert!(reason(call(&queue, "codex", &asked).await).contains("is pending"));
+}
+
 #[test]
 fn of_too_many_permits_the_one_that_expires_first_is_removed() {
     let (mut state, now) = (QueueState::default(), Instant::now());
     let digest = |number: usize| blake3::hash(&number.to_le_bytes());
     for number in 0..=MAX_PERMITS {
-        let until = now + LIFETIME + std::time::Duration::from_secs(number as u64);
-        state.add_permit(digest(number), until);
+        let permit = StoredPermit {
+            principal: Principal::new("codex"),
+            expires: now + LIFETIME + Duration::from_secs(number as u64),
+        };
+        state.add_permit(digest(number), permit);
     }
     assert_eq!(state.permits.len(), MAX_PERMITS);
     assert!(!state.permits.contains_key(&digest(0)));

@@ -106,6 +106,7 @@ impl MachineGateway<'_> {
         let audit = AuditLog::open(&paths.state, self.config.audit_arguments, self.redactor);
         let operations = Operations::new(host.clone(), audit, self.config_files);
         operations.set_hint_words(|hint, server| hints::describe(hint, server, None));
+        operations.set_tokens(ClientTokens::new(&paths.state));
         let settings = gateway_settings(&operations, self.args, &self.config, paths)?;
         let traces = settings.traces.clone();
         let gateway = Gateway::new(host.clone(), settings);
