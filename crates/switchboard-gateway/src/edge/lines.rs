@@ -80,7 +80,7 @@ async fn read(
             frames.finish(&mut receive);
             return Ok(());
         }
-        let mut count = 0;
+        let mut count = 0_usize;
         // A client that sends many requests before it reads waits, and is not disconnected.
         while frames.drain_while(&mut |frame| {
             receive(frame);
@@ -95,7 +95,7 @@ async fn read(
 /// Whether the queue is checked for room after so many messages. Not after each, because checking
 /// takes longer than counting.
 fn is_check_due(count: usize) -> bool {
-    count % MESSAGES_PER_CHECK == 0
+    count.is_multiple_of(MESSAGES_PER_CHECK)
 }
 
 fn receive_line(client: &ClientSession, outbound: &Outbound, line: Bytes) {
