@@ -10,7 +10,7 @@ use switchboard::catalog::{Catalog, Offerings, PromptDefinition, Tool};
 use switchboard::revision::Era;
 use switchboard::{Host, RawJson, ServerName};
 
-use crate::listing::search::{self, ToolIndex};
+use crate::listing::search::{self, ListedToolIndex};
 use crate::listing::{self, ListingSettings};
 use crate::params::{RequestParams, SERVER_INFO};
 use crate::prompt_names::PromptNames;
@@ -66,7 +66,7 @@ pub(crate) struct ClientCatalog {
     lists: [[Bytes; 2]; 4],
     /// The same for the list of tools of a client that is offered the search.
     search_lists: [Bytes; 2],
-    search_index: OnceLock<ToolIndex>,
+    search_index: OnceLock<ListedToolIndex>,
     /// By the name that clients see: the server, and its own name for the prompt.
     prompts: HashMap<String, (ServerName, String)>,
     /// The server of each listed address: the first in config order.
@@ -146,7 +146,7 @@ impl ClientCatalog {
         let catalog = &self.host_catalog;
         let index = self
             .search_index
-            .get_or_init(|| ToolIndex::new(listed_tools(catalog, &self.unlisted)));
+            .get_or_init(|| ListedToolIndex::new(listed_tools(catalog, &self.unlisted)));
         search::run(catalog, index, params)
     }
 

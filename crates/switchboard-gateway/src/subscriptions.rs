@@ -51,7 +51,7 @@ impl ResourceSubscriptions {
         subscriber: &Subscriber,
     ) -> Result<(), ErrorReply> {
         let is_new = self.insert(resource, subscriber)?;
-        let mut attempt = Attempt {
+        let mut attempt = SubscribeAttempt {
             subscriptions: self,
             host,
             resource,
@@ -168,7 +168,7 @@ fn end_subscription(host: &Host, resource: &SubscribedResource) {
 
 /// An attempt of the host to subscribe. When it is dropped, the host stays subscribed only if there
 /// is a subscriber.
-struct Attempt<'a> {
+struct SubscribeAttempt<'a> {
     subscriptions: &'a ResourceSubscriptions,
     host: &'a Host,
     resource: &'a SubscribedResource,
@@ -176,7 +176,7 @@ struct Attempt<'a> {
     removes: Option<u64>,
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for SubscribeAttempt<'_> {
     fn drop(&mut self) {
         let mut known = lock(&self.subscriptions.by_resource);
         if let Some(subscribers) = known.get_mut(self.resource) {

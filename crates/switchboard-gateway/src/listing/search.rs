@@ -111,7 +111,7 @@ enum SearchDetail {
 }
 
 /// The result of a `search_tools`.
-pub(crate) fn run(catalog: &Catalog, index: &ToolIndex, params: &RequestParams) -> RawJson {
+pub(crate) fn run(catalog: &Catalog, index: &ListedToolIndex, params: &RequestParams) -> RawJson {
     #[derive(Deserialize)]
     struct SearchToolsArguments {
         query: String,
@@ -136,7 +136,12 @@ pub(crate) fn run(catalog: &Catalog, index: &ToolIndex, params: &RequestParams) 
 
 /// The tools for a query, best first. A tool that the query names, in any spelling that a call
 /// accepts, comes first.
-fn find<'a>(catalog: &Catalog, index: &'a ToolIndex, query: &str, limit: usize) -> Vec<&'a Tool> {
+fn find<'a>(
+    catalog: &Catalog,
+    index: &'a ListedToolIndex,
+    query: &str,
+    limit: usize,
+) -> Vec<&'a Tool> {
     let exact = catalog.resolve(query.trim()).ok();
     let names: Vec<String> = exact.iter().map(|tool| tool.exposed.to_string()).collect();
     let found = index.search.search(&names, query);
@@ -200,12 +205,12 @@ fn nothing_found(tools: &[Arc<Tool>]) -> String {
 
 /// The tools that a search finds.
 #[derive(Debug)]
-pub(crate) struct ToolIndex {
+pub(crate) struct ListedToolIndex {
     tools: Vec<Arc<Tool>>,
     search: ToolSearch,
 }
 
-impl ToolIndex {
+impl ListedToolIndex {
     /// An index of these tools.
     pub(crate) fn new<'a>(listed: impl Iterator<Item = &'a Arc<Tool>>) -> Self {
         let tools: Vec<Arc<Tool>> = listed.cloned().collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::config::{self, Config, ConfigErrors, GatewayConfig};
 use switchboard::reload::ReloadReport;
-use switchboard::secret::{LiveSecrets, Redactor};
+use switchboard::secret::{Redactor, Secret};
 use switchboard::{BoxFuture, Host, ServerName};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::cluster::Alone;
@@ -50,7 +50,8 @@ pub(super) fn run(
         naming: args.names.map(|_| setup.config.naming),
         address,
         secrets: setup.secrets(),
-        live_secrets: LiveSecrets::default(),
+        first_secrets: setup.secrets().of(&setup.config),
+        audit: None,
     };
     reload.adjust(&mut setup.config);
     let files = setup.paths.config_files(options).into_iter();
@@ -62,7 +63,7 @@ pub(super) fn run(
         public_url: public_url(args, &setup.config.gateway)?,
         config: setup.config.gateway.clone(),
         config_files: files.map(|file| file.path).collect(),
-        redactor: setup.redactor().and_live(reload.live_secrets.clone()),
+        redactor: setup.redactor(),
         reload,
     };
     let outcome = setup.run_service(None, async |host, paths, closing, hang_up| {
@@ -97,13 +98,14 @@ struct MachineGateway<'a> {
 impl MachineGateway<'_> {
     /// Serves clients until the gateway is closed or idle.
     async fn serve(
-        self,
+        mut self,
         host: &Host,
         paths: &Paths,
         closing: Receiver<bool>,
         hang_up: &Notify,
     ) -> Result<u8, Failure> {
         let audit = AuditLog::open(&paths.state, self.config.audit_arguments, self.redactor);
+        self.reload.audit = Some(audit.clone());
         let operations = Operations::new(host.clone(), audit, self.config_files);
         operations.set_hint_words(|hint, server| hints::describe(hint, server, None));
         operations.set_tokens(ClientTokens::new(&paths.state));
@@ -336,8 +338,10 @@ struct Reload {
     /// Where this gateway serves HTTP, if it does.
     address: Option<SocketAddr>,
     secrets: ConfigSecrets,
-    /// Those of the configuration that was read last, which the audit log leaves out.
-    live_secrets: LiveSecrets,
+    /// Those of the configuration that the gateway started with.
+    first_secrets: Vec<Secret>,
+    /// The log that secrets are left out of.
+    audit: Option<AuditLog>,
 }
 
 impl Reload {
@@ -345,8 +349,18 @@ impl Reload {
         let mut config = config::load(&self.paths.config_files(&self.options))?;
         self.adjust(&mut config);
         // Before a server of it can start.
-        self.live_secrets.set(self.secrets.of(&config));
+        self.update_redactor(&config);
         Ok(config)
+    }
+
+    /// The audit log leaves out the secrets of this configuration and of the first one.
+    fn update_redactor(&self, config: &Config) {
+        if let Some(audit) = &self.audit {
+            let secrets = self.secrets.of(config).into_iter();
+            audit.set_redactor(Redactor::new(
+                secrets.chain(self.first_secrets.iter().cloned()),
+            ));
+        }
     }
 
     fn adjust(&self, config: &mut Config) {
