@@ -237,7 +237,7 @@ impl ApprovalQueue {
                     };
                 }
                 _ = reports.tick() => {
-                    (call.report)(&format!("approval {} waits for an operator", waiting.id));
+                    (call.keep_alive)(&format!("approval {} waits for an operator", waiting.id));
                 }
             }
         }

@@ -60,7 +60,7 @@ pub(crate) struct RequestCaller {
     /// Whether approval was asked for.
     pub(crate) was_asked: AtomicBool,
     /// The host's report of the call, once it has ended.
-    pub(crate) report: Mutex<Option<CallReport>>,
+    pub(crate) call_report: Mutex<Option<CallReport>>,
     /// The span of the request to the server.
     pub(crate) span: ClientSpan,
     /// Notified when the server makes a task of the call.
@@ -111,7 +111,7 @@ impl RequestCaller {
             inputs: InputRequests::default(),
             approval: Mutex::default(),
             was_asked: AtomicBool::new(false),
-            report: Mutex::default(),
+            call_report: Mutex::default(),
             span: settings
                 .traces
                 .client_span(&responder.span, &request.method),
@@ -166,11 +166,11 @@ impl RequestCaller {
 
     async fn ask_approval(&self, request: &ApprovalRequest) -> Approval {
         if !self.capabilities.offers.elicit_form {
-            let report = |line: &str| self.report(line);
+            let keep_alive = |line: &str| self.send_own_progress(line);
             let call = HeldCall {
                 principal: &self.client.principal,
                 request,
-                report: &report,
+                keep_alive: &keep_alive,
             };
             return self.settings.approvals.approve(&call).await;
         }
@@ -187,7 +187,7 @@ impl RequestCaller {
     }
 
     /// Sends progress of the gateway's own, so that the client does not time out.
-    fn report(&self, line: &str) {
+    fn send_own_progress(&self, line: &str) {
         let progress = lock(&self.sent_progress).next_own();
         let params = json!({"progress": progress, "message": line});
         self.send_progress(&RawJson::from(params));
@@ -355,7 +355,7 @@ impl Caller for RequestCaller {
     }
 
     fn call_ended(&self, report: CallReport) {
-        *lock(&self.report) = Some(report);
+        *lock(&self.call_report) = Some(report);
     }
 
     fn sampling_decided(&self, decision: &SamplingDecision<'_>) {

@@ -36,8 +36,8 @@ const MAX_RESOURCES: usize = 1024;
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Passes on events of the host, until the host or the gateway ends.
-pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
-    let Some(mut reporter) = gateway.upgrade().as_ref().map(Reporter::new) else {
+pub(crate) async fn run(mut events: Events, gateway: Weak<GatewayState>) {
+    let Some(mut notifier) = gateway.upgrade().as_ref().map(ChangeNotifier::new) else {
         return;
     };
     loop {
@@ -49,33 +49,33 @@ pub(crate) async fn report(mut events: Events, gateway: Weak<GatewayState>) {
             return;
         };
         match next {
-            Ok(Some(event)) => reporter.report_event(&gateway, event),
+            Ok(Some(event)) => notifier.notify(&gateway, event),
             Ok(None) => return,
-            Err(GraceEnded) => report_lost(&gateway),
+            Err(GraceEnded) => notify_of_lost_servers(&gateway),
         }
     }
 }
 
-struct Reporter {
+struct ChangeNotifier {
     states: ServerStates,
     /// The changes that clients were notified of, or find in the instructions.
     pending: Vec<PendingChange>,
     loop_checks: JoinSet<()>,
 }
 
-impl Reporter {
+impl ChangeNotifier {
     /// Observes the servers that are connected already.
     fn new(gateway: &Arc<GatewayState>) -> Self {
-        let mut reporter = Self {
+        let mut notifier = Self {
             states: ServerStates::default(),
             pending: gateway.host.pending_changes(),
             loop_checks: JoinSet::new(),
         };
         for server in gateway.host.servers().iter() {
-            reporter.check_for_loop(gateway, server);
+            notifier.check_for_loop(gateway, server);
         }
-        reporter.states.observe_all(gateway);
-        reporter
+        notifier.states.observe_all(gateway);
+        notifier
     }
 
     fn check_for_loop(&mut self, gateway: &Arc<GatewayState>, server: &ServerHandle) {
@@ -84,7 +84,7 @@ impl Reporter {
         self.loop_checks.spawn(check);
     }
 
-    fn report_event(&mut self, gateway: &Arc<GatewayState>, event: NextEvent) {
+    fn notify(&mut self, gateway: &Arc<GatewayState>, event: NextEvent) {
         if let NextEvent::Event(Event::State { server, state }) = &event {
             self.states.observe(gateway, server, state);
             if matches!(state, State::Ready { .. })
@@ -100,23 +100,23 @@ impl Reporter {
             self.states.observe_all(gateway);
             // Servers that are new have no log level yet.
             gateway.update_log_level();
-            report_pending(gateway, &mut self.pending);
+            notify_of_pending_changes(gateway, &mut self.pending);
         }
-        report_lost(gateway);
+        notify_of_lost_servers(gateway);
         match event {
-            // Of missed events only changed lists can be reported again.
-            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => report_lists(gateway),
+            // Of missed events only changed lists can be notified again.
+            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => notify_of_lists(gateway),
             NextEvent::Event(Event::ResourceUpdated { server, uri }) => {
-                report_resource(gateway, &server, uri.raw());
+                notify_of_resource(gateway, &server, uri.raw());
             }
             NextEvent::Event(Event::Log {
                 server,
                 level,
                 params,
                 ..
-            }) => report_log(gateway, &server, &level, &params),
+            }) => notify_of_log(gateway, &server, &level, &params),
             NextEvent::Event(Event::ElicitationComplete { caller, params, .. }) => {
-                report_elicitation(gateway, &caller, &params);
+                notify_of_elicitation(gateway, &caller, &params);
             }
             _ => {}
         }
@@ -167,13 +167,13 @@ impl ServerStates {
 }
 
 /// Notifies clients if servers were lost or came back.
-fn report_lost(gateway: &GatewayState) {
+fn notify_of_lost_servers(gateway: &GatewayState) {
     if gateway.lost_servers.update(Instant::now()) {
-        report_lists(gateway);
+        notify_of_lists(gateway);
     }
 }
 
-fn report_lists(gateway: &GatewayState) {
+fn notify_of_lists(gateway: &GatewayState) {
     for (selection, change) in gateway.announce() {
         for client in gateway.clients() {
             if client.is_initialized() && client.selection == selection {
@@ -193,7 +193,7 @@ fn report_lists(gateway: &GatewayState) {
     }
 }
 
-fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
+fn notify_of_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
     let subscribers = gateway.subscriptions.subscribers(server, uri);
     let method = "notifications/resources/updated";
     for client in gateway.clients() {
@@ -213,7 +213,7 @@ fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
 
 /// A log of a legacy server that belongs to no call goes to a client only if no other client could
 /// have caused it.
-fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: &RawJson) {
+fn notify_of_log(gateway: &GatewayState, server: &ServerName, level: &str, params: &RawJson) {
     let sees_server = |client: &Arc<ClientState>| client.selection.includes(server);
     let clients: Vec<_> = gateway.clients().into_iter().filter(sees_server).collect();
     let mut busy = clients.iter().filter(|client| client.is_busy());
@@ -233,7 +233,7 @@ fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: 
 }
 
 /// The client that was sent to a page is notified that the server has what it asked for there.
-fn report_elicitation(gateway: &GatewayState, caller: &CallerId, params: &RawJson) {
+fn notify_of_elicitation(gateway: &GatewayState, caller: &CallerId, params: &RawJson) {
     for client in gateway.clients() {
         if client.is_initialized() && client.caller_id == *caller {
             let message = reply::notification(ELICITATION_COMPLETE, params.as_bytes());
@@ -244,7 +244,7 @@ fn report_elicitation(gateway: &GatewayState, caller: &CallerId, params: &RawJso
 
 /// Sends a log message about each change that began to wait since `known`, to clients that asked for
 /// logs. A modern client gets logs of its own requests only.
-fn report_pending(gateway: &GatewayState, known: &mut Vec<PendingChange>) {
+fn notify_of_pending_changes(gateway: &GatewayState, known: &mut Vec<PendingChange>) {
     let waiting = gateway.host.pending_changes();
     for change in waiting.iter().filter(|change| !known.contains(change)) {
         let text = pending_changes::describe(change, &gateway.settings);

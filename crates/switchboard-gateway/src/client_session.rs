@@ -92,11 +92,7 @@ impl ClientSession {
         if is_valid {
             return received;
         }
-        let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(message) {
-            Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
-            Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
-        };
-        outbound.send(reply::error(None, &fault));
+        outbound.send(reply::error(None, &ErrorReply::of_unreadable(message)));
         Received::Invalid
     }
 

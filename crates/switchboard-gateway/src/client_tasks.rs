@@ -189,17 +189,19 @@ impl ClientTask {
         let mut fields = vec![(Cow::from("resultType"), RawJson::from(json!("complete")))];
         fields.extend(shown.members().unwrap_or_default());
         let end = self.end.borrow().clone().map(|end| end.outcome);
-        let (key, value) = match end {
-            Some(TaskOutcome::Completed(result)) => ("result", result.to_vec()),
-            Some(TaskOutcome::Failed(error)) => ("error", error.object()),
-            None if self.caller.is_asking() => ("inputRequests", self.caller.inputs.to_json()),
-            Some(TaskOutcome::Cancelled) | None => ("", Vec::new()),
+        let detail = match end {
+            Some(TaskOutcome::Completed(result)) => Some(("result", result.to_vec())),
+            Some(TaskOutcome::Failed(error)) => Some(("error", error.object())),
+            None if self.caller.is_asking() => {
+                Some(("inputRequests", self.caller.inputs.to_json()))
+            }
+            Some(TaskOutcome::Cancelled) | None => None,
         };
         let fields = fields
             .iter()
             .map(|(key, value)| (&**key, &value.as_bytes()[..]));
-        let more = (!key.is_empty()).then_some((key, &value[..]));
-        reply::object(fields.chain(more))
+        let detail = detail.as_ref().map(|(key, value)| (*key, &value[..]));
+        reply::object(fields.chain(detail))
     }
 }
 

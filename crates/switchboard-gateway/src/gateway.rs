@@ -26,7 +26,7 @@ impl Gateway {
     /// Offers a host. Clients are notified of its changes from now on.
     pub fn new(host: Host, settings: GatewaySettings) -> Self {
         let state = Arc::new(GatewayState::new(host, settings));
-        let task = tokio::spawn(changes::report(state.host.events(), Arc::downgrade(&state)));
+        let task = tokio::spawn(changes::run(state.host.events(), Arc::downgrade(&state)));
         state.set_changes_task(task.abort_handle());
         Self {
             state,

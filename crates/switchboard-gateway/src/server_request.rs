@@ -156,26 +156,30 @@ async fn drive<F: Future<Output = Answer> + Send>(
             () = responder.outbound.closed(), if era == Era::Modern => return,
         }
         let resumed = Box::pin(suspend(record, &running, &mut call, responder, &cancel)).await;
-        let Some((next, answer)) = resumed else {
-            return;
-        };
-        responder = next;
-        if let Some(answer) = answer {
-            return respond(record, responder, answer).await;
+        match resumed {
+            Some(Resumed::InProgress(next)) => responder = next,
+            Some(Resumed::Ended(next, answer)) => return respond(record, next, answer).await,
+            None => return,
         }
     }
 }
 
-/// Answers a modern client with `input_required`, and waits for its next request. Returns the
-/// responder of that request, and the answer if the call ended meanwhile; `None` if the client sent
-/// no request in time or cancelled.
+/// A call whose client has sent its next request.
+enum Resumed {
+    InProgress(Responder),
+    /// The call ended while the client answered.
+    Ended(Responder, Answer),
+}
+
+/// Answers a modern client with `input_required`, and waits for its next request. `None` if the client
+/// sent none in time or cancelled.
 async fn suspend<F: Future<Output = Answer> + Send>(
     record: &RecordGuard<'_>,
     running: &RunningGuard,
     call: &mut PinnedCall<'_, F>,
     responder: Responder,
     cancel: &Arc<Notify>,
-) -> Option<(Responder, Option<Answer>)> {
+) -> Option<Resumed> {
     let caller = record.caller;
     let (sender, mut resumptions) = mpsc::channel::<Resumption>(1);
     let principal = &responder.client.principal;
@@ -213,7 +217,10 @@ async fn suspend<F: Future<Output = Answer> + Send>(
     if let Some(responses) = &resumption.responses {
         caller.inputs.answer(responses);
     }
-    Some((responder, answer))
+    Some(match answer {
+        Some(answer) => Resumed::Ended(responder, answer),
+        None => Resumed::InProgress(responder),
+    })
 }
 
 /// Answers with a task, and polls the call to its end.

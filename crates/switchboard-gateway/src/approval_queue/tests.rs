@@ -42,7 +42,7 @@ async fn call(queue: &ApprovalQueue, client: &str, request: &ApprovalRequest) ->
     let held = HeldCall {
         principal: &Principal::new(client),
         request,
-        report: &|_| {},
+        keep_alive: &|_| {},
     };
     queue.approve(&held).await
 }
@@ -82,7 +82,7 @@ async fn a_held_call_runs_when_an_operator_allows_it_and_the_client_sees_progres
     let held = HeldCall {
         principal: &Principal::new("codex"),
         request: &request,
-        report: &|_| {
+        keep_alive: &|_| {
             reports.fetch_add(1, Ordering::Relaxed);
         },
     };
@@ -202,7 +202,7 @@ async fn a_yes_between_the_deadline_and_the_error_lets_the_call_run() {
         let held = HeldCall {
             principal: &Principal::new("codex"),
             request: &request,
-            report: &|_| {},
+            keep_alive: &|_| {},
         };
         let Ok(Entered::Waiting(waiting)) = queue.enter(&held) else {
             panic!("it waits");

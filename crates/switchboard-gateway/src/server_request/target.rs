@@ -98,10 +98,7 @@ impl ServerRequest {
             }
             false => (name, arguments),
         };
-        let name = match &request.client.selection {
-            ServerSelection::All => name.into(),
-            ServerSelection::One(server) => format!("{server}/{name}").into(),
-        };
+        let name = request.client.selection.tool_name(name).into();
         Ok(Self {
             server: None,
             name,

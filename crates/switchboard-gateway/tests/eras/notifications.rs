@@ -267,7 +267,7 @@ struct SlowYes;
 
 impl Approvals for SlowYes {
     fn approve<'a>(&'a self, call: &'a HeldCall<'a>) -> BoxFuture<'a, Approval> {
-        (0..3).for_each(|_| (call.report)("waits"));
+        (0..3).for_each(|_| (call.keep_alive)("waits"));
         Box::pin(async { Approval::Once })
     }
 }

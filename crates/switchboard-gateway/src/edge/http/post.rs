@@ -24,7 +24,6 @@ use crate::dispatch::ReceivedRequest;
 use crate::outbound::OutboundQueue;
 use crate::params::{ReadParams, RequestParams};
 use crate::reply::{self, ErrorReply};
-use crate::settings::ServerSelection;
 
 /// A request without any message after this time gets an event stream, which can send comments and
 /// be resumed.
@@ -165,11 +164,7 @@ pub(super) fn is_modern_version(headers: &HeaderMap) -> bool {
 }
 
 fn invalid(body: &[u8]) -> Response<HttpBody> {
-    let fault = match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
-        Ok(_) => ErrorReply::new(reply::INVALID_REQUEST, "not a JSON-RPC 2.0 message"),
-        Err(_) => ErrorReply::new(reply::PARSE_ERROR, "not JSON"),
-    };
-    response::error(StatusCode::BAD_REQUEST, &fault)
+    response::error(StatusCode::BAD_REQUEST, &ErrorReply::of_unreadable(body))
 }
 
 /// A request of a modern client. It ends with its connection.
@@ -232,10 +227,7 @@ fn check_headers(
     }
     let name = params.text("name").unwrap_or_default();
     let catalog = exchange.state.gateway.host().catalog();
-    let tool = match &exchange.selection {
-        ServerSelection::All => catalog.resolve(&name),
-        ServerSelection::One(server) => catalog.resolve(&format!("{server}/{name}")),
-    };
+    let tool = catalog.resolve(&exchange.selection.tool_name(name));
     tool.map_or(Ok(()), |tool| {
         params.check_argument_headers(headers, &tool.definition)
     })
