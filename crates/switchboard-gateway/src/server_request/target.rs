@@ -39,6 +39,9 @@ impl ServerRequest {
         let Some(server) = self.server_handle(host) else {
             return Ok(None);
         };
+        if let Some(session) = &server.snapshot().session {
+            return Ok(Some(session.hello().era()));
+        }
         let session = server.ready(server.config.longest_connect()).await?;
         // Without a wait: the host's catalog then has the tools of this server.
         host.settled(Duration::ZERO).await;

@@ -64,6 +64,10 @@ impl Session {
         let receiver = &self.peer.receiver;
         receiver.subscription_status.forget_refusal(uri);
         let is_new = receiver.options.subscriptions.add(uri)?;
+        if is_new && self.era.subscribes_one_by_one() {
+            // An earlier subscription may be about to end at the server.
+            receiver.subscription_status.forget(uri);
+        }
         let outcome = self
             .subscribed(wait, |outcomes| outcomes.resources.get(uri).cloned())
             .await;

@@ -133,6 +133,12 @@ impl SubscriptionStatus {
         });
     }
 
+    /// Forgets the response to one subscription, which is then requested again.
+    pub(super) fn forget(&self, uri: &str) {
+        self.outcomes
+            .send_if_modified(|outcomes| outcomes.resources.remove(uri).is_some());
+    }
+
     /// Forgets all responses: after a renewed session the server has no subscriptions.
     pub(super) fn reset(&self) {
         self.outcomes.send_modify(|outcomes| {
