@@ -7,7 +7,7 @@ use switchboard::config::ConfigErrors;
 use switchboard::server::{NotReady, State};
 use switchboard::session::RequestFault;
 use switchboard::store::StoreError;
-use switchboard::transport::WireFault;
+use switchboard::transport::TransportFault;
 use switchboard::trust::AcceptError;
 use switchboard::untrusted::Untrusted;
 
@@ -102,6 +102,18 @@ impl Failure {
     }
 }
 
+/// One failure for several, with the message and hint of each; the exit code 0 for none.
+pub(crate) fn join(mut failures: Vec<Failure>) -> Result<u8, Failure> {
+    match failures.len() {
+        0 => Ok(0),
+        1 => Err(failures.remove(0)),
+        _ => {
+            let lines: Vec<_> = failures.iter().map(Failure::as_line).collect();
+            Err(Failure::new(Code::Usage, lines.join("\n")))
+        }
+    }
+}
+
 /// Ends the run: prints the failure, if any, and the notices that were held back.
 pub(crate) fn exit(outcome: Result<u8, Failure>, json: bool) -> ExitCode {
     let notices = output::take_held_notices();
@@ -166,7 +178,7 @@ impl From<CallError> for Failure {
             }
             CallError::UnknownServer { .. } => Self::new(Code::Usage, message)
                 .hint(format!("{} lists them", hints::command(&["status"]))),
-            CallError::Misfit { server, tool, .. } => {
+            CallError::InvalidArguments { server, tool, .. } => {
                 let hint = format!(
                     "{} shows its arguments",
                     hints::command(&["tools", &format!("{server}/{tool}")])
@@ -183,7 +195,9 @@ impl From<CallError> for Failure {
                 }
             }
             CallError::Replaced { server } => Self::new(Code::Unreachable, message).server(server),
-            CallError::Moved { server, .. } => Self::new(Code::Denied, message).server(server),
+            CallError::DefinitionChanged { server, .. } => {
+                Self::new(Code::Denied, message).server(server)
+            }
             CallError::NotReady(not_ready) => not_ready.into(),
             CallError::Request {
                 server,
@@ -193,7 +207,7 @@ impl From<CallError> for Failure {
             } => {
                 let code = code_of_fault(&fault);
                 let hint = match &fault {
-                    RequestFault::Wire(WireFault::Lost(_)) => Some(
+                    RequestFault::Transport(TransportFault::Lost(_)) => Some(
                         "the call may have been executed: check before you repeat it".to_owned(),
                     ),
                     fault if lacks_capability(fault) => Some(
@@ -215,13 +229,13 @@ impl From<CallError> for Failure {
 /// The exit code for a failed request.
 fn code_of_fault(fault: &RequestFault) -> Code {
     match fault {
-        RequestFault::Answered { .. }
+        RequestFault::ErrorResponse { .. }
         | RequestFault::HeaderMismatch { .. }
         | RequestFault::TooLarge { .. }
         | RequestFault::Invalid(_)
         | RequestFault::NotSupported(_)
         | RequestFault::Task(_) => Code::Answered,
-        RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
+        RequestFault::Transport(TransportFault::NeedsLogin(_)) => Code::Login,
         RequestFault::DefinitionChanged | RequestFault::Declined(_) => Code::Denied,
         RequestFault::NotSent(_) => Code::Usage,
         // No response in time, or the connection was lost.
@@ -232,7 +246,7 @@ fn code_of_fault(fault: &RequestFault) -> Code {
 /// The server requires a client capability that the caller does not offer, such as sampling
 /// (2026-07-28).
 fn lacks_capability(fault: &RequestFault) -> bool {
-    matches!(fault, RequestFault::Answered { code: -32021, .. })
+    matches!(fault, RequestFault::ErrorResponse { code: -32021, .. })
 }
 
 impl From<NotReady> for Failure {

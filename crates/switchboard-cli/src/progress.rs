@@ -274,7 +274,7 @@ pub(crate) async fn wait_until_settled(host: &Host, limit: WaitLimit) {
 }
 
 async fn wait_for_one(server: &ServerHandle, limit: WaitLimit) {
-    let settled = server.settled();
+    let settled = server.wait_until_settled();
     tokio::pin!(settled);
     // Whether it is installing becomes known only while waiting.
     let mut poll = tokio::time::interval(Duration::from_millis(100));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use switchboard::auth::AuthContext;
-use switchboard::caller::{Offers, Root};
+use switchboard::caller::{CallerCapabilities, Root};
 use switchboard::config::{self, Config, Environment, ProjectPermissions, Scope, ServerConfig};
 use switchboard::launch::{Containment, Launcher};
 use switchboard::name::ServerName;
@@ -14,6 +14,7 @@ use switchboard::store::Store;
 use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
 use switchboard::{Host, HostBuilder};
+use switchboard_agent::builtin_tools::Denylist;
 use tokio::sync::{Notify, watch};
 
 use crate::arguments::Options;
@@ -42,11 +43,13 @@ pub(crate) struct Setup {
     /// The roots that are offered to servers; `None` if no folder was given.
     roots: Option<Vec<Root>>,
     /// The client capabilities that are declared to servers.
-    offers: Offers,
+    offers: CallerCapabilities,
     /// Whether the cached offers of a server are used until it is connected.
     offers_cached: bool,
     /// The folders that the built-in tools may use; empty without built-in tools.
     pub(crate) workspace: Vec<PathBuf>,
+    /// The commands that the built-in Bash never runs.
+    pub(crate) denylist: Denylist,
     pub(crate) json: bool,
 }
 
@@ -106,12 +109,13 @@ impl Setup {
             scope,
             roots,
             // Offered even without a terminal: then each question is declined, with a line on stderr.
-            offers: Offers {
+            offers: CallerCapabilities {
                 elicit_form: true,
                 elicit_url: true,
-                ..Offers::default()
+                ..CallerCapabilities::default()
             },
             workspace: Vec::new(),
+            denylist: Denylist::default(),
             offers_cached: false,
             json: options.json,
         };
@@ -272,10 +276,18 @@ impl Setup {
             offers,
             offers_cached,
             workspace,
+            denylist,
             ..
         } = self;
         let launcher = launcher();
-        let tools = agent_tools::build(&workspace, &paths, &config, &environment, &launcher)?;
+        let tools = agent_tools::build(
+            &workspace,
+            &paths,
+            &config,
+            &environment,
+            &launcher,
+            &denylist,
+        )?;
         let mut builder = HostBuilder::new(config)
             .environment(environment)
             .auth(auth)
@@ -283,7 +295,7 @@ impl Setup {
             .launcher(launcher)
             .tools(tools)
             .log_folder(paths.state.clone())
-            .offers(offers);
+            .capabilities(offers);
         if let Some(folder) = private_folder {
             builder = builder.private_folder(folder);
         }

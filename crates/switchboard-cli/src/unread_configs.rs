@@ -20,9 +20,12 @@ const IN_CONFIG: [&str; 2] = ["Claude/claude_desktop_config.json", "Code/User/mc
 
 /// Prints a notice for each such file with servers, unless it was reported before.
 pub(crate) fn report(paths: &Paths, store: &dyn Store) {
+    // A project's file is read only from a path without symbolic links.
+    let is_no_link = |path: &PathBuf| path.canonicalize().is_ok_and(|real| real == *path);
     let all = IN_PROJECT
         .map(|name| paths.project.join(name))
         .into_iter()
+        .filter(is_no_link)
         .chain(IN_HOME.map(|name| paths.home.join(name)))
         .chain(IN_CONFIG.map(|name| paths.config.join(name)));
     for file in all.filter(|file| file.is_file()) {

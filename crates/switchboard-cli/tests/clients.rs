@@ -426,8 +426,7 @@ fn a_changed_neighbour_stays_and_only_our_entry_goes() {
 fn an_entry_that_is_not_ours_is_replaced_or_removed_only_by_force() {
     let machine = Machine::new();
     let file = ".cursor/mcp.json";
-    let theirs =
-        "{\n  \"mcpServers\": {\n    \"switchboard\": { \"command\": \"other\" }\n  }\n}\n";
+    let theirs = "{\n  \"mcpServers\": {\n    \"switchboard\": { \"command\": \"other\", \"env\": { \"KEY\": \"hunter2\" } }\n  }\n}\n";
     machine.write(file, theirs);
     let ran = machine.run(&["install", "cursor"]);
     assert_eq!(ran.code, Some(2));
@@ -442,6 +441,10 @@ fn an_entry_that_is_not_ours_is_replaced_or_removed_only_by_force() {
     assert_eq!(machine.text(file), theirs);
     let ran = machine.done(&["uninstall", "cursor", "--force"]);
     assert!(ran.stdout.contains("backup beside it"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("***") && !ran.stderr.contains("hunter2"),
+        "{ran:?}"
+    );
     assert!(!machine.text(file).contains("other"));
     machine.write(file, theirs);
 

@@ -127,7 +127,13 @@ fn servers_that_a_client_still_starts_itself_are_named_and_can_be_moved() {
     }
     let imported = run(&home, &["import", "claude-code"]);
     assert!(!own_text(&home).contains("notes"), "{imported:?}");
-    let imported = run(&home, &["import", "--project", "claude-code"]);
+    let refused = run(&home, &["import", "--project", "claude-code"]);
+    assert!(
+        refused.code == Some(5) && refused.stderr.contains("`--yes`"),
+        "{refused:?}"
+    );
+    assert!(!own_text(&home).contains("notes"), "{refused:?}");
+    let imported = run(&home, &["import", "--project", "claude-code", "--yes"]);
     let moved = format!(
         "[servers.notes]\ncommand = \"{0}/./notes\"\ncwd = \"{0}\"\n",
         project.display()
@@ -154,6 +160,92 @@ fn servers_that_a_client_still_starts_itself_are_named_and_can_be_moved() {
     write(&home, ".claude.json", &document.to_string());
     let last = run(&home, &["install", "claude-code"]);
     assert!(!last.stderr.contains("bypassing the gateway"), "{last:?}");
+}
+
+/// A project's servers become the user's own, which need no trust.
+#[test]
+fn a_projects_servers_are_imported_only_after_a_yes_and_without_their_trust() {
+    let home = Home::new();
+    let project = home.path("project").canonicalize().unwrap();
+    write(
+        &home,
+        "project/.gemini/settings.json",
+        r#"{"mcpServers": {"srv": {"command": "bin/server", "cwd": "./srv", "trust": true}}}"#,
+    );
+    for words in [
+        &["import", "--project", "gemini"][..],
+        &["import", "--project", "gemini", "--json"],
+    ] {
+        let refused = run(&home, words);
+        assert_eq!(refused.code, Some(5), "{refused:?}");
+        assert!(!home.path("config/switchboard/switchboard.toml").exists());
+    }
+    let imported = run(&home, &["import", "--project", "gemini", "--yes"]);
+    assert_eq!(imported.code, Some(0), "{imported:?}");
+    let folder = project.display();
+    let expected =
+        format!("[servers.srv]\ncommand = \"{folder}/bin/server\"\ncwd = \"{folder}/./srv\"\n");
+    let written = own_text(&home);
+    assert!(
+        written.starts_with(&expected) && !written.contains("trust"),
+        "{written}"
+    );
+    assert!(
+        imported
+            .stderr
+            .contains("`trust` is your own decision, and was left out"),
+        "{imported:?}"
+    );
+    // The editors' folders are not the project's either.
+    for (client, file) in [
+        ("cursor", ".cursor/mcp.json"),
+        ("vscode", ".vscode/mcp.json"),
+    ] {
+        let key = if client == "cursor" {
+            "mcpServers"
+        } else {
+            "servers"
+        };
+        let text = format!(r#"{{"{key}": {{"{client}-srv": {{"command": "x", "cwd": "srv"}}}}}}"#);
+        write(&home, &format!("project/{file}"), &text);
+        let imported = run(&home, &["import", "--project", client, "--yes"]);
+        let expected = format!("[servers.{client}-srv]\ncommand = \"x\"\ncwd = \"{folder}/srv\"\n");
+        assert!(own_text(&home).contains(&expected), "{imported:?}");
+    }
+}
+
+#[test]
+fn an_edit_of_the_own_file_during_the_question_is_kept() {
+    let home = Home::new();
+    home.user_file("# mine\n");
+    write(
+        &home,
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {"k": {"command": "x"}}}"#,
+    );
+    let mut terminal = home.run_in_terminal(&["import", "cursor"]);
+    terminal.wait_for("Write this file?");
+    home.user_file("# edited meanwhile\n");
+    terminal.send("y\r");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert_eq!(own_text(&home), "# edited meanwhile\n");
+}
+
+#[test]
+fn a_percent_encoded_secret_of_a_url_becomes_a_reference() {
+    let home = Home::new();
+    write(
+        &home,
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {"web": {"url": "https://me:p%40ss%2Fw0rd@example.com/mcp?api_key=k%2Fe%2By9%3D&page=1"}}}"#,
+    );
+    let ran = run(&home, &["import", "cursor"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        own_text(&home),
+        "[servers.web]\nurl = \"https://me:${WEB_SECRET}@example.com/mcp?api_key=${WEB_WEB_SECRET}&page=1\"\n"
+    );
 }
 
 #[test]

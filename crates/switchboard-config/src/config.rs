@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -22,6 +23,8 @@ pub struct Config {
     pub permissions: Permissions,
     /// What project files would allow without asking; in force once a person has accepted it.
     pub project_permissions: Vec<ProjectPermissions>,
+    /// Files that have permissions alone, each after the file of the servers that it belongs to.
+    pub permissions_files: Vec<(Arc<PathBuf>, Arc<PathBuf>)>,
     /// Which servers may run at all.
     pub security: Security,
     /// The naming style of tools.
@@ -61,6 +64,18 @@ impl Config {
     /// The naming style of a server's tools.
     pub fn naming_of(&self, server: &ServerConfig) -> Style {
         server.dialect.profile().naming.unwrap_or(self.naming)
+    }
+
+    /// Whether the permissions in these two files count as those of one file: they are the same
+    /// file, or a file of servers and its permissions file.
+    pub fn have_one_policy(&self, file: &Path, other: &Path) -> bool {
+        let is_pair = |one: &Path, two: &Path| {
+            let mut pairs = self.permissions_files.iter();
+            pairs.any(|(servers, permissions)| {
+                servers.as_path() == one && permissions.as_path() == two
+            })
+        };
+        file == other || is_pair(file, other) || is_pair(other, file)
     }
 
     /// Removes the servers whose URL is that of a gateway at this address, and returns their names:

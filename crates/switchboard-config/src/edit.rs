@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::diagnostic::{Diagnostics, visible_path};
 use super::format::Format;
-use super::load::{LoadedFile, interpret, may_exist, read_text};
+use super::load::{LoadedFile, base_folder, interpret, may_exist, read_text, resolve_links};
 use super::{ConfigErrors, ConfigFile, Diagnostic, Dialect, ServerConfig};
 use crate::tree::Node;
 
@@ -44,7 +44,7 @@ pub enum Change {
 pub struct NewServer {
     /// The entry's key.
     pub name: String,
-    /// The command or the URL.
+    /// The command or the URL. A relative path of the command starts at the current folder.
     pub target: ServerTarget,
     /// The transport, if named: `stdio`, `http` or `sse`.
     pub transport: Option<String>,
@@ -53,7 +53,7 @@ pub struct NewServer {
     pub env: Vec<(String, String)>,
     /// Headers of the requests, with references in the same form.
     pub headers: Vec<(String, String)>,
-    /// The program's working folder.
+    /// The program's working folder, relative to the current folder.
     pub cwd: Option<String>,
 }
 
@@ -172,6 +172,8 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault
         file: path.clone(),
         fact,
     };
+    let base = base_folder(&resolve_links(&file.path), dialect, file.scope);
+    let change = &change.for_folder(&base);
     let edited = edited(&text, before.format, dialect, change).map_err(unsupported)?;
     let after = interpret(
         &ConfigFile {
@@ -272,6 +274,14 @@ impl Change {
             Self::Remove(name) | Self::Enable(name, _) => name,
         }
     }
+
+    /// The change of a file whose relative paths start at this folder.
+    fn for_folder(&self, base: &Path) -> Self {
+        match self {
+            Self::Add(addition) => Self::Add(addition.clone().for_folder(base)),
+            other => other.clone(),
+        }
+    }
 }
 
 /// The edited text; or why the change is not possible, and what to do instead.
@@ -326,12 +336,11 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
 
 /// The program of a file whose entries this program reads but cannot write.
 fn program_with_own_form(document: &Node, container: &[&str]) -> Option<&'static str> {
-    match () {
-        () if container == ["mcp"] => Some("opencode"),
-        () if document.get("extensions").is_some() && document.get(container[0]).is_none() => {
-            Some("goose")
-        }
-        () => None,
+    let is_goose = document.get("extensions").is_some() && document.get(container[0]).is_none();
+    if container == ["mcp"] {
+        Some("opencode")
+    } else {
+        is_goose.then_some("goose")
     }
 }
 
@@ -394,12 +403,18 @@ fn check(change: &Change, before: &LoadedFile, after: &LoadedFile) -> Result<usi
         return amiss();
     }
     match (change, find(before, name), find(after, name)) {
-        (Change::Add(_), None, Some(new)) => match &new.endpoint {
-            super::Endpoint::Invalid(fault) => {
-                Err(format!("the entry would not work: {}", fault.message))
+        (Change::Add(addition), None, Some(new)) => {
+            if let super::Endpoint::Invalid(fault) = &new.endpoint {
+                return Err(format!("the entry would not work: {}", fault.message));
             }
-            _ => Ok(new.source.line),
-        },
+            match new_entry::changed_value(addition, &new.endpoint) {
+                Some(name) => Err(format!(
+                    "{name}: a file of this kind would read a \"$\" of this value as a reference; \
+                     set a variable to the value and write {name}=${{VARIABLE}}"
+                )),
+                None => Ok(new.source.line),
+            }
+        }
         (Change::Remove(_), Some(old), None) => Ok(old.source.line),
         (Change::Enable(_, is_enabled), Some(old), Some(new)) if new.enabled == *is_enabled => {
             let same = ServerConfig {

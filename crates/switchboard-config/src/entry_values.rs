@@ -90,7 +90,7 @@ pub(super) fn values(
         };
         found.push((at, value));
     };
-    for (field, AtOffset { at, value }) in &fields.0 {
+    for (field, AtOffset { at, value }) in &fields.values {
         let written = match fields.name_in_file(field) {
             own if own != *field => own.to_owned(),
             _ => key_at(entry, *at).unwrap_or(field).to_owned(),

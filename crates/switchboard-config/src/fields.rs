@@ -48,6 +48,8 @@ pub(super) enum ValueKind {
     Duration,
     /// A duration as a bare number.
     Milliseconds,
+    /// A duration as a bare number, which may have decimals.
+    Seconds,
     Bytes,
     /// A whole number above zero.
     Count,

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::diagnostic::Diagnostics;
 use super::edit::EntryField;
 use super::fields::SERVERS;
-use super::load::{format_of, interpret, resolve_links};
+use super::load::{format_of, interpret};
 use super::raw::{FieldTable, FieldValue};
 use super::reference::{ReferenceSyntax, Segment, TextRole, escape};
 use super::secret::Secret;
-use super::{ConfigErrors, ConfigFile, Diagnostic, Endpoint, ServerConfig, sensitive};
+use super::{ConfigErrors, ConfigFile, Diagnostic, Endpoint, Scope, ServerConfig, sensitive};
 use crate::name::ServerName;
 
 /// A server of another program's file, as a native entry.
@@ -29,7 +29,8 @@ pub struct ImportedServer {
     pub fields: Vec<(&'static str, EntryField)>,
     /// The secrets that were replaced by references: the field, and the variable to set.
     pub secrets: Vec<(String, String)>,
-    /// Fields that a native entry does not have.
+    /// Fields that a native entry does not have; and `trust` of a project's file, which is not the
+    /// user's own.
     pub left_out: Vec<String>,
 }
 
@@ -65,8 +66,6 @@ pub fn import_servers(
         warnings: loaded.warnings,
         ..ImportedFile::default()
     };
-    let folder = resolve_links(&file.path);
-    let folder = folder.parent().unwrap_or(Path::new("/"));
     for (server, _) in &loaded.servers {
         if let Endpoint::Invalid(fault) = &server.endpoint {
             imported.invalid.push(fault.clone());
@@ -81,7 +80,7 @@ pub fn import_servers(
             let syntax = dialect.profile().syntax;
             imported
                 .servers
-                .push(native(server, &fields, syntax, folder, known));
+                .push(native(server, &fields, syntax, known));
         }
     }
     Ok(imported)
@@ -107,7 +106,6 @@ fn native(
     server: &ServerConfig,
     fields: &FieldTable,
     syntax: ReferenceSyntax,
-    folder: &Path,
     known: &mut ImportedSecrets,
 ) -> ImportedServer {
     let written = server.name.as_str();
@@ -115,7 +113,7 @@ fn native(
     let mut conversion = Conversion {
         syntax,
         prefix: variable_name(&name),
-        folder,
+        folder: &server.source.folder,
         secrets: Vec::new(),
         known,
         left_out: Vec::new(),
@@ -123,12 +121,13 @@ fn native(
     let mut entry = Vec::new();
     // In the order of the table of fields, so that `command` comes first.
     for spec in SERVERS.fields {
-        let Some(found) = fields.0.get(spec.name) else {
+        let Some(found) = fields.values.get(spec.name) else {
             continue;
         };
+        let is_refused = spec.name == "trust" && server.source.scope == Scope::Project;
         match conversion.value(spec.name, &found.value) {
-            Some(value) => entry.push((spec.name, value)),
-            None => conversion
+            Some(value) if !is_refused => entry.push((spec.name, value)),
+            _ => conversion
                 .left_out
                 .push(fields.name_in_file(spec.name).to_owned()),
         }
@@ -138,7 +137,7 @@ fn native(
         entry.push(("inherit_env", EntryField::Flag(true)));
     }
     let known: BTreeSet<&str> = SERVERS.fields.iter().map(|spec| spec.name).collect();
-    let others = fields.0.keys().filter(|key| !known.contains(*key));
+    let others = fields.values.keys().filter(|key| !known.contains(*key));
     conversion
         .left_out
         .extend(others.map(|key| fields.name_in_file(key).to_owned()));
@@ -156,14 +155,15 @@ impl Conversion<'_> {
     fn value(&mut self, field: &'static str, value: &FieldValue) -> Option<EntryField> {
         Some(match value {
             FieldValue::Text(text) => {
-                let text = match field {
-                    "command" if text.starts_with("./") || text.starts_with("../") => {
-                        self.below_folder(text)
-                    }
-                    "cwd" | "oauth_client_key" if !text.starts_with(['/', '~', '$']) => {
-                        self.below_folder(text)
-                    }
-                    _ => text.clone(),
+                let is_path = match field {
+                    // Without a slash it is looked up on the PATH.
+                    "command" => text.contains('/'),
+                    "cwd" | "oauth_client_key" => true,
+                    _ => false,
+                };
+                let text = match is_path && !text.starts_with(['/', '~', '$']) {
+                    true => self.folder.join(text).display().to_string(),
+                    false => text.clone(),
                 };
                 EntryField::Text(self.launch_text(field, &text))
             }
@@ -195,25 +195,13 @@ impl Conversion<'_> {
         })
     }
 
-    fn below_folder(&self, text: &str) -> String {
-        self.folder.join(text).display().to_string()
-    }
-
     /// Converts a text to the native syntax. A password in a URL becomes a reference.
     fn launch_text(&mut self, field: &str, text: &str) -> String {
         let written = self.rewritten(TextRole::Launch, text);
         if field != "url" {
             return written;
         }
-        let secrets = url::Url::parse(text).ok().map(|url| {
-            let in_query = url
-                .query_pairs()
-                .filter(|(name, _)| sensitive::names_a_secret(name))
-                .map(|(_, value)| value.into_owned());
-            let password = url.password().map(str::to_owned);
-            password.into_iter().chain(in_query).collect::<Vec<_>>()
-        });
-        self.without(field, written, &secrets.unwrap_or_default())
+        self.without(field, written, &secrets_in_url(text))
     }
 
     fn arguments(&mut self, texts: &[String]) -> Vec<String> {
@@ -301,6 +289,27 @@ impl Conversion<'_> {
         };
         segments.iter().map(segment).collect()
     }
+}
+
+/// The password and the secret query values of a URL, as they are written: a percent-encoded value
+/// is found in the text only in that form.
+fn secrets_in_url(text: &str) -> Vec<String> {
+    if url::Url::parse(text).is_err() {
+        return Vec::new();
+    }
+    let text = text.split('#').next().unwrap_or_default();
+    let (before, query) = text.split_once('?').unwrap_or((text, ""));
+    let after_scheme = before.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = after_scheme.split('/').next().unwrap_or_default();
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    let password = user.split_once(':').map(|(_, password)| password);
+    let in_query = query.split('&').filter_map(|pair| {
+        let (_, value) = pair.split_once('=')?;
+        let (name, _) = url::form_urlencoded::parse(pair.as_bytes()).next()?;
+        sensitive::names_a_secret(&name).then_some(value)
+    });
+    let secrets = password.into_iter().chain(in_query);
+    secrets.map(str::to_owned).collect()
 }
 
 fn duration_text(duration: Duration) -> String {

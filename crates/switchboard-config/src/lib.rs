@@ -86,7 +86,9 @@ pub use edit::{
     Change, EditFault, EditOutcome, EntryAddress, EntryField, NewServer, ServerTarget, edit,
     replace_file, sample,
 };
-pub use endpoint::{Endpoint, HttpAuth, HttpEndpoint, HttpWire, OAuthGrant, StdioEndpoint};
+pub use endpoint::{
+    Endpoint, HttpAuth, HttpEndpoint, HttpTransportKind, OAuthGrant, StdioEndpoint,
+};
 pub use entry_values::{DisplayValue, EntryValue, VariableState, VariableUse, variable_uses};
 pub use environment::Environment;
 pub use fingerprint::Fingerprint;
@@ -104,7 +106,8 @@ pub use schema::schema;
 pub use search::{
     LinkedFile, foreign_project_files, linked_project_files, project_folder, search, search_order,
 };
+pub use sensitive::names_a_secret;
 pub use server_config::ServerConfig;
 pub use server_settings::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Start, TimeField, Timeouts};
 pub use shell_command::shell_command;
-pub use source::{Location, Scope, Source};
+pub use source::{Location, Scope, ShadowedEntry, Source};

@@ -1,12 +1,7 @@
 //! Loads configuration files: reads, parses, interprets and merges them.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use nix::fcntl::OFlag;
 
 use super::diagnostic::Diagnostics;
 use super::dialects::recognise;
@@ -17,8 +12,10 @@ use super::raw::RawServer;
 use super::server_entry::{self, FileContext};
 use super::{Config, ConfigErrors, Diagnostic, Dialect, ProjectPermissions, Scope, ServerConfig};
 use crate::name::ServerName;
+pub(crate) use file_text::may_exist;
 use merge::{merge_policies, merge_servers};
 
+mod file_text;
 mod merge;
 
 /// A file to read.
@@ -42,9 +39,6 @@ impl ConfigFile {
         }
     }
 }
-
-/// Larger files are refused: they are a mistake, or an attempt to exhaust memory.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Loads the files, highest precedence first, and merges them. Returns the errors of all files at
 /// once.
@@ -71,6 +65,7 @@ fn merged(
                 config.warnings.extend(read.warnings);
                 merge_servers(&mut config, read.servers);
                 config.project_permissions.extend(read.project);
+                config.permissions_files.extend(read.permissions_file);
                 policies.extend(read.policies.into_iter().map(|policy| (file.scope, policy)));
             }
             Err(found) => errors.extend(found),
@@ -92,6 +87,8 @@ pub(super) struct LoadedFile {
     pub(super) servers: Vec<(ServerConfig, Vec<EntryValue>)>,
     /// The file's own policy, then that of its permissions file.
     policies: Vec<Policy>,
+    /// The file itself and its permissions file, if it has one.
+    permissions_file: Option<(Arc<PathBuf>, Arc<PathBuf>)>,
     /// What it would allow without asking, if it is a project's file.
     project: Option<ProjectPermissions>,
     pub(super) warnings: Vec<Diagnostic>,
@@ -103,10 +100,7 @@ fn read(file: &ConfigFile) -> Result<LoadedFile, Vec<Diagnostic>> {
 
 /// The text of a file.
 pub(super) fn read_text(file: &ConfigFile) -> Result<String, Vec<Diagnostic>> {
-    let shown = Arc::new(file.path.clone());
-    let bytes = read_bytes(&shown, file.scope)
-        .map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
-    as_text(&bytes, &shown).map(str::to_owned)
+    file_text::read(&Arc::new(file.path.clone()), file.scope)
 }
 
 /// Interprets a text as the content of a file. The file itself is not read.
@@ -138,11 +132,13 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
         &mut diagnostics,
     )];
     let (mut errors, mut warnings) = diagnostics.finish();
+    let mut permissions_file = None;
     match beside {
         Ok(None) => {}
-        Ok(Some((policy, policy_warnings))) => {
-            policies.push(policy);
-            warnings.extend(policy_warnings);
+        Ok(Some(beside)) => {
+            permissions_file = Some((shown, beside.file));
+            policies.push(beside.policy);
+            warnings.extend(beside.warnings);
         }
         Err(found) => errors.extend(found),
     }
@@ -159,6 +155,7 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec
             format,
             servers,
             policies,
+            permissions_file,
             project,
             warnings,
         })
@@ -216,12 +213,19 @@ pub(super) fn format_of(path: &Path, dialect: Option<Dialect>, text: &str) -> Fo
         .unwrap_or_else(|| Format::guess(text))
 }
 
+/// A file that has permissions alone, interpreted.
+struct LoadedPermissions {
+    file: Arc<PathBuf>,
+    policy: Policy,
+    warnings: Vec<Diagnostic>,
+}
+
 /// Reads the dialect's separate permissions file, if it has one and the file exists.
 fn read_permissions_file(
     file: &ConfigFile,
     located: &Path,
     dialect: Dialect,
-) -> Result<Option<(Policy, Vec<Diagnostic>)>, Vec<Diagnostic>> {
+) -> Result<Option<LoadedPermissions>, Vec<Diagnostic>> {
     let Some(name) = dialect
         .profile()
         .permissions_file
@@ -234,107 +238,25 @@ fn read_permissions_file(
         return Ok(None);
     }
     let shown = Arc::new(path);
-    let bytes = read_bytes(&shown, file.scope)
-        .map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
-    let text = as_text(&bytes, &shown)?;
-    let mut diagnostics = Diagnostics::new(shown.clone(), text);
-    let document = dialect.profile().format.parse(text, &mut diagnostics);
+    if file.scope == Scope::Project && shown.is_symlink() {
+        let message = "is a symbolic link; a project's file is read only without one";
+        return Err(vec![Diagnostic::of_file(&shown, message)]);
+    }
+    let text = file_text::read(&shown, file.scope)?;
+    let mut diagnostics = Diagnostics::new(shown.clone(), &text);
+    let document = dialect.profile().format.parse(&text, &mut diagnostics);
     let written = dialect.reader().permissions(&document, &mut diagnostics);
     let policy = policy(&written, &shown, file.scope, dialect, &mut diagnostics);
     let (errors, warnings) = diagnostics.finish();
     if errors.is_empty() {
-        Ok(Some((policy, warnings)))
+        Ok(Some(LoadedPermissions {
+            file: shown,
+            policy,
+            warnings,
+        }))
     } else {
         Err(errors)
     }
-}
-
-fn as_text<'t>(bytes: &'t [u8], shown: &Arc<PathBuf>) -> Result<&'t str, Vec<Diagnostic>> {
-    std::str::from_utf8(bytes).map_err(|fault| {
-        let (line, column) = line_and_column_of_byte(bytes, fault.valid_up_to());
-        vec![Diagnostic {
-            file: shown.clone(),
-            line,
-            column,
-            field: String::new(),
-            message: "not UTF-8 text; save the file as UTF-8".to_owned(),
-        }]
-    })
-}
-
-/// Whether the path may exist: also true for one that cannot be looked up, for example in a folder
-/// that the user may not enter. Reading such a file reports the error. If it counted as absent, the
-/// deny rules in it would be lost without a word.
-pub(crate) fn may_exist(path: &Path) -> bool {
-    let found = path.symlink_metadata();
-    found.map_or_else(|error| !means_absent(error.kind()), |_| true)
-}
-
-/// Whether an error of looking a path up means that there is nothing.
-fn means_absent(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
-fn read_bytes(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
-    // A named pipe in a project must not block: it is opened without blocking, and refused below.
-    let flags = if scope == Scope::Given {
-        OFlag::empty()
-    } else {
-        OFlag::O_NONBLOCK
-    };
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)
-        .map_err(|fault| match fault.kind() {
-            ErrorKind::NotFound if path.is_symlink() => {
-                "is a symbolic link that leads nowhere".to_owned()
-            }
-            _ => unreadable(fault),
-        })?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if metadata.is_dir() {
-        return Err("is a folder; expected a file".to_owned());
-    }
-    if !metadata.is_file() && scope != Scope::Given {
-        return Err("is not a regular file; expected one".to_owned());
-    }
-    let mut text = Vec::new();
-    file.take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut text)
-        .map_err(unreadable)?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(
-            "larger than 1 MiB, which no configuration is; is it the right file?".to_owned(),
-        );
-    }
-    Ok(text)
-}
-
-pub(super) fn unreadable(fault: std::io::Error) -> String {
-    match fault.kind() {
-        ErrorKind::NotFound => "no such file; correct the path".to_owned(),
-        ErrorKind::PermissionDenied => {
-            "cannot be read: permission denied; try `chmod u+r`, or another file".to_owned()
-        }
-        _ => format!("cannot be read: {fault}"),
-    }
-}
-
-fn line_and_column_of_byte(text: &[u8], at: usize) -> (usize, usize) {
-    let before = &text[..at];
-    let line_start = before
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |newline| newline + 1);
-    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-    (
-        line,
-        String::from_utf8_lossy(&before[line_start..])
-            .chars()
-            .count()
-            + 1,
-    )
 }
 
 /// The file's path with all links of its folder resolved.
@@ -351,12 +273,18 @@ pub(super) fn resolve_links(path: &Path) -> PathBuf {
     }
 }
 
-/// The base of a file's relative paths: its folder; the folder around it, if the dialect keeps its
-/// file in a folder of its own; or the current folder, for the user's file of a dialect that says
+/// Folders in which editors keep the `mcp.json` of a project.
+const EDITOR_FOLDERS: [&str; 2] = [".vscode", ".cursor"];
+
+/// The base of a file's relative paths: its folder; the folder around it, if the dialect or an
+/// editor keeps its file in a folder of its own; or the current folder, for the user's file of a dialect that says
 /// so.
-fn base_folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
+pub(super) fn base_folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
     let own = located.parent().unwrap_or(Path::new(""));
-    if !in_own_folder(located, dialect) {
+    let is_of_editor = scope != Scope::User
+        && dialect == Dialect::McpJson
+        && EDITOR_FOLDERS.iter().any(|name| own.ends_with(name));
+    if !is_of_editor && !in_own_folder(located, dialect) {
         return own.to_owned();
     }
     let around = own.parent().unwrap_or(own).to_owned();
@@ -372,23 +300,4 @@ fn in_own_folder(located: &Path, dialect: Dialect) -> bool {
         .profile()
         .own_folder
         .is_some_and(|name| folder.is_some_and(|folder| folder == name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_missing_file_or_folder_means_absent() {
-        for kind in [ErrorKind::NotFound, ErrorKind::NotADirectory] {
-            assert!(means_absent(kind), "{kind:?}");
-        }
-        for kind in [
-            ErrorKind::PermissionDenied,
-            ErrorKind::StaleNetworkFileHandle,
-            ErrorKind::Other,
-        ] {
-            assert!(!means_absent(kind), "{kind:?}");
-        }
-    }
 }

@@ -67,7 +67,7 @@ pub(super) fn policy(
         allow: rules(permissions, "allow", file, dialect, diagnostics),
         ask: rules(permissions, "ask", file, dialect, diagnostics),
         deny: rules(permissions, "deny", file, dialect, diagnostics),
-        configured: written.has_permissions || !permissions.0.is_empty(),
+        configured: written.has_permissions || !permissions.values.is_empty(),
         allow_servers: with_location(
             names(security, "allow_servers", diagnostics),
             security,

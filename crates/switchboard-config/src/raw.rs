@@ -127,20 +127,21 @@ pub(super) fn read_table(
     path: &str,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<FieldTable> {
-    read_entry(value, known, &[], syntax, path, diagnostics)
+    read_entry(value, &[known], &[], syntax, path, diagnostics)
 }
 
 /// As [`read_table`], for an entry of a foreign dialect, which may have these native fields as
 /// well.
 pub(super) fn read_entry(
     value: &Node,
-    known: &'static [FieldSpec],
+    known: &[&'static [FieldSpec]],
     native: &'static [&'static [&'static str]],
     syntax: ReferenceSyntax,
     path: &str,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<FieldTable> {
-    let known = known.iter().chain(native_fields(native));
+    let own = known.iter().flat_map(|fields| fields.iter());
+    let known = own.chain(native_fields(native));
     if !matches!(value.value, Tree::Table(_)) {
         let form = if diagnostics.json {
             "an object, { … }".to_owned()
@@ -165,7 +166,7 @@ pub(super) fn read_entry(
                     &format!("{path}.{}", field.name),
                     diagnostics,
                 );
-                fields.0.insert(
+                fields.values.insert(
                     field.name,
                     AtOffset {
                         at: *at,

@@ -25,7 +25,7 @@ pub enum ReferenceSyntax {
     Braced,
     /// `${env:NAME}` in the values of variables and headers; everything else is literal.
     Placeholder,
-    /// `$NAME` and `${NAME}` in every text; every other `$` is literal.
+    /// `$NAME`, `${NAME}` and `${NAME:-default}` in every text; every other `$` is literal.
     Shell,
     /// No references: every text is literal.
     Literal,
@@ -167,21 +167,18 @@ fn braced(value: &str) -> Result<Vec<Segment<'_>>, &'static str> {
     Ok(found)
 }
 
-/// Splits a value in which `reference` recognises references by what follows a `$`: returns their
-/// name and length.
+/// Splits a value in which `reference` recognises references by what follows a `$`: returns the
+/// variable and the length.
 fn marked<'v>(
     value: &'v str,
-    reference: impl Fn(&'v str) -> Option<(&'v str, usize)>,
+    reference: impl Fn(&'v str) -> Option<(Segment<'v>, usize)>,
 ) -> Vec<Segment<'v>> {
     let mut found = Vec::new();
     let mut literal = 0;
     for (at, _) in value.match_indices('$') {
-        if let Some((name, length)) = reference(&value[at + 1..]).filter(|_| at >= literal) {
+        if let Some((variable, length)) = reference(&value[at + 1..]).filter(|_| at >= literal) {
             push_literal(&mut found, &value[literal..at]);
-            found.push(Segment::Variable {
-                name,
-                default: None,
-            });
+            found.push(variable);
             literal = at + 1 + length;
         }
     }
@@ -189,20 +186,29 @@ fn marked<'v>(
     found
 }
 
-fn placeholder(after: &str) -> Option<(&str, usize)> {
+fn placeholder(after: &str) -> Option<(Segment<'_>, usize)> {
     let (name, _) = after.strip_prefix("{env:")?.split_once('}')?;
-    is_name(name).then_some((name, name.len() + "{env:}".len()))
+    Some((named(name, None)?, name.len() + "{env:}".len()))
 }
 
-fn shell(after: &str) -> Option<(&str, usize)> {
+fn shell(after: &str) -> Option<(Segment<'_>, usize)> {
     if let Some(braced) = after.strip_prefix('{') {
-        let (name, _) = braced.split_once('}')?;
-        return is_name(name).then_some((name, name.len() + 2));
+        let (body, _) = braced.split_once('}')?;
+        let (name, default) = match body.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (body, None),
+        };
+        return Some((named(name, default)?, body.len() + "{}".len()));
     }
     let end = after
         .find(|next: char| !next.is_ascii_alphanumeric() && next != '_')
         .unwrap_or(after.len());
-    is_name(&after[..end]).then_some((&after[..end], end))
+    Some((named(&after[..end], None)?, end))
+}
+
+/// `None` if this is not the name of a variable.
+fn named<'v>(name: &'v str, default: Option<&'v str>) -> Option<Segment<'v>> {
+    is_name(name).then_some(Segment::Variable { name, default })
 }
 
 /// Whether a text is a valid name of a variable.
@@ -316,6 +322,22 @@ mod tests {
                 },
             ],
         );
+    }
+
+    #[test]
+    fn gemini_has_defaults() {
+        let check = |value: &str, expected: &[Segment<'_>]| {
+            let segments = ReferenceSyntax::Shell.segments(TextRole::Value, value);
+            assert_eq!(segments.unwrap(), expected, "{value}")
+        };
+        let variable = |default| Variable { name: "A", default };
+        check("${A:-x:y}", &[variable(Some("x:y"))]);
+        check(
+            "${A:-}-$A",
+            &[variable(Some("")), Literal("-"), variable(None)],
+        );
+        check("${A:-$B}", &[variable(Some("$B"))]);
+        check("${1:-x}", &[Literal("${1:-x}")]);
     }
 
     #[test]

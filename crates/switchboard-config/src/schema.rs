@@ -87,6 +87,7 @@ fn property(field: &FieldSpec) -> Value {
         ValueKind::Flag => json!({ "type": "boolean" }),
         ValueKind::Duration => json!({ "type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)$" }),
         ValueKind::Milliseconds => json!({ "type": "integer", "minimum": 1 }),
+        ValueKind::Seconds => json!({ "type": "number", "exclusiveMinimum": 0 }),
         ValueKind::Bytes => json!({ "anyOf": [
             { "type": "integer", "minimum": 1024, "maximum": 1_073_741_824 },
             { "type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB|kB|KB|MB|GB)?$" },

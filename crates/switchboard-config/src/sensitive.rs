@@ -33,7 +33,7 @@ pub(crate) fn secrets_of(name: &str, value: &str) -> Vec<Secret> {
 }
 
 /// Whether a name is that of a secret: `--api-key`, `GITHUB_TOKEN`, `clientSecret`.
-pub(crate) fn names_a_secret(name: &str) -> bool {
+pub fn names_a_secret(name: &str) -> bool {
     let words = words(name);
     if words
         .last()

@@ -15,8 +15,18 @@ pub struct Source {
     pub line: usize,
     /// Whose file it is.
     pub scope: Scope,
-    /// The file whose entry of the same name this one replaced.
-    pub shadows: Option<Arc<PathBuf>>,
+    /// The entry of the same name that this one replaced. Of several it is the nearest, but one of
+    /// the user's own files comes before those of the project.
+    pub shadows: Option<ShadowedEntry>,
+}
+
+/// The place of an entry that was replaced by one of the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShadowedEntry {
+    /// Its file.
+    pub file: Arc<PathBuf>,
+    /// Whose file it is.
+    pub scope: Scope,
 }
 
 impl Source {

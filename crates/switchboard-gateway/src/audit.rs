@@ -30,8 +30,8 @@ mod shape;
 /// The most bytes that wait to be written.
 const MAX_PENDING_BYTES: usize = 1 << 20;
 
-/// So many bytes are written at once, without waiting for more: 1 MiB is filled in less time than
-/// lines are collected for, at 70,000 calls a second.
+/// Once this many bytes are pending, they are written without waiting for the rest of [`COLLECT`]: at
+/// 70,000 calls a second, 1 MiB would be full before that time is over.
 const WRITE_BYTES: usize = 128 << 10;
 
 /// How many lines are stored for the status page.

@@ -19,7 +19,7 @@ use switchboard::revision::Era;
 use switchboard::sync::lock;
 use switchboard::untrusted::escaped_line;
 use switchboard::{
-    Approval, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers, RawJson,
+    Approval, BoxFuture, Caller, CallerCapabilities, CallerId, ElicitAnswer, Elicitation, RawJson,
 };
 
 use tokio::sync::Notify;
@@ -237,7 +237,7 @@ impl Caller for RequestCaller {
         &self.client.caller_id
     }
 
-    fn offers(&self) -> Offers {
+    fn capabilities(&self) -> CallerCapabilities {
         self.capabilities.offers
     }
 
@@ -394,7 +394,7 @@ impl Caller for RequestCaller {
 /// The form that asks a person for approval.
 fn approval_form(request: &ApprovalRequest) -> Value {
     let mut message = format!(
-        "Allow this call of {}? It is asked because {}.\nArguments: {}",
+        "Allow this call of {}?\nReason for asking: {}\nArguments: {}",
         request.id.shown(),
         request.because,
         shown_arguments(&request.arguments)

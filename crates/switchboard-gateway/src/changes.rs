@@ -95,7 +95,7 @@ impl ChangeNotifier {
         }
         if matches!(
             event,
-            NextEvent::Event(Event::Reloaded(_)) | NextEvent::Gap(_)
+            NextEvent::Event(Event::Reloaded(_)) | NextEvent::Lagged(_)
         ) {
             self.states.observe_all(gateway);
             // Servers that are new have no log level yet.
@@ -105,7 +105,9 @@ impl ChangeNotifier {
         notify_of_lost_servers(gateway);
         match event {
             // Of missed events only changed lists can be notified again.
-            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Gap(_) => notify_of_lists(gateway),
+            NextEvent::Event(Event::Catalog { .. }) | NextEvent::Lagged(_) => {
+                notify_of_lists(gateway);
+            }
             NextEvent::Event(Event::ResourceUpdated { server, uri }) => {
                 notify_of_resource(gateway, &server, uri.raw());
             }

@@ -49,7 +49,7 @@ impl ClientRequest {
                 }
                 None => {
                     let message = format!(
-                        "{method:.100} came before initialize, and names no protocol version in _meta"
+                        "{method:.100} was sent before initialize and without a protocol version; send initialize first, or set it in _meta"
                     );
                     return Err(ErrorReply::invalid_params(message));
                 }

@@ -307,7 +307,9 @@ fn task_of(tasks: &ClientTasks, request: &ClientRequest) -> Result<Arc<ClientTas
     let id = id.ok_or_else(|| ErrorReply::invalid_params("taskId is missing"))?;
     tasks
         .find(&id, &request.client.principal, request.era)
-        .ok_or_else(|| ErrorReply::invalid_params("no such task: it never was, or has expired"))
+        .ok_or_else(|| {
+            ErrorReply::invalid_params("no such task: the id is unknown, or the task has expired")
+        })
 }
 
 /// The error for a modern client that uses tasks and does not declare them.

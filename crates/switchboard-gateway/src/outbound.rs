@@ -170,7 +170,7 @@ impl Outbound {
         }
     }
 
-    /// Sends a notification that says nothing new while the same one waits: that a list changed.
+    /// Sends a notification such as `list_changed`, unless the same one is already in the queue.
     pub(crate) fn send_once(&self, message: Bytes) {
         let is_waiting = {
             let waiting = self.0.lock();

@@ -65,7 +65,7 @@ impl ErrorReply {
     /// A server's own error, with its code and data; `None` for another fault.
     pub(crate) fn of_server(fault: &RequestFault) -> Option<Self> {
         match fault {
-            RequestFault::Answered {
+            RequestFault::ErrorResponse {
                 code,
                 message,
                 data,

@@ -376,6 +376,23 @@ async fn a_request_larger_than_a_socket_buffer_is_delivered() {
     assert_eq!(child.exited().await, Exit::Status(0));
 }
 
+/// A program of this machine that names a loader which does not exist.
+fn program_without_loader() -> Vec<u8> {
+    let loader = b"/no/loader\0";
+    let mut elf = fs::read("/proc/self/exe").unwrap();
+    elf.truncate(64);
+    // The file header: offset, size and number of the program headers.
+    elf[32..40].copy_from_slice(&64_u64.to_le_bytes());
+    elf[54..58].copy_from_slice(&[56, 0, 1, 0]);
+    // The program header: PT_INTERP, flags, then offset, two addresses, two sizes, alignment.
+    elf.extend([3, 0, 0, 0, 4, 0, 0, 0]);
+    for value in [120, 0, 0, loader.len() as u64, loader.len() as u64, 1] {
+        elf.extend(value.to_le_bytes());
+    }
+    elf.extend(loader);
+    elf
+}
+
 #[tokio::test]
 async fn a_failed_start_reports_why() {
     let folder = tempfile::tempdir().unwrap();
@@ -411,6 +428,10 @@ async fn a_failed_start_reports_why() {
     let expected =
         format!("cannot run {lost}: the interpreter that its first line names does not exist");
     check(Command::new(lost), &expected).await;
+    let foreign = script("foreign", "");
+    fs::write(&foreign, program_without_loader()).unwrap();
+    let expected = format!("cannot run {foreign}: its interpreter or loader does not exist");
+    check(Command::new(foreign), &expected).await;
     let bare = script("bare", "exit 0\n");
     let expected = format!(
         "cannot run {bare}: Exec format error (os error 8); a script needs a first line such as `#!/bin/sh`"

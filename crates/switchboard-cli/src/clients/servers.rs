@@ -32,12 +32,14 @@ pub(crate) fn files(
     paths: &Paths,
     with_project: bool,
 ) -> Result<Vec<ServersFile>, Failure> {
-    let mut candidates = own_files(client, paths);
+    let own = own_files(client, paths).into_iter();
+    let mut candidates: Vec<_> = own.map(|path| (path, Scope::User)).collect();
     if with_project {
-        candidates.extend(client.files_in_project(paths));
+        let of_project = client.files_in_project(paths).into_iter();
+        candidates.extend(of_project.map(|path| (path, Scope::Project)));
     }
     let mut all = Vec::new();
-    for path in candidates {
+    for (path, scope) in candidates {
         let failed = |fact: String| {
             let file = escaped(&path.display().to_string());
             Failure::new(Code::Usage, format!("{}: {file}{fact}", client.name))
@@ -56,7 +58,7 @@ pub(crate) fn files(
         };
         let file = ConfigFile {
             dialect: Some(dialect),
-            ..ConfigFile::new(path, Scope::User)
+            ..ConfigFile::new(path, scope)
         };
         all.push(ServersFile {
             file,
@@ -115,10 +117,9 @@ pub(crate) fn advice_on_direct_servers(client: &Client, paths: &Paths) -> Vec<St
         if names.is_empty() {
             continue;
         }
-        let is_in_project = client.files_in_project(paths).contains(&found.file.path);
-        let import: &[&str] = match is_in_project {
-            true => &["import", "--project"],
-            false => &["import"],
+        let import: &[&str] = match found.file.scope {
+            Scope::Project => &["import", "--project"],
+            _ => &["import"],
         };
         let next = match names.iter().all(is_imported) {
             true => "already in your switchboard.toml: remove from that file".to_owned(),
@@ -195,8 +196,9 @@ fn converted(
         StdioForm::Opencode => {
             let container = client.container(Some(&document));
             let servers = container.iter().try_fold(&document, |at, key| at.get(key));
-            let text = as_text(servers.cloned().unwrap_or_else(|| json!({})));
-            (text.replace("{env:", "${"), none)
+            let servers = servers.cloned().unwrap_or_else(|| json!({}));
+            // Under this key our reader expects opencode's references.
+            (json!({ "mcp": servers }).to_string(), none)
         }
         _ if client.name == "amp" => {
             let servers = document.get("amp.mcpServers").cloned();

@@ -34,7 +34,7 @@ pub(crate) struct AddArgs {
     /// Header for each request; ${NAME} refers to a variable (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     header: Vec<(String, String)>,
-    /// Working folder of the program
+    /// Working folder of the program; like its path, relative to the current folder
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
     /// Transport, if it should not be detected

@@ -16,14 +16,15 @@ use crate::clients::file::{ClientFile, back_up, read_text};
 use crate::clients::servers::{self, ServersFile};
 use crate::clients::{CLIENTS, Client, ENTRY_NAME, preview};
 use crate::failure::{Code, Failure};
-use crate::output;
 use crate::paths::Paths;
+use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
+use crate::{failure, output};
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Secrets in a client's file become references to variables, which are named. Entries that are in your file already stay as they are.\n\nExamples:\n  switchboard import                 from every client that is found\n  switchboard import codex cursor\n  switchboard import --project claude-code   its own servers, and those of ./.mcp.json"
+    after_help = "Secrets in a client's file become references to variables, which are named. Entries that are in your file already stay as they are. Servers of a project become your own, which need no trust; without a terminal that needs `--yes`.\n\nExamples:\n  switchboard import                 from every client that is found\n  switchboard import codex cursor\n  switchboard import --project claude-code   its own servers, and those of ./.mcp.json"
 )]
 pub(crate) struct ImportArgs {
     /// Names of clients; without any, every client that is found
@@ -76,18 +77,7 @@ pub(crate) fn run(options: &Options, args: &ImportArgs) -> Result<u8, Failure> {
         output::notice(line);
     }
     collected.print(options, &own, backup.as_deref())?;
-    let mut failures = collected.failures;
-    match failures.len() {
-        0 => Ok(0),
-        1 => Err(failures.remove(0)),
-        _ => {
-            let messages: Vec<_> = failures
-                .into_iter()
-                .map(|failure| failure.message)
-                .collect();
-            Err(Failure::new(Code::Usage, messages.join("\n")))
-        }
-    }
+    failure::join(collected.failures)
 }
 
 fn chosen(args: &ImportArgs, paths: &Paths) -> Result<Vec<&'static Client>, Failure> {
@@ -121,9 +111,8 @@ impl Collected {
                     continue;
                 }
             };
-            let of_project = client.files_in_project(paths);
             for file in files {
-                let is_in_project = of_project.contains(&file.file.path);
+                let is_in_project = file.file.scope == Scope::Project;
                 let folder = is_in_project.then_some(paths.project.as_path());
                 self.add(client, own, file, folder, has_gateway, &mut secrets);
             }
@@ -147,11 +136,22 @@ impl Collected {
             let lines = changes(before.unwrap_or_default(), self);
             output::print_on_stderr(&format!("{shown}\n{lines}"));
         }
+        // Nobody has seen a project's servers before they become the user's own.
+        if args.project && !args.yes && (options.json || Tty::open().is_none()) {
+            let message = "nothing was written: no terminal to ask on about the project's servers";
+            return Err(Failure::new(Code::Denied, message)
+                .hint("run it in a terminal, or accept all of them with `--yes`"));
+        }
         if !args.yes && !confirm(options, 1)? {
             return Err(Failure::new(Code::Denied, "nothing was written"));
         }
         let failed =
             |fault| Failure::new(Code::Usage, format!("{shown} cannot be written: {fault}"));
+        // An editor may have saved the file while the question was on the screen.
+        if read_text(&own.path).map_err(failed)?.as_deref() != before {
+            let message = format!("nothing was written: {shown} was changed meanwhile");
+            return Err(Failure::new(Code::Usage, message).hint("run the command again"));
+        }
         let backup = back_up(&own.path, before).map_err(failed)?;
         replace_file(&own.path, self.text.as_bytes()).map_err(failed)?;
         Ok(backup)
@@ -257,8 +257,12 @@ impl Collected {
             ));
         }
         for field in &server.left_out {
+            let reason = match field.as_str() {
+                "trust" => "is your own decision",
+                _ => "has no place in switchboard.toml",
+            };
             self.notices.push(format!(
-                "\"{name}\" ({place}): `{}` has no place in switchboard.toml, and was left out",
+                "\"{name}\" ({place}): `{}` {reason}, and was left out",
                 escaped(field)
             ));
         }

@@ -7,14 +7,14 @@ use switchboard_gateway::tokens::ClientTokens;
 
 use super::token;
 use crate::arguments::Options;
-use crate::clients::entry::{self, EntryTarget};
+use crate::clients::entry::{self, EntryFields, EntryTarget};
 use crate::clients::file::{ClientFile, FileChange};
 use crate::clients::{CLIENTS, Client, HttpForm, program, servers};
 use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
-use crate::{hints, output};
+use crate::{failure, hints, output};
 
 use change::{AppliedChange, PlannedChange};
 
@@ -79,7 +79,8 @@ struct WriteArgs {
     /// Do not ask before writing
     #[arg(long, short)]
     yes: bool,
-    /// Replace or remove an entry of our name that is not as `install` writes it
+    /// Replace or remove an entry named "switchboard" even if `install` did not write it, or it was
+    /// changed since
     #[arg(long)]
     force: bool,
 }
@@ -117,70 +118,50 @@ pub(crate) fn client_names() -> PossibleValuesParser {
 
 pub(crate) fn install(options: &Options, args: &InstallArgs) -> Result<u8, Failure> {
     let paths = Paths::find()?;
-    let prepare = |client: &'static Client| {
-        args.check_helper(client, &paths)?;
-        let program = program::own(client.is_desktop)?;
-        let target = match args.http {
-            true => EntryTarget::Url {
-                url: args.url.clone(),
-                program,
-                token: args.literal_token(client, &paths)?,
-            },
-            false => EntryTarget::Attach(program, given_files(options)),
-        };
-        let mut fields = entry::fields(client, &target)?;
-        if args.always_load {
-            entry::always_load(client, &mut fields)?;
-        }
-        let advice = entry::needs_variable(client, &target).then(|| {
-            format!(
-                "{}: its entry reads the token from {}; create one with {} and set the variable where the client starts",
-                client.name,
-                client.token_variable(),
-                hints::command(&["token", "new", client.name])
-            )
-        });
-        let unused = (args.http && !options.config.is_empty()).then(|| {
-            format!(
-                "{}: -c is not part of an entry with a URL: the gateway reads the files that it was started with",
-                client.name
-            )
-        });
-        let direct = servers::advice_on_direct_servers(client, &paths);
-        let advice = advice.into_iter().chain(unused).chain(direct).collect();
-        let file = ClientFile::read(client, &paths)?;
-        Ok::<_, Failure>((file, fields, advice))
-    };
     let clients = args.chosen.find(&paths)?;
     if args.print {
-        let mut entries = Vec::new();
-        for client in clients {
-            let (file, fields, _) = prepare(client)?;
-            if options.json {
-                let entry = entry::as_json(&fields);
-                entries.push(json!({ "client": client.name, "file": file.path, "entry": entry }));
-                continue;
-            }
-            output::notice(&format!("{}: {}", client.name, shown(&file)));
-            output::print(&escape_lines(&file.sample(&fields)?))?;
-        }
-        if options.json {
-            // One document: that of the client, or of all of them.
-            let document = match entries.as_slice() {
-                [entry] => entry.clone(),
-                _ => json!({ "clients": entries }),
-            };
-            output::print_json(&document.to_string())?;
-        }
-        return Ok(0);
+        return print_entries(options, args, &paths, &clients);
     }
     let steps = clients.into_iter().map(|client| {
-        let (file, fields, advice) = prepare(client)?;
+        let PreparedEntry {
+            file,
+            fields,
+            advice,
+        } = args.prepare(options, client, &paths)?;
         let force = args.how.force;
         let change = FileChange::Install { fields, force };
         PlannedChange::new(file, change, advice)
     });
     carry_out(options, &args.how, steps.collect())
+}
+
+/// `--print`: the entry of each client, for its file.
+fn print_entries(
+    options: &Options,
+    args: &InstallArgs,
+    paths: &Paths,
+    clients: &[&'static Client],
+) -> Result<u8, Failure> {
+    let mut entries = Vec::new();
+    for client in clients {
+        let PreparedEntry { file, fields, .. } = args.prepare(options, client, paths)?;
+        if options.json {
+            let entry = entry::as_json(&fields);
+            entries.push(json!({ "client": client.name, "file": file.path, "entry": entry }));
+            continue;
+        }
+        output::notice(&format!("{}: {}", client.name, shown(&file)));
+        output::print(&escape_lines(&file.sample(&fields)?))?;
+    }
+    if options.json {
+        // One document: that of the client, or of all of them.
+        let document = match entries.as_slice() {
+            [entry] => entry.clone(),
+            _ => json!({ "clients": entries }),
+        };
+        output::print_json(&document.to_string())?;
+    }
+    Ok(0)
 }
 
 pub(crate) fn uninstall(options: &Options, args: &UninstallArgs) -> Result<u8, Failure> {
@@ -193,7 +174,67 @@ pub(crate) fn uninstall(options: &Options, args: &UninstallArgs) -> Result<u8, F
     carry_out(options, &args.how, steps.collect())
 }
 
+/// The entry for one client, before its file is changed.
+struct PreparedEntry {
+    file: ClientFile,
+    fields: EntryFields,
+    /// Notices to print after the change.
+    advice: Vec<String>,
+}
+
 impl InstallArgs {
+    fn prepare(
+        &self,
+        options: &Options,
+        client: &'static Client,
+        paths: &Paths,
+    ) -> Result<PreparedEntry, Failure> {
+        self.check_helper(client, paths)?;
+        let program = program::own(client.is_desktop)?;
+        let target = match self.http {
+            true => EntryTarget::Url {
+                url: self.url.clone(),
+                program,
+                token: self.literal_token(client, paths)?,
+            },
+            false => EntryTarget::Attach(program, given_files(options)),
+        };
+        let mut fields = entry::fields(client, &target)?;
+        if self.always_load {
+            entry::always_load(client, &mut fields)?;
+        }
+        Ok(PreparedEntry {
+            advice: self.advice(options, client, &target, paths),
+            file: ClientFile::read(client, paths)?,
+            fields,
+        })
+    }
+
+    fn advice(
+        &self,
+        options: &Options,
+        client: &Client,
+        target: &EntryTarget,
+        paths: &Paths,
+    ) -> Vec<String> {
+        let variable = entry::needs_variable(client, target).then(|| {
+            format!(
+                "{}: its entry reads the token from {}; create one with {} and set the variable where the client starts",
+                client.name,
+                client.token_variable(),
+                hints::command(&["token", "new", client.name])
+            )
+        });
+        let unused = (self.http && !options.config.is_empty()).then(|| {
+            format!(
+                "{}: -c is not part of an entry with a URL: the gateway reads the files that it was started with",
+                client.name
+            )
+        });
+        let direct = servers::advice_on_direct_servers(client, paths);
+        variable.into_iter().chain(unused).chain(direct).collect()
+    }
+
     /// The token to write, for a client whose file cannot refer to one.
     fn literal_token(&self, client: &Client, paths: &Paths) -> Result<Option<String>, Failure> {
         if !self.token_in_file || !matches!(client.http, HttpForm::Literal(..)) {
@@ -297,25 +338,7 @@ fn carry_out(
     done.iter()
         .flat_map(|done| &done.advice)
         .for_each(|line| output::notice(line));
-    joined(failures)
-}
-
-/// One failure for all of them, if there are any.
-fn joined(mut failures: Vec<Failure>) -> Result<u8, Failure> {
-    match failures.len() {
-        0 => Ok(0),
-        1 => Err(failures.remove(0)),
-        _ => {
-            let messages: Vec<_> = failures
-                .into_iter()
-                .map(|failure| match failure.hint {
-                    Some(hint) => format!("{}; {hint}", failure.message),
-                    None => failure.message,
-                })
-                .collect();
-            Err(Failure::new(Code::Usage, messages.join("\n")))
-        }
-    }
+    failure::join(failures)
 }
 
 /// Asks at a terminal. Without one the answer is yes: the command line names the clients.

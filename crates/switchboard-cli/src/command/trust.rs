@@ -29,6 +29,8 @@ A project's servers start only after you have reviewed exactly what they run. A 
 What the file would let run without asking is a second question; if you decline it, the project can only tighten your own permissions.
 A server of your own file needs trust only if a running `switchboard watch` saw it change; name it to accept it.
 
+Revoking a file, or the last accepted server of it, revokes what it lets run without asking, too.
+
 --folder accepts the current folder: servers of your own files without `cwd` then run in it.
 
 Examples:
@@ -47,7 +49,7 @@ pub(crate) struct TrustArgs {
     /// Let your own servers run in the current folder
     #[arg(long, conflicts_with_all = ["servers", "yes"])]
     folder: bool,
-    /// List accepted servers and folders
+    /// List accepted servers, permissions and folders
     #[arg(long, conflicts_with_all = ["servers", "yes", "folder"])]
     list: bool,
     /// Revoke what was accepted: for a server, a file or a folder, or with --folder for the current

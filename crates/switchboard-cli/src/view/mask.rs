@@ -1,27 +1,8 @@
 //! Masks what looks secret in arguments and addresses.
 
-const MASK: &str = "***";
+use switchboard::config::names_a_secret;
 
-/// Words whose value is a secret.
-const KEY_WORDS: [&str; 17] = [
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "pwd",
-    "pass",
-    "key",
-    "apikey",
-    "auth",
-    "authorization",
-    "bearer",
-    "credential",
-    "credentials",
-    "cookie",
-    "pat",
-    "jwt",
-];
+const MASK: &str = "***";
 
 /// Prefixes of tokens of well-known services.
 const TOKEN_PREFIXES: [&str; 12] = [
@@ -49,7 +30,7 @@ pub(crate) fn arguments(words: &[String]) -> Vec<String> {
             value_of_a_key = false;
             continue;
         }
-        value_of_a_key = word.starts_with('-') && !word.contains('=') && is_key_like(word);
+        value_of_a_key = word.starts_with('-') && !word.contains('=') && names_a_secret(word);
         shown.push(one(word));
     }
     shown
@@ -78,13 +59,13 @@ fn one(word: &str) -> String {
         return free_standing(word);
     }
     if let Some((name, value)) = word.split_once('=')
-        && is_key_like(name)
+        && names_a_secret(name)
     {
         return format!("{name}={}", hide_value(value));
     }
     // A header: `Authorization: Bearer …`.
     if let Some((name, value)) = word.split_once(": ")
-        && is_key_like(name)
+        && names_a_secret(name)
     {
         return format!("{name}: {}", hide_value(value));
     }
@@ -162,22 +143,6 @@ fn path_without_tokens(path: &str) -> String {
         .map(|part| if is_token(part) { MASK } else { part })
         .collect::<Vec<_>>()
         .join("/")
-}
-
-fn is_key_like(name: &str) -> bool {
-    let lower = name.trim_start_matches('-').to_lowercase();
-    let glued = [
-        "token",
-        "secret",
-        "password",
-        "passwd",
-        "apikey",
-        "credential",
-    ];
-    glued.iter().any(|word| lower.contains(word))
-        || lower
-            .split(|character: char| !character.is_ascii_alphanumeric())
-            .any(|word| KEY_WORDS.contains(&word))
 }
 
 fn is_token(word: &str) -> bool {
@@ -271,6 +236,14 @@ mod tests {
                 "my-mcp-server:latest",
                 "@modelcontextprotocol/server-everything@1.2.3",
             ],
+        );
+        check(
+            &["SENTRY_DSN=canary9", "--webhook", "canary10"],
+            &["SENTRY_DSN=***", "--webhook", "***"],
+        );
+        check(
+            &["--token-file", "/run/token"],
+            &["--token-file", "/run/token"],
         );
         check(
             &["--port", "8080", "--keyboard", "us"],

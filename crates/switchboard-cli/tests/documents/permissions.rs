@@ -133,6 +133,65 @@ fn s0_26_yolo_skips_the_denies_of_its_own_file_and_none_of_another() {
         "{refused:?}"
     );
     assert_eq!(code(&machine, &[&both[..], &READ].concat()), Some(0));
+    // Another file of the same folder is another file too.
+    let denies = r#""permissions": {"deny": ["mcp:filesystem_write_file"]}, "#;
+    let machine = machine.file("denies.json", &core_agent(denies));
+    let both = [
+        "--dialect",
+        "core-agent",
+        "-c",
+        "given.json",
+        "-c",
+        "denies.json",
+    ];
+    let refused = machine.run(&[&both[..], &WRITE].concat());
+    assert!(
+        refused.code == Some(5) && refused.stderr.contains("denies.json"),
+        "{refused:?}"
+    );
+}
+
+/// Revoking a file revokes its permissions: they must not apply when its server is accepted again,
+/// nor to the user's own servers.
+#[test]
+fn revoking_a_file_or_its_last_server_revokes_its_permissions() {
+    let list = |machine: &Machine| machine.run(&["trust", "--list"]).stdout;
+    for revoked in [".agents/mcp.json", "filesystem"] {
+        let machine = project(r#""permissions": {"mode": "yolo"}, "#);
+        answer(&machine, "y\r");
+        assert_eq!(code(&machine, &WRITE), Some(0));
+        let listed = list(&machine);
+        assert!(
+            listed.contains("permissions of ") && listed.contains("│ mode \"yolo\""),
+            "{listed}"
+        );
+        let ran = machine.run(&["trust", "--revoke", revoked]);
+        assert!(ran.stdout.contains("revoked: permissions of "), "{ran:?}");
+        assert!(!list(&machine).contains("yolo"), "{ran:?}");
+        let again = machine.run(&["trust", "filesystem", "--yes"]);
+        assert_eq!(again.code, Some(0), "{again:?}");
+        assert_eq!(code(&machine, &WRITE), Some(5), "{revoked}");
+    }
+}
+
+/// Permissions of a file stay accepted as long as one of its servers is.
+#[test]
+fn revoking_one_of_two_servers_keeps_the_permissions_of_their_file() {
+    let entry = r#"{"transport": "stdio", "command": "mcp-server-filesystem"}"#;
+    let text = format!(
+        r#"{{"permissions": {{"mode": "yolo"}}, "servers": {{"filesystem": {entry}, "other": {entry}}}}}"#
+    );
+    let machine = Machine::new().file(".agents/mcp.json", &text);
+    let accept = ["trust", "filesystem", "other", "--yes", "--permissions"];
+    assert_eq!(code(&machine, &accept), Some(0));
+    assert_eq!(code(&machine, &["trust", "--revoke", "other"]), Some(0));
+    assert_eq!(code(&machine, &WRITE), Some(0));
+    // A file can be named for its permissions too, after its servers were revoked one by one.
+    let last = machine.run(&["trust", "--revoke", "filesystem", "--json"]);
+    let permissions = &last.json()["revoked"]["permissions"];
+    assert!(permissions.to_string().contains("mcp.json"), "{last:?}");
+    let listed = machine.run(&["trust", "--list", "--json"]).json();
+    assert_eq!(listed["permissions"], serde_json::json!([]));
 }
 
 /// S0-27 in a project: a file without a word about permissions has no gate once that was accepted.

@@ -116,6 +116,36 @@ fn t1_a_project_file_that_is_a_link_is_not_read() {
     }
 }
 
+/// Neither its permissions file nor a file of which only the servers are counted.
+#[test]
+fn t1_a_projects_other_files_are_not_read_through_links_either() {
+    let home = Home::new();
+    let (folder, _) = hostile(&home);
+    let other = home.path("other");
+    std::fs::create_dir_all(&other).unwrap();
+    let servers = r#"{"servers": {"one": {"command": "true"}}}"#;
+    std::fs::write(other.join("mcp.json"), servers).unwrap();
+    for name in [".vscode", ".cursor"] {
+        std::fs::create_dir(folder.join(name)).unwrap();
+        symlink(other.join("mcp.json"), folder.join(name).join("mcp.json")).unwrap();
+    }
+    let ran = run_in(&home, &folder, &["status"]);
+    assert!(!ran.stderr.contains("has 1 server"), "{ran:?}");
+
+    std::fs::write(other.join("config.json"), "{\"permissions\": {}}").unwrap();
+    CORE_AGENT.write(&folder, &[("srv", json!({ "command": "true" }))]);
+    symlink(
+        other.join("config.json"),
+        folder.join(".agents/config.json"),
+    )
+    .unwrap();
+    let ran = run_in(&home, &folder, &["status"]);
+    assert!(
+        ran.code == Some(2) && ran.stderr.contains("config.json: is a symbolic link"),
+        "{ran:?}"
+    );
+}
+
 #[test]
 fn t1_the_folder_that_a_projects_server_runs_in_is_shown_and_is_the_projects() {
     for file in FILES {

@@ -105,6 +105,42 @@ fn a_server_is_added_used_disabled_enabled_and_removed() {
     );
 }
 
+/// Paths mean what they mean in the shell, wherever the file is.
+#[test]
+fn relative_paths_of_a_new_server_start_at_the_current_folder() {
+    let fixture = Fixture::new();
+    let project = fixture.home.path("project").canonicalize().unwrap();
+    let add = |more: &[&str]| {
+        let ran = fixture.run(&[&["add"], more].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    };
+    add(&["own", "--cwd", ".", "--", "bin/server", "./argument"]);
+    add(&["found", "--cwd", "~/x", "--", "npx"]);
+    assert_eq!(
+        fixture.read("config/switchboard/switchboard.toml"),
+        format!(
+            "[servers.own]\ncommand = \"{0}/bin/server\"\nargs = [\"./argument\"]\ncwd = \"{0}\"\n\n\
+             [servers.found]\ncommand = \"npx\"\ncwd = \"~/x\"\n",
+            project.display()
+        )
+    );
+    // In a file of this folder they stay relative.
+    let here = [
+        "here",
+        "--file",
+        "here.toml",
+        "--cwd",
+        "sub",
+        "--",
+        "./server",
+    ];
+    add(&here);
+    assert_eq!(
+        fixture.read("project/here.toml"),
+        "[servers.here]\ncommand = \"./server\"\ncwd = \"sub\"\n"
+    );
+}
+
 #[test]
 fn a_projects_file_is_edited_in_its_own_dialect_and_still_needs_trust() {
     let fixture = Fixture::new();

@@ -13,7 +13,7 @@ use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::{ReferenceSyntax, unescape};
 use crate::tree::{Node, TableEntry, Tree};
-use crate::{HttpWire, TimeField};
+use crate::{HttpTransportKind, TimeField};
 
 pub(super) struct A3s;
 
@@ -55,7 +55,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     syntax: ReferenceSyntax::Native,
     call_timeout: Some(Duration::from_secs(60)),
     call_timeout_field: Some(TimeField::TimeoutMs),
-    wire: HttpWire::Sse,
+    wire: HttpTransportKind::Sse,
     refuses_builtin_names: true,
     entry_spelling: SPELLING,
     rule_syntax: RuleSyntax::Prefix,
@@ -105,13 +105,13 @@ impl DialectReader for A3s {
         refuse_repeated(server, diagnostics);
         let mut fields = raw::read_entry(
             &server.node,
-            FIELDS,
+            &[FIELDS],
             NATIVE_FIELDS,
             ReferenceSyntax::Native,
             &server.path,
             diagnostics,
         )?;
-        match fields.0.remove("name") {
+        match fields.values.remove("name") {
             Some(AtOffset {
                 at,
                 value: FieldValue::Text(_),
@@ -197,7 +197,7 @@ fn choose_transport(
     server: &RawServer,
     diagnostics: &mut Diagnostics<'_>,
 ) {
-    let transport = match fields.0.get("transport") {
+    let transport = match fields.values.get("transport") {
         Some(AtOffset {
             value: FieldValue::Choice(word),
             at,
@@ -209,7 +209,7 @@ fn choose_transport(
     let other = match transport {
         Some(("stdio", _)) => "url",
         Some((_, at)) => {
-            fields.0.insert(
+            fields.values.insert(
                 "transport",
                 AtOffset {
                     at,
@@ -230,7 +230,7 @@ fn choose_transport(
     let needed = if other == "url" { "command" } else { "url" };
     // If the required field is missing, that is reported instead of the superfluous one.
     if let Some(AtOffset { at, .. }) = fields
-        .0
+        .values
         .remove(other)
         .filter(|_| fields.offset_of(needed).is_some())
     {
@@ -256,7 +256,7 @@ fn add_rules(permissions: &mut FieldTable, block: &Node, diagnostics: &mut Diagn
     ) else {
         return;
     };
-    for (name, AtOffset { at, value }) in read.0 {
+    for (name, AtOffset { at, value }) in read.values {
         let FieldValue::Texts(texts) = value else {
             continue;
         };
@@ -271,13 +271,13 @@ fn add_rules(permissions: &mut FieldTable, block: &Node, diagnostics: &mut Diagn
                 ),
             }
         }
-        match permissions.0.get_mut(name) {
+        match permissions.values.get_mut(name) {
             Some(AtOffset {
                 value: FieldValue::Texts(earlier),
                 ..
             }) => earlier.extend(plain),
             _ => {
-                permissions.0.insert(
+                permissions.values.insert(
                     name,
                     AtOffset {
                         at,

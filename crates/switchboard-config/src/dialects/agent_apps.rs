@@ -15,7 +15,7 @@ use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer, UNSET};
 use crate::reference::{ReferenceSyntax, escape, is_name};
 use crate::tree::{Node, TableEntry, Tree};
-use crate::{HttpWire, Start};
+use crate::{HttpTransportKind, Start};
 
 pub(super) struct AgentApps;
 
@@ -34,7 +34,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     // The reader turns `\${NAME}` into a native reference and escapes every other `$`.
     syntax: ReferenceSyntax::Native,
     start: Start::Lazy,
-    wire: HttpWire::Streamable,
+    wire: HttpTransportKind::Streamable,
     serializes_callers: true,
     // The documentation has no approval of calls.
     ungated_by_default: true,
@@ -104,7 +104,7 @@ impl DialectReader for AgentApps {
         )?;
         if let (Some(command), Some(url)) = (fields.offset_of("command"), fields.offset_of("url")) {
             // As documented, `url` counts before `command`.
-            fields.0.remove("command");
+            fields.values.remove("command");
             let message = format!(
                 "ignored: `url` (line {}) takes precedence",
                 diagnostics.lines.line(url)
@@ -112,7 +112,7 @@ impl DialectReader for AgentApps {
             diagnostics.warn(command, format!("{}.command", server.path), message);
         }
         if let (Some(at), false) = (fields.offset_of("env"), unset.is_empty()) {
-            fields.0.insert(
+            fields.values.insert(
                 UNSET,
                 AtOffset {
                     at,

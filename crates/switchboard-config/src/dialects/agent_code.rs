@@ -3,7 +3,7 @@
 use super::entry_spelling::{EntrySpelling, ReferenceForm, URL};
 use super::profile::{DialectProfile, FOREIGN, RuleSyntax};
 use super::{DialectReader, native};
-use crate::HttpWire;
+use crate::HttpTransportKind;
 use crate::diagnostic::{Diagnostics, visible_key};
 use crate::fields::{FieldSpec, OURS, PROCESS, ValueKind, foreign_field};
 use crate::name::Style;
@@ -35,7 +35,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     name: "agent-code",
     naming: Some(Style::Mcp),
     syntax: ReferenceSyntax::Literal,
-    wire: HttpWire::Sse,
+    wire: HttpTransportKind::Sse,
     entry_spelling: SPELLING,
     sse_path_fallback: true,
     rule_syntax: RuleSyntax::Exposed,
@@ -81,7 +81,7 @@ impl DialectReader for AgentCode {
         )?;
         // stdio is the documented default, so `command` counts.
         if let (Some(command), Some(url)) = (fields.offset_of("command"), fields.offset_of("url")) {
-            fields.0.remove("url");
+            fields.values.remove("url");
             let message = format!(
                 "ignored: `command` (line {}) is started instead; remove one of them",
                 diagnostics.lines.line(command)
@@ -115,7 +115,7 @@ fn security(section: &Node, diagnostics: &mut Diagnostics<'_>) -> FieldTable {
         if let Some(TableEntry { at, value, .. }) = section.get(field.name) {
             let path = format!("security.{}", field.name);
             let value = raw::read_value(field, value, ReferenceSyntax::Literal, &path, diagnostics);
-            fields.0.insert(native, AtOffset { at: *at, value });
+            fields.values.insert(native, AtOffset { at: *at, value });
             fields.set_name_in_file(native, field.name);
         }
     }
@@ -190,14 +190,14 @@ fn add_rule(rule: &Node, path: &str, fields: &mut FieldTable, diagnostics: &mut 
         at,
         value: tool.to_owned(),
     };
-    match fields.0.get_mut(action) {
+    match fields.values.get_mut(action) {
         Some(AtOffset {
             value: FieldValue::Texts(rules),
             ..
         }) => rules.push(rule),
         _ => {
             let value = FieldValue::Texts(vec![rule]);
-            fields.0.insert(action, AtOffset { at, value });
+            fields.values.insert(action, AtOffset { at, value });
         }
     }
 }

@@ -28,10 +28,16 @@ pub(crate) type UrlField = Option<(&'static str, Option<(&'static str, &'static 
 /// How a reference is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReferenceForm {
+    /// `${NAME}` with defaults, and `$$` for `$`: the value as it is.
+    Native,
+    /// `${NAME}`, and `$${` for `${`.
+    Braced,
     /// The name between these two texts.
     Between(&'static str, &'static str),
     /// `env("NAME")`, which is the whole value.
     Call,
+    /// The name of the variable, in another field than literal values.
+    ByName,
     /// The dialect has no references.
     None,
 }

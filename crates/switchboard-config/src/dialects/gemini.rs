@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::entry_spelling::{EntrySpelling, URL};
+use super::entry_spelling::{EntrySpelling, ReferenceForm, URL};
 use super::profile::{ApprovalChoices, DialectProfile, FOREIGN, RuleSyntax, StateNames};
 use super::{DialectReader, native};
 use crate::diagnostic::Diagnostics;
@@ -12,7 +12,7 @@ use crate::name::Style;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
-use crate::{HttpWire, TimeField};
+use crate::{HttpTransportKind, TimeField};
 
 pub(super) struct Gemini;
 
@@ -74,7 +74,7 @@ pub(super) const PROFILE: DialectProfile = DialectProfile {
     connect_timeout: Duration::from_secs(600),
     call_timeout: Some(Duration::from_secs(600)),
     call_timeout_field: Some(TimeField::Timeout),
-    wire: HttpWire::Sse,
+    wire: HttpTransportKind::Sse,
     gemini_schemas: true,
     closes_without_tools: true,
     state_names: StateNames::Three,
@@ -92,6 +92,7 @@ const SPELLING: EntrySpelling = EntrySpelling {
     http: Some(("httpUrl", None)),
     sse: URL,
     enabled: None,
+    reference: ReferenceForm::Between("${", "}"),
     ..native::SPELLING
 };
 
@@ -109,7 +110,7 @@ impl DialectReader for Gemini {
         let node = server.node.without(&[OAUTH]).with_plain_texts("env");
         let mut fields = raw::read_entry(
             &node,
-            FIELDS,
+            &[FIELDS],
             NATIVE_FIELDS,
             ReferenceSyntax::Shell,
             &server.path,
@@ -132,7 +133,7 @@ impl DialectReader for Gemini {
             fields.offset_of("call_timeout"),
             fields.offset_of("connect_timeout"),
         ) {
-            fields.0.insert(
+            fields.values.insert(
                 "connect_timeout",
                 AtOffset {
                     at,
@@ -161,7 +162,7 @@ fn choose(fields: &mut FieldTable, server: &RawServer, diagnostics: &mut Diagnos
         .map(|at| diagnostics.lines.line(at))
         .unwrap_or_default();
     for loser in ways.into_iter().filter(|other| *other != way) {
-        if let Some(lost) = fields.0.remove(loser) {
+        if let Some(lost) = fields.values.remove(loser) {
             let message =
                 format!("ignored: `{way}` (line {line}) comes before it; remove one of them");
             diagnostics.warn(lost.at, format!("{}.{loser}", server.path), message);
@@ -201,9 +202,9 @@ fn set_wire(
         );
         diagnostics.warn(type_at, format!("{}.type", server.path), message);
     }
-    fields.0.remove("type");
+    fields.values.remove("type");
     if way != "command" {
-        fields.0.insert(
+        fields.values.insert(
             "transport",
             AtOffset {
                 at,
@@ -232,8 +233,8 @@ fn add_oauth(fields: &mut FieldTable, oauth: &Node, path: &str, diagnostics: &mu
         return;
     }
     for (own, place, native) in OAUTH_RENAMED {
-        if let Some(found) = read.0.remove(own) {
-            fields.0.insert(place, found);
+        if let Some(found) = read.values.remove(own) {
+            fields.values.insert(place, found);
             fields.rename(place, native);
         }
     }

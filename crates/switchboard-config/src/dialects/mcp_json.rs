@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::entry_spelling::EntrySpelling;
+use super::entry_spelling::{EntrySpelling, ReferenceForm};
 use super::profile::DialectProfile;
 use super::{DialectReader, native};
 use crate::diagnostic::{Diagnostics, visible_key};
@@ -13,6 +13,8 @@ use crate::format::Format;
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
+
+use tidy::TextForm;
 
 mod tidy;
 
@@ -31,6 +33,9 @@ const PROJECTS: &str = "projects";
 /// Its `timeout` is in seconds.
 const ZED: &str = "context_servers";
 
+/// The name of Cline's file. Its `timeout` is in seconds.
+const CLINE_FILE: &str = "cline_mcp_settings.json";
+
 const FIELDS: &[FieldSpec] = &[
     foreign_field("environment", ValueKind::Secrets),
     foreign_field("httpUrl", ValueKind::Text),
@@ -40,11 +45,10 @@ const FIELDS: &[FieldSpec] = &[
     foreign_field("type", ValueKind::Text),
     foreign_field("transport", ValueKind::Text),
     foreign_field("disabled", ValueKind::Flag),
-    foreign_field("timeout", ValueKind::Milliseconds),
     foreign_field("request_timeout_ms", ValueKind::Milliseconds),
     foreign_field("startup_timeout_ms", ValueKind::Milliseconds),
-    foreign_field("startup_timeout_sec", ValueKind::Milliseconds),
-    foreign_field("tool_timeout_sec", ValueKind::Milliseconds),
+    foreign_field("startup_timeout_sec", ValueKind::Seconds),
+    foreign_field("tool_timeout_sec", ValueKind::Seconds),
     foreign_field("tools", ValueKind::Texts),
     foreign_field("includeTools", ValueKind::Texts),
     foreign_field("allowedTools", ValueKind::Texts),
@@ -61,6 +65,10 @@ const FIELDS: &[FieldSpec] = &[
     foreign_field("oauth.callback_port", ValueKind::Port),
     foreign_field("oauth.scopes", ValueKind::Texts),
 ];
+
+/// `timeout`, whose unit depends on the program.
+const TIMEOUT_MILLISECONDS: &[FieldSpec] = &[foreign_field("timeout", ValueKind::Milliseconds)];
+const TIMEOUT_SECONDS: &[FieldSpec] = &[foreign_field("timeout", ValueKind::Seconds)];
 
 /// Fields that it shares with the native file.
 const NATIVE_FIELDS: &[&[&str]] = &[
@@ -135,6 +143,7 @@ const SPELLING: EntrySpelling = EntrySpelling {
     http: Some(("url", Some(("type", "http")))),
     sse: Some(("url", Some(("type", "sse")))),
     enabled: Some(("disabled", false)),
+    reference: ReferenceForm::Braced,
     ..native::SPELLING
 };
 
@@ -146,18 +155,31 @@ pub(super) fn section(document: &Node) -> Option<(&'static [&'static str], Entry
         .into_iter()
         .find(|section| document.get(section).is_some())?;
     Some(match section {
-        "servers" => (&["servers"], SPELLING),
+        "servers" => {
+            let vs_code = EntrySpelling {
+                reference: ReferenceForm::Between("${env:", "}"),
+                ..SPELLING
+            };
+            (&["servers"], vs_code)
+        }
         CODEX => {
             let codex = EntrySpelling {
                 http: Some(("url", None)),
                 sse: None,
                 headers: Some("http_headers"),
                 enabled: ENABLED,
+                reference: ReferenceForm::ByName,
                 ..SPELLING
             };
             (&[CODEX], codex)
         }
-        ZED => (&[ZED], SPELLING),
+        ZED => {
+            let zed = EntrySpelling {
+                enabled: ENABLED,
+                ..SPELLING
+            };
+            (&[ZED], zed)
+        }
         OPENCODE => {
             let opencode = EntrySpelling {
                 enabled: ENABLED,
@@ -203,25 +225,36 @@ impl DialectReader for McpJson {
 
     fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
         let section = server.path.split('.').next().unwrap_or_default();
-        let node = tidy::entry(server, section == CODEX, diagnostics);
+        let texts = match section {
+            CODEX => TextForm::Literal,
+            OPENCODE => TextForm::Opencode,
+            _ => TextForm::Braced,
+        };
+        let node = tidy::entry(server, texts, diagnostics);
+        let has_seconds = section == ZED || diagnostics.file.ends_with(CLINE_FILE);
+        let timeout = match has_seconds {
+            true => TIMEOUT_SECONDS,
+            false => TIMEOUT_MILLISECONDS,
+        };
         let mut fields = raw::read_entry(
             &node,
-            FIELDS,
+            &[FIELDS, timeout],
             NATIVE_FIELDS,
             ReferenceSyntax::Braced,
             &server.path,
             diagnostics,
         )?;
-        set_seconds(&mut fields, section);
-        ignore_short_timeout(&mut fields, server, diagnostics);
+        if !has_seconds {
+            ignore_short_timeout(&mut fields, server, diagnostics);
+        }
         let wire = wire(&mut fields, server, diagnostics);
         for (own, native) in RENAMED {
             fields.rename_once(own, native, &server.path, diagnostics);
         }
-        if let Some(disabled) = fields.0.remove("disabled") {
+        if let Some(disabled) = fields.values.remove("disabled") {
             let on = matches!(disabled.value, FieldValue::Flag(false))
                 && fields.flag("enabled") != Some(false);
-            fields.0.insert(
+            fields.values.insert(
                 "enabled",
                 AtOffset {
                     at: disabled.at,
@@ -281,8 +314,8 @@ fn wire(
             .find(|(word, _)| *word == name)
             .map(|(_, wire)| *wire)
     });
-    fields.0.remove("transport");
-    fields.0.remove("type");
+    fields.values.remove("transport");
+    fields.values.remove("type");
     let Some(wire) = known? else {
         let message = "unknown transport; expected \"stdio\", \"http\" or \"sse\"";
         diagnostics.error(at, format!("{}.{own}", server.path), message);
@@ -290,7 +323,7 @@ fn wire(
     };
     // A URL without a transport tries Streamable HTTP, then HTTP+SSE.
     if !wire.is_empty() {
-        fields.0.insert(
+        fields.values.insert(
             "transport",
             AtOffset {
                 at,
@@ -318,28 +351,8 @@ fn drop_other_transport(
         fields.name_in_file(used)
     );
     let path = format!("{}.{}", server.path, fields.name_in_file(ignored));
-    if let Some(field) = fields.0.remove(ignored) {
+    if let Some(field) = fields.values.remove(ignored) {
         diagnostics.warn(field.at, path, message);
-    }
-}
-
-/// Corrects a timeout in seconds that was read as milliseconds.
-fn set_seconds(fields: &mut FieldTable, section: &str) {
-    for (field, is_seconds) in [
-        ("startup_timeout_sec", true),
-        ("tool_timeout_sec", true),
-        ("timeout", section == ZED),
-    ] {
-        if let (
-            true,
-            Some(AtOffset {
-                value: FieldValue::Duration(duration),
-                ..
-            }),
-        ) = (is_seconds, fields.0.get_mut(field))
-        {
-            *duration = duration.saturating_mul(1000);
-        }
     }
 }
 
@@ -352,7 +365,7 @@ fn ignore_short_timeout(
     if fields
         .duration("timeout")
         .is_some_and(|timeout| timeout < Duration::from_secs(1))
-        && let Some(short) = fields.0.remove("timeout")
+        && let Some(short) = fields.values.remove("timeout")
     {
         let message = "ignored: less than a second; expected milliseconds, such as 60000";
         diagnostics.warn(short.at, format!("{}.timeout", server.path), message);

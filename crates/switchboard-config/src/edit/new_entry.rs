@@ -1,15 +1,43 @@
 //! Writes the fields of a new entry as its dialect spells them.
 
+use std::path::{self, Path};
+
 use super::{NewServer, NewText, NewValue, ServerTarget};
+use crate::Endpoint;
 use crate::dialects::{EntrySpelling, ReferenceForm};
 use crate::reference::{ReferenceSyntax, Segment, TextRole};
 
+impl NewServer {
+    /// Relative paths start at the current folder, as in a shell. They become absolute if those of
+    /// the file start elsewhere.
+    pub(super) fn for_folder(mut self, base: &Path) -> Self {
+        let current = std::env::current_dir().and_then(|folder| folder.canonicalize());
+        if current.is_ok_and(|current| current == base) {
+            return self;
+        }
+        match &mut self.target {
+            // Without a slash it is looked up on the PATH.
+            ServerTarget::Command(program, _) if program.contains('/') => {
+                *program = absolute(program);
+            }
+            _ => {}
+        }
+        self.cwd = self.cwd.as_deref().map(absolute);
+        self
+    }
+}
+
+fn absolute(text: &str) -> String {
+    let is_relative = !text.starts_with(['/', '~', '$']);
+    let path = is_relative.then(|| path::absolute(text).ok()).flatten();
+    path.map_or_else(|| text.to_owned(), |path| path.display().to_string())
+}
+
+type NewFields = Vec<(&'static str, NewValue)>;
+
 impl EntrySpelling {
     /// The fields of an entry; the error says what the dialect cannot express.
-    pub(super) fn entry(
-        &self,
-        addition: &NewServer,
-    ) -> Result<Vec<(&'static str, NewValue)>, String> {
+    pub(super) fn entry(&self, addition: &NewServer) -> Result<NewFields, String> {
         let mut fields = Vec::new();
         let wire = addition.transport.as_deref();
         match (&addition.target, wire) {
@@ -53,16 +81,27 @@ impl EntrySpelling {
                 .ok_or("a file of this kind has no field for the working folder")?;
             fields.push((field, NewValue::Text(cwd.clone())));
         }
+        match self.reference {
+            ReferenceForm::ByName => self.push_by_name(addition, &mut fields)?,
+            _ => self.push_values(addition, &mut fields)?,
+        }
+        Ok(fields)
+    }
+
+    fn push_values(&self, addition: &NewServer, fields: &mut NewFields) -> Result<(), String> {
         if !addition.env.is_empty() {
             fields.push(("env", NewValue::Table(self.texts(&addition.env)?)));
         }
         if !addition.headers.is_empty() {
-            let field = self
-                .headers
-                .ok_or("a file of this kind has no field for headers")?;
-            fields.push((field, NewValue::Table(self.texts(&addition.headers)?)));
+            let headers = self.texts(&addition.headers)?;
+            fields.push((self.headers_field()?, NewValue::Table(headers)));
         }
-        Ok(fields)
+        Ok(())
+    }
+
+    fn headers_field(&self) -> Result<&'static str, String> {
+        self.headers
+            .ok_or_else(|| "a file of this kind has no field for headers".to_owned())
     }
 
     fn texts(&self, pairs: &[(String, String)]) -> Result<Vec<(String, NewText)>, String> {
@@ -74,16 +113,22 @@ impl EntrySpelling {
 
     /// Converts a value with native references. The error does not repeat it.
     fn text(&self, name: &str, value: &str) -> Result<NewText, String> {
-        let segments = ReferenceSyntax::Native
-            .segments(TextRole::Value, value)
-            .map_err(|fault| format!("{name}: {fault}"))?;
+        let segments = segments(name, value)?;
         let variable = |segment: &Segment<'_>| matches!(segment, Segment::Variable { .. });
         match (self.reference, segments.as_slice()) {
-            (ReferenceForm::Between("${", "}"), _) if self.is_native() => {
-                Ok(NewText::Plain(value.to_owned()))
+            (ReferenceForm::Native, _) => Ok(NewText::Plain(value.to_owned())),
+            (ReferenceForm::Braced, segments) => {
+                let text = between(name, segments, ("${", "}"), |text| {
+                    text.replace("${", "$${")
+                });
+                text.map(NewText::Plain)
+            }
+            (ReferenceForm::Between(before, after), segments) => {
+                let text = between(name, segments, (before, after), str::to_owned);
+                text.map(NewText::Plain)
             }
             (_, segments) if !segments.iter().any(variable) => {
-                Ok(NewText::Plain(literals(segments)))
+                Ok(NewText::Plain(literal(segments)))
             }
             (
                 ReferenceForm::Call,
@@ -94,40 +139,123 @@ impl EntrySpelling {
                     },
                 ],
             ) => Ok(NewText::Call((*name).to_owned())),
-            (ReferenceForm::Between(before, after), segments) => {
-                let mut text = String::new();
-                for segment in segments {
-                    match segment {
-                        Segment::Literal(literal) => text.push_str(literal),
-                        Segment::Variable {
-                            name,
-                            default: None,
-                        } => text.extend([before, name, after]),
-                        Segment::Variable { .. } => {
-                            return Err(format!(
-                                "{name}: a file of this kind has no defaults in references"
-                            ));
-                        }
-                    }
-                }
-                Ok(NewText::Plain(text))
-            }
             (ReferenceForm::Call, _) => Err(format!(
                 "{name}: in a file of this kind a value is one ${{NAME}} or has none"
             )),
-            (ReferenceForm::None, _) => Err(format!(
+            (ReferenceForm::None | ReferenceForm::ByName, _) => Err(format!(
                 "{name}: a file of this kind has no references; values are literal"
             )),
         }
     }
 
-    /// Whether it has native references, with defaults and `$$`.
-    fn is_native(&self) -> bool {
-        self.container == ["servers"] && self.version.is_none()
+    /// Codex has fields of their own for names of variables.
+    fn push_by_name(&self, addition: &NewServer, fields: &mut NewFields) -> Result<(), String> {
+        let (mut variables, mut passed_on) = (Vec::new(), Vec::new());
+        for (name, value) in &addition.env {
+            match segments(name, value)?.as_slice() {
+                [
+                    Segment::Variable {
+                        name: variable,
+                        default: None,
+                    },
+                ] if variable == name => passed_on.push(name.clone()),
+                [Segment::Variable { .. }] => {
+                    return Err(format!(
+                        "{name}: in a file of this kind a variable keeps its name; write {name}=${{{name}}}"
+                    ));
+                }
+                _ => variables.push((name.clone(), self.text(name, value)?)),
+            }
+        }
+        let (mut headers, mut named, mut token) = (Vec::new(), Vec::new(), None);
+        for (name, value) in &addition.headers {
+            match segments(name, value)?.as_slice() {
+                [
+                    Segment::Variable {
+                        name: variable,
+                        default: None,
+                    },
+                ] => named.push((name.clone(), NewText::Plain((*variable).to_owned()))),
+                [
+                    Segment::Literal("Bearer "),
+                    Segment::Variable {
+                        name: variable,
+                        default: None,
+                    },
+                ] if name.eq_ignore_ascii_case("authorization") => {
+                    token = Some((*variable).to_owned());
+                }
+                _ => headers.push((name.clone(), self.text(name, value)?)),
+            }
+        }
+        let table = |pairs: Vec<_>| (!pairs.is_empty()).then_some(NewValue::Table(pairs));
+        let passed_on = (!passed_on.is_empty()).then_some(NewValue::Texts(passed_on));
+        let found = [
+            ("env", table(variables)),
+            ("env_vars", passed_on),
+            ("bearer_token_env_var", token.map(NewValue::Text)),
+            (self.headers_field()?, table(headers)),
+            ("env_http_headers", table(named)),
+        ];
+        let found = found
+            .into_iter()
+            .filter_map(|(field, value)| Some((field, value?)));
+        fields.extend(found);
+        Ok(())
     }
 }
 
-fn literals(segments: &[Segment<'_>]) -> String {
+/// The first of these values that has another meaning in the file that was written.
+pub(super) fn changed_value(addition: &NewServer, written: &Endpoint) -> Option<String> {
+    let (given, found) = match written {
+        Endpoint::Stdio(stdio) => (&addition.env, &stdio.env),
+        Endpoint::Http(http) => (&addition.headers, &http.headers),
+        Endpoint::Invalid(_) => return None,
+    };
+    let is_changed = |(name, value): &&(String, String)| {
+        let meaning = ReferenceSyntax::Native.meaning(TextRole::Value, value);
+        found.get(name).is_some_and(|found| {
+            written.syntax().meaning(TextRole::Value, found.expose()) != meaning
+        })
+    };
+    given.iter().find(is_changed).map(|(name, _)| name.clone())
+}
+
+fn segments<'v>(name: &str, value: &'v str) -> Result<Vec<Segment<'v>>, String> {
+    ReferenceSyntax::Native
+        .segments(TextRole::Value, value)
+        .map_err(|fault| format!("{name}: {fault}"))
+}
+
+/// Writes each variable between two texts, and the literal text between variables with `escape`.
+fn between(
+    name: &str,
+    segments: &[Segment<'_>],
+    (before, after): (&str, &str),
+    escape: impl Fn(&str) -> String,
+) -> Result<String, String> {
+    let (mut text, mut pending) = (String::new(), String::new());
+    for segment in segments {
+        match segment {
+            Segment::Literal(literal) => pending.push_str(literal),
+            Segment::Variable {
+                name: variable,
+                default: None,
+            } => {
+                text.push_str(&escape(&std::mem::take(&mut pending)));
+                text.extend([before, variable, after]);
+            }
+            Segment::Variable { .. } => {
+                return Err(format!(
+                    "{name}: a file of this kind has no defaults in references"
+                ));
+            }
+        }
+    }
+    Ok(text + &escape(&pending))
+}
+
+fn literal(segments: &[Segment<'_>]) -> String {
     segments
         .iter()
         .filter_map(|segment| {

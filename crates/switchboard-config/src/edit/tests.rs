@@ -70,8 +70,46 @@ fn an_entry_is_changed_in_the_section_that_the_file_has() {
         codex,
         &Change::Add(url("b", None)),
         &format!(
-            "{codex}\n[mcp_servers.b]\nurl = \"https://example.com/mcp\"\nhttp_headers = {{ Authorization = \"Bearer ${{T}}\" }}\n"
+            "{codex}\n[mcp_servers.b]\nurl = \"https://example.com/mcp\"\nbearer_token_env_var = \"T\"\n"
         ),
+    );
+    let mut more = command("b");
+    more.env.push(("LEVEL".to_owned(), "a$${b}".to_owned()));
+    of(
+        "config.toml",
+        codex,
+        &Change::Add(more),
+        &format!(
+            "{codex}\n[mcp_servers.b]\ncommand = \"npx\"\nargs = [\"-y\", \"server\"]\nenv = {{ LEVEL = \"a${{b}}\" }}\nenv_vars = [\"TOKEN\"]\n"
+        ),
+    );
+    let mut more = url("b", None);
+    more.headers = vec![
+        ("X-Key".to_owned(), "${K}".to_owned()),
+        ("X-Level".to_owned(), "1".to_owned()),
+    ];
+    of(
+        "config.toml",
+        codex,
+        &Change::Add(more),
+        &format!(
+            "{codex}\n[mcp_servers.b]\nurl = \"https://example.com/mcp\"\nhttp_headers = {{ X-Level = \"1\" }}\nenv_http_headers = {{ X-Key = \"K\" }}\n"
+        ),
+    );
+    let mut renamed = command("b");
+    renamed.env = vec![("TOKEN".to_owned(), "${OTHER}".to_owned())];
+    refused(
+        "config.toml",
+        Dialect::McpJson,
+        codex,
+        &Change::Add(renamed),
+        "a variable keeps its name",
+    );
+    of(
+        "settings.json",
+        "{\n  \"context_servers\": {\n    \"a\": { \"command\": \"x\" }\n  }\n}\n",
+        &off,
+        "{\n  \"context_servers\": {\n    \"a\": {\n      \"command\": \"x\",\n      \"enabled\": false\n    }\n  }\n}\n",
     );
     of(
         "mcp.json",
@@ -99,6 +137,81 @@ fn an_entry_is_changed_in_the_section_that_the_file_has() {
         "extensions:\n  a:\n    cmd: x\n",
         &Change::Add(command("b")),
         "it is a file of goose",
+    );
+}
+
+/// The program gets exactly the value that was given, or the entry is not written.
+#[test]
+fn a_literal_dollar_is_never_read_as_a_reference() {
+    let folder = tempfile::tempdir().unwrap();
+    let added = |file: &str, before: &str, value: &str| {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, before).unwrap();
+        let file = ConfigFile::new(&path, Scope::Given);
+        let mut addition = command("s");
+        addition.env = vec![("PW".to_owned(), value.to_owned())];
+        edit(&file, &Change::Add(addition)).map_err(|fault| fault.to_string())?;
+        let config = load(&[file]).unwrap();
+        let crate::Endpoint::Stdio(stdio) = &config.servers[0].endpoint else {
+            panic!("{:?}", config.servers[0]);
+        };
+        let meaning = stdio
+            .syntax
+            .meaning(crate::reference::TextRole::Value, stdio.env["PW"].expose());
+        Ok::<_, String>(meaning.unwrap())
+    };
+    let literal = |text: &str| Ok(vec![(text.to_owned(), None)]);
+    let (mcp_json, vs_code) = ("{\"mcpServers\": {}}", "{\"servers\": {}}");
+    for (given, meant) in [("pa$word", "pa$word"), ("$${X}", "${X}"), ("a$$b", "a$b")] {
+        assert_eq!(added(".mcp.json", mcp_json, given), literal(meant));
+        assert_eq!(added("switchboard.toml", "", given), literal(meant));
+    }
+    assert_eq!(added(".vscode/mcp.json", vs_code, "a$$b"), literal("a$b"));
+    let gemini = ".gemini/settings.json";
+    assert_eq!(added(gemini, mcp_json, "pa$$"), literal("pa$"));
+    for (file, before, value) in [
+        (gemini, mcp_json, "pa$word"),
+        (gemini, mcp_json, "$${X}"),
+        (".vscode/mcp.json", vs_code, "$${X}"),
+    ] {
+        let fault = added(file, before, value).unwrap_err();
+        assert!(fault.contains("write PW=${VARIABLE}"), "{file}: {fault}");
+    }
+}
+
+/// A folder that cannot be opened for reading cannot be synced. (The superuser can open it.)
+#[test]
+fn a_file_is_written_even_if_its_folder_cannot_be_synced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("switchboard.toml");
+    std::fs::write(&path, "[servers.a]\ncommand = \"x\"\n").unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o300)).unwrap();
+    let file = ConfigFile::new(&path, Scope::Given);
+    let edited = edit(&file, &Change::Enable("a".to_owned(), false));
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    edited.unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("enabled = false"), "{text}");
+}
+
+#[test]
+fn lines_of_a_toml_file_that_end_in_cr_lf_still_do() {
+    let crlf = |text: &str| text.replace('\n', "\r\n");
+    let text = crlf("# about all\n\n# about a\n[servers.a]\ncommand = \"x\"\n");
+    let of = |change: Change, after: &str| {
+        check("x.toml", Dialect::Native, &text, &change, &crlf(after));
+    };
+    of(
+        Change::Enable("a".to_owned(), false),
+        "# about all\n\n# about a\n[servers.a]\ncommand = \"x\"\nenabled = false\n",
+    );
+    of(Change::Remove("a".to_owned()), "# about all\n\n");
+    let mut plain = command("b");
+    plain.env = Vec::new();
+    of(
+        Change::Add(plain),
+        "# about all\n\n# about a\n[servers.a]\ncommand = \"x\"\n\n[servers.b]\ncommand = \"npx\"\nargs = [\"-y\", \"server\"]\n",
     );
 }
 

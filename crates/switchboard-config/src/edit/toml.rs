@@ -5,7 +5,20 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
 use super::{EntryPath, NOT_FOUND, NewText, NewValue, Operation};
 
+/// Edits a text; lines that end in CR LF still do.
 pub(super) fn edit(
+    text: &str,
+    entry_path: &EntryPath<'_>,
+    operation: &Operation,
+) -> Result<String, String> {
+    if !text.contains("\r\n") {
+        return edit_lines(text, entry_path, operation);
+    }
+    let edited = edit_lines(&text.replace("\r\n", "\n"), entry_path, operation)?;
+    Ok(edited.replace('\n', "\r\n"))
+}
+
+fn edit_lines(
     text: &str,
     entry_path: &EntryPath<'_>,
     operation: &Operation,

@@ -39,8 +39,10 @@ pub(super) fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
         let _ = std::fs::remove_file(&new);
         return Err(fault);
     }
-    // The rename is durable once the folder is synced.
-    File::open(folder)?.sync_all()
+    // The rename is durable once the folder is synced. The file is written even if that fails, which
+    // some file systems do.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {

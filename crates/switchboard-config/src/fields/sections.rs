@@ -27,7 +27,7 @@ pub(crate) const PERMISSIONS: Section = Section {
             ValueKind::Rules,
             FieldTransport::Both,
             Some("[]"),
-            "Calls that need no confirmation. Ignored in a project's file.",
+            "Calls that need no confirmation. In a project's file it counts once you have accepted it (`switchboard trust`).",
         ),
         field(
             "ask",

@@ -178,7 +178,7 @@ pub(crate) const SERVERS: Section = Section {
             ValueKind::Flag,
             FieldTransport::Both,
             Some("false"),
-            "true: no confirmation for any tool of this server. Ignored in a project's file.",
+            "true: no confirmation for any tool of this server. In a project's file it counts once you have accepted it (`switchboard trust`).",
         ),
         field(
             "asks",

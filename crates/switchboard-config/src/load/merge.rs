@@ -10,6 +10,7 @@ use crate::name::ServerName;
 use crate::policy::{GatewayPolicy, Policy, WithLocation};
 use crate::{
     Config, EntryValue, GatewayConfig, Location, Mode, ProjectPermissions, Scope, ServerConfig,
+    ShadowedEntry,
 };
 
 /// Adds the servers of a file of lower precedence than those before it, without the gateway's own
@@ -34,12 +35,19 @@ pub(super) fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec
                 free.insert(Arc::new(server));
             }
             Entry::Occupied(mut taken) => {
-                let higher = Arc::make_mut(taken.get_mut());
-                // Of several replaced entries, the one in the nearest file is named.
-                higher
-                    .source
-                    .shadows
-                    .get_or_insert_with(|| server.source.file.clone());
+                let shadows = &mut Arc::make_mut(taken.get_mut()).source.shadows;
+                let replaced = ShadowedEntry {
+                    file: server.source.file.clone(),
+                    scope: server.source.scope,
+                };
+                // A project must not hide the user's entry behind one of its own.
+                let is_project = |entry: &ShadowedEntry| entry.scope == Scope::Project;
+                if shadows
+                    .as_ref()
+                    .is_none_or(|known| is_project(known) && !is_project(&replaced))
+                {
+                    *shadows = Some(replaced);
+                }
                 config.shadowed.push((Arc::new(server), values));
             }
         }

@@ -6,28 +6,30 @@ use std::time::Duration;
 use crate::diagnostic::Diagnostics;
 use crate::secret::Secret;
 
-/// The fields of one table by native name, and the file's own names of renamed fields.
+/// The fields of one table.
 #[derive(Debug, Default)]
-pub(crate) struct FieldTable(
-    pub(crate) BTreeMap<&'static str, AtOffset<FieldValue>>,
-    BTreeMap<&'static str, &'static str>,
-);
+pub(crate) struct FieldTable {
+    /// By native name.
+    pub(crate) values: BTreeMap<&'static str, AtOffset<FieldValue>>,
+    /// The file's own names of renamed fields, by native name.
+    names_in_file: BTreeMap<&'static str, &'static str>,
+}
 
 impl FieldTable {
     /// The offset of a field, whatever its value.
     pub(crate) fn offset_of(&self, name: &str) -> Option<usize> {
-        self.0.get(name).map(|found| found.at)
+        self.values.get(name).map(|found| found.at)
     }
 
     /// The name of a field in the file.
     pub(crate) fn name_in_file<'n>(&self, name: &'n str) -> &'n str {
-        self.1.get(name).copied().unwrap_or(name)
+        self.names_in_file.get(name).copied().unwrap_or(name)
     }
 
     /// Gives a field its native name. Messages still use the file's name.
     pub(crate) fn rename(&mut self, own: &'static str, native: &'static str) {
-        if let Some(found) = self.0.remove(own) {
-            self.0.insert(native, found);
+        if let Some(found) = self.values.remove(own) {
+            self.values.insert(native, found);
             self.set_name_in_file(native, own);
         }
     }
@@ -43,7 +45,7 @@ impl FieldTable {
     ) {
         if self.offset_of(native).is_none() {
             self.rename(own, native);
-        } else if let Some(more) = self.0.remove(own) {
+        } else if let Some(more) = self.values.remove(own) {
             let message = format!(
                 "ignored: `{}` is set as well; remove one of them",
                 self.name_in_file(native)
@@ -54,40 +56,30 @@ impl FieldTable {
 
     /// Sets the name of a field in the file.
     pub(crate) fn set_name_in_file(&mut self, native: &'static str, own: &'static str) {
-        self.1.insert(native, own);
+        self.names_in_file.insert(native, own);
+    }
+
+    fn value(&self, name: &str) -> Option<&FieldValue> {
+        self.values.get(name).map(|found| &found.value)
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        if let Some(AtOffset {
-            value: FieldValue::Text(text),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(text)
-        } else {
-            None
+        match self.value(name)? {
+            FieldValue::Text(text) => Some(text),
+            _ => None,
         }
     }
 
     pub(crate) fn texts(&self, name: &str) -> Option<&[AtOffset<String>]> {
-        if let Some(AtOffset {
-            value: FieldValue::Texts(texts),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(texts)
-        } else {
-            None
+        match self.value(name)? {
+            FieldValue::Texts(texts) => Some(texts),
+            _ => None,
         }
     }
 
     /// The rules of a list. Files of other programs have texts only.
     pub(crate) fn rules(&self, name: &str) -> Vec<AtOffset<RawRule>> {
-        if let Some(AtOffset {
-            value: FieldValue::Rules(rules),
-            ..
-        }) = self.0.get(name)
-        {
+        if let Some(FieldValue::Rules(rules)) = self.value(name) {
             return rules.clone();
         }
         let plain = |text: &AtOffset<String>| AtOffset {
@@ -102,100 +94,65 @@ impl FieldTable {
     }
 
     pub(crate) fn secrets(&self, name: &str) -> &[AtOffset<(String, Secret)>] {
-        if let Some(AtOffset {
-            value: FieldValue::Secrets(secrets),
-            ..
-        }) = self.0.get(name)
-        {
-            secrets
-        } else {
-            &[]
+        match self.value(name) {
+            Some(FieldValue::Secrets(secrets)) => secrets,
+            _ => &[],
         }
     }
 
     pub(crate) fn secret(&self, name: &str) -> Option<&Secret> {
-        if let Some(AtOffset {
-            value: FieldValue::Secret(secret),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(secret)
-        } else {
-            None
+        match self.value(name)? {
+            FieldValue::Secret(secret) => Some(secret),
+            _ => None,
         }
     }
 
     pub(crate) fn port(&self, name: &str) -> Option<u16> {
-        if let Some(AtOffset {
-            value: FieldValue::Port(port),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(*port)
-        } else {
-            None
+        match self.value(name)? {
+            FieldValue::Port(port) => Some(*port),
+            _ => None,
         }
     }
 
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
-        if let Some(AtOffset {
-            value: FieldValue::Flag(flag),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(*flag)
-        } else {
-            None
+        match self.value(name)? {
+            FieldValue::Flag(flag) => Some(*flag),
+            _ => None,
         }
     }
 
     pub(crate) fn duration(&self, name: &str) -> Option<Duration> {
-        if let Some(AtOffset {
-            value: FieldValue::Duration(duration),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(*duration)
-        } else {
-            None
+        match self.value(name)? {
+            FieldValue::Duration(duration) => Some(*duration),
+            _ => None,
         }
     }
 
     pub(crate) fn bytes(&self, name: &str) -> Option<usize> {
-        if let Some(AtOffset {
-            value: FieldValue::Bytes(bytes),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(*bytes)
-        } else {
-            None
+        match self.value(name)? {
+            FieldValue::Bytes(bytes) => Some(*bytes),
+            _ => None,
         }
     }
 
     pub(crate) fn count(&self, name: &str) -> Option<u64> {
-        match self.0.get(name)?.value {
-            FieldValue::Count(count) => Some(count),
+        match self.value(name)? {
+            FieldValue::Count(count) => Some(*count),
             _ => None,
         }
     }
 
     pub(crate) fn amounts(&self, name: &str) -> Option<&[(&'static str, f64)]> {
-        match &self.0.get(name)?.value {
+        match self.value(name)? {
             FieldValue::Amounts(amounts) => Some(amounts),
             _ => None,
         }
     }
 
     pub(crate) fn choice(&self, name: &str) -> Option<&'static str> {
-        if let Some(AtOffset {
-            value: FieldValue::Choice(choice),
-            ..
-        }) = self.0.get(name)
-        {
-            Some(choice)
-        } else {
-            None
+        match self.value(name)? {
+            FieldValue::Choice(choice) => Some(choice),
+            _ => None,
         }
     }
 }

@@ -54,6 +54,9 @@ pub(crate) fn read_value(
                 form(ValueKind::Milliseconds, diagnostics.json)
             )),
         },
+        (ValueKind::Seconds, Tree::Number(number)) => seconds(number)
+            .map(FieldValue::Duration)
+            .ok_or_else(|| format!("expected {}", form(ValueKind::Seconds, diagnostics.json))),
         (ValueKind::Count, Tree::Number(number)) => match number.parse() {
             Ok(count) if count > 0 => Ok(FieldValue::Count(count)),
             _ => Err(format!(
@@ -115,8 +118,7 @@ fn amounts(
             continue;
         };
         let amount = match &value.value {
-            // A TOML float has a dot at its end, so that it is never read as a whole number.
-            Tree::Number(number) => number.replace('_', "").trim_end_matches('.').parse().ok(),
+            Tree::Number(number) => decimal(number),
             _ => None,
         };
         match amount.filter(|amount: &f64| amount.is_finite() && *amount >= 0.0) {
@@ -129,6 +131,17 @@ fn amounts(
         }
     }
     FieldValue::Amounts(read)
+}
+
+fn decimal(number: &str) -> Option<f64> {
+    // A TOML float has a dot at its end, so that it is never read as a whole number.
+    number.replace('_', "").trim_end_matches('.').parse().ok()
+}
+
+/// More than zero; at most as long as a duration in milliseconds can be.
+fn seconds(number: &str) -> Option<Duration> {
+    let seconds = Duration::try_from_secs_f64(decimal(number)?).ok()?;
+    (seconds > Duration::ZERO).then_some(seconds)
 }
 
 fn texts(items: &[Node], path: &str, diagnostics: &mut Diagnostics<'_>) -> FieldValue {
@@ -270,6 +283,7 @@ fn form(kind: ValueKind, json: bool) -> String {
         ValueKind::Duration => quantity::DURATION_FORM.to_owned(),
         ValueKind::Bytes => quantity::BYTES_FORM.to_owned(),
         ValueKind::Milliseconds => "a whole number of milliseconds, more than 0".to_owned(),
+        ValueKind::Seconds => "a number of seconds, more than 0".to_owned(),
         ValueKind::Count => "a whole number above 0".to_owned(),
         ValueKind::Amounts(names) => format!("a table of numbers for {}", names.join(", ")),
         ValueKind::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),

@@ -30,7 +30,7 @@ fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
     })
 }
 
-fn url(url: &str, wire: HttpWire, headers: &[(&str, &str)]) -> Endpoint {
+fn url(url: &str, wire: HttpTransportKind, headers: &[(&str, &str)]) -> Endpoint {
     let headers = headers
         .iter()
         .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
@@ -101,12 +101,12 @@ fn a_command_is_a_text_or_a_list_and_values_of_env_may_be_numbers() {
 fn c5_the_named_transport_is_used_and_that_of_a_bare_url_is_detected() {
     let address = "https://x.example/mcp";
     for (word, wire) in [
-        ("http", HttpWire::Streamable),
-        ("streamable-http", HttpWire::Streamable),
-        ("streamable_http", HttpWire::Streamable),
-        ("streamableHttp", HttpWire::Streamable),
-        ("sse", HttpWire::Sse),
-        ("remote", HttpWire::Auto),
+        ("http", HttpTransportKind::Streamable),
+        ("streamable-http", HttpTransportKind::Streamable),
+        ("streamable_http", HttpTransportKind::Streamable),
+        ("streamableHttp", HttpTransportKind::Streamable),
+        ("sse", HttpTransportKind::Sse),
+        ("remote", HttpTransportKind::Auto),
     ] {
         check(
             &format!(r#""type": "{word}", "url": "{address}""#),
@@ -122,7 +122,7 @@ fn c5_the_named_transport_is_used_and_that_of_a_bare_url_is_detected() {
     for field in ["url", "serverUrl", "baseUrl", "httpUrl"] {
         check(
             &format!(r#""{field}": "{address}""#),
-            url(address, HttpWire::Auto, &[]),
+            url(address, HttpTransportKind::Auto, &[]),
             &[],
         );
     }
@@ -150,7 +150,7 @@ fn c6_two_endpoints_are_an_error_unless_the_type_decides() {
     );
     check(
         &format!("{both}, \"type\": \"http\""),
-        url("https://x.example/mcp", HttpWire::Streamable, &[]),
+        url("https://x.example/mcp", HttpTransportKind::Streamable, &[]),
         &[&ignored(7, "command", "serverUrl")],
     );
 }
@@ -160,7 +160,7 @@ fn headers_are_a_map_or_a_list() {
     let endpoint = || {
         url(
             "https://x.example/mcp",
-            HttpWire::Auto,
+            HttpTransportKind::Auto,
             &[("A", "b: c"), ("Authorization", "Bearer ${T}")],
         )
     };
@@ -271,7 +271,7 @@ fn the_format_of_vs_code_is_read() {
     let foreign = read(text);
     let github = url(
         "https://api.githubcopilot.com/mcp",
-        HttpWire::Streamable,
+        HttpTransportKind::Streamable,
         &[],
     );
     assert_eq!(
@@ -344,7 +344,7 @@ enabled = false
     assert_eq!(launch.args, ["${LITERAL}"]);
     let Endpoint::Http(endpoint) = url(
         "https://mcp.figma.com/mcp",
-        HttpWire::Auto,
+        HttpTransportKind::Auto,
         &[("X-Region", "eu"), ("X-Key", "${KEY}")],
     ) else {
         panic!("no URL")
@@ -361,6 +361,62 @@ enabled = false
             ..named("figma", 10, endpoint)
         }
     );
+}
+
+/// Codex has a table of approval modes under `tools`, and decimals in timeouts.
+#[test]
+fn codexs_tools_table_and_decimal_timeouts_do_not_fail_the_entry() {
+    let codex = |fields: &str| {
+        let text = format!("[mcp_servers.x]\ncommand = 'a'\n{fields}");
+        load_foreign(Dialect::McpJson, "config.toml", &text).unwrap()
+    };
+    let foreign = codex("startup_timeout_sec = 30.0\ntool_timeout_sec = 1.5\n");
+    let timeouts = &foreign.config.servers[0].timeouts;
+    assert_eq!(
+        (timeouts.connect, timeouts.call),
+        (Duration::from_secs(30), Duration::from_millis(1500))
+    );
+    assert_eq!(foreign.warnings(), [""; 0]);
+    let foreign = codex("[mcp_servers.x.tools.search]\napproval_mode = 'approve'\n");
+    assert_eq!(foreign.faults(), [("x".to_owned(), None)]);
+    assert_eq!(
+        foreign.warnings(),
+        [
+            "config.toml:3:16: mcp_servers.x.tools: ignored: use `permissions.allow` of your own file instead"
+        ]
+    );
+    let foreign = codex("tool_timeout_sec = -1\n");
+    let fault = foreign.faults().remove(0).1.unwrap();
+    assert!(
+        fault.ends_with("expected a number of seconds, more than 0"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn opencodes_references_are_variables_and_its_file_references_are_reported() {
+    let read = |header: &str| {
+        let text = format!(
+            r#"{{"mcp": {{"x": {{"type": "remote", "url": "https://x.example", "headers": {{"Authorization": "{header}"}}}}}}}}"#
+        );
+        load_foreign(Dialect::McpJson, "opencode.json", &text).unwrap()
+    };
+    let foreign = read("Bearer {env:T}");
+    let Endpoint::Http(http) = &foreign.config.servers[0].endpoint else {
+        panic!("{:?}", foreign.config.servers[0]);
+    };
+    assert_eq!(http.headers["Authorization"].expose(), "Bearer ${T}");
+    let fault = read("{file:~/token}").faults().remove(0).1.unwrap();
+    assert!(fault.contains("set a variable and write"), "{fault}");
+}
+
+#[test]
+fn clines_timeout_is_in_seconds() {
+    let text = entry(r#""command": "a", "timeout": 90"#);
+    let foreign = load_foreign(Dialect::McpJson, "cline_mcp_settings.json", &text).unwrap();
+    let timeouts = &foreign.config.servers[0].timeouts;
+    assert_eq!(timeouts.call, Duration::from_secs(90));
+    assert_eq!(foreign.warnings(), [""; 0]);
 }
 
 #[test]

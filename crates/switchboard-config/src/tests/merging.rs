@@ -184,7 +184,7 @@ fn an_entry_of_higher_precedence_replaces_the_lower_one_completely() {
             (
                 server.name.as_str(),
                 server.source.scope,
-                server.source.shadows.clone(),
+                server.source.shadows.clone().map(|entry| entry.file),
             )
         })
         .collect();

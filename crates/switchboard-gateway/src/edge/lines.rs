@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use switchboard::config::MAX_MESSAGE_BYTES;
 use switchboard::sync::yield_to_ready_tasks;
-use switchboard::wire::lines::{Frame, LineFrames};
+use switchboard::wire::lines::{Frame, LineFrames, push_line};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -155,11 +155,6 @@ async fn while_reading<T>(
 
 fn does_not_read() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the client does not read")
-}
-
-fn push_line(buffer: &mut BytesMut, message: &[u8]) {
-    buffer.extend_from_slice(message);
-    buffer.extend_from_slice(b"\n");
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The target of a client's request: its server, and the call of the host.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,8 +42,8 @@ impl ServerRequest {
             return Ok(Some(session.hello().era()));
         }
         let session = server.ready(server.config.longest_connect()).await?;
-        // Without a wait: the host's catalog then has the tools of this server.
-        host.settled(Duration::ZERO).await;
+        // The host finds the tools of this server from now on.
+        drop(host.catalog());
         Ok(Some(session.hello().era()))
     }
 

@@ -1,7 +1,8 @@
 //! The host's side of the launcher process: starts it, starts it again if it died, and sends it the
 //! descriptors of each child.
 
-use std::io::{self, IoSlice};
+use std::fs::File;
+use std::io::{self, IoSlice, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::os::unix::process::CommandExt;
@@ -302,15 +303,23 @@ impl Drop for RunningLauncher {
     }
 }
 
+fn is_script(program: &Path) -> bool {
+    let mut start = [0; 2];
+    let read = File::open(program).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"#!"
+}
+
 /// The sentence about a child that could not be started.
 fn explain_failure(command: &Command, step: SpawnStep, errno: i32) -> io::Error {
     let error = io::Error::from_raw_os_error(errno);
     let program = command.program.display();
     let message = match step {
         SpawnStep::Exec if errno == Errno::ENOENT as i32 && command.program.exists() => {
-            format!(
-                "cannot run {program}: the interpreter that its first line names does not exist"
-            )
+            let missing = match is_script(&command.program) {
+                true => "the interpreter that its first line names",
+                false => "its interpreter or loader",
+            };
+            format!("cannot run {program}: {missing} does not exist")
         }
         SpawnStep::Exec if errno == Errno::ENOEXEC as i32 => {
             format!(

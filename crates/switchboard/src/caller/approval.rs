@@ -70,10 +70,10 @@ pub enum Approval {
     /// Allows this call.
     Once,
     /// Allows this tool, as it is defined now.
-    AlwaysTool(Keep),
+    AlwaysTool(ApprovalLifetime),
     /// Allows every tool that this server offers now. For a host tool, which has no server, and for
     /// sampling, which is not a server's tool, the same as `AlwaysTool`.
-    AlwaysServer(Keep),
+    AlwaysServer(ApprovalLifetime),
     /// Denies this call.
     No {
         /// The reason for the model, which the call's error states.
@@ -101,9 +101,9 @@ impl Approval {
 
 /// How long an *always* is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum ApprovalLifetime {
     /// Until this host stops.
     Run,
     /// Permanently, in the store.
-    ForGood,
+    Permanent,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::spelling::{Candidate, Candidates, candidates};
 use crate::catalog::{BUILTIN_NAMES, Tool};
-use crate::config::{Diagnostic, Location, RuleSyntax, RuleText};
+use crate::config::{Config, Diagnostic, Location, RuleSyntax, RuleText};
 use crate::name::{Glob, ServerName, ToolId, ToolName};
 use crate::untrusted::{escaped_line, quoted};
 use pattern::{Exposed, RulePattern};
@@ -51,21 +51,21 @@ pub(super) struct Rule {
 
 impl Rule {
     pub(super) fn matches(&self, tool: &Tool) -> bool {
-        let is_read_so = || {
+        let matches_a_reading = || {
             self.readings
                 .iter()
                 .any(|reading| reading.matches(&tool.id))
         };
         if tool.id.server.is_host() {
             return !self.of_servers
-                && (is_read_so()
+                && (matches_a_reading()
                     || self
                         .own
                         .as_ref()
                         .is_some_and(|own| own.matches(tool.id.tool.as_wire())));
         }
         !self.skipped
-            && (is_read_so()
+            && (matches_a_reading()
                 || self
                     .exposed
                     .as_ref()
@@ -76,7 +76,7 @@ impl Rule {
 impl Rule {
     /// Whether the rule can apply to a tool of this server. A glob on exposed names may, whatever
     /// its start.
-    pub(super) fn may_hold_for(&self, server: &ServerName) -> bool {
+    pub(super) fn may_apply_to(&self, server: &ServerName) -> bool {
         match self.readings.as_slice() {
             [] => self.exposed.is_some(),
             readings => readings
@@ -87,14 +87,18 @@ impl Rule {
 }
 
 /// In a dialect whose `yolo` skips the gate for servers' tools, marks the deny rules of the same
-/// folder as skipped for them. Returns a warning that lists the rules.
-pub(super) fn skip_denies(deny: &mut [Rule], yolo: &Location) -> Option<Diagnostic> {
+/// file as skipped for them. Returns a warning that lists the rules.
+pub(super) fn skip_denies(
+    deny: &mut [Rule],
+    yolo: &Location,
+    config: &Config,
+) -> Option<Diagnostic> {
     let mut skipped = Vec::new();
     for rule in deny
         .iter_mut()
         .filter(|rule| rule.of_servers && rule.text.dialect.profile().yolo_skips_denies)
     {
-        if rule.text.file.parent() == yolo.file.parent() {
+        if config.have_one_policy(&rule.text.file, &yolo.file) {
             rule.skipped = true;
             skipped.push(format!("{:?}", rule.text.text));
         }
@@ -218,12 +222,12 @@ fn check_unambiguous(
         }
         let listed = listed.join(" or as ");
         return Err(format!(
-            "{text:?} can be read as {listed}; write the one that is meant"
+            "{text:?} can be read as {listed}; write one of these instead"
         ));
     }
     match (own_name, readings) {
         (Some(name), [reading]) if means_both(name, readings, servers) => Err(format!(
-            "{text:?} can be read as the tool {name} or as {reading:?}; write the one that is meant"
+            "{text:?} can be read as the tool {name} or as {reading:?}; write one of these instead"
         )),
         _ => Ok(()),
     }
@@ -287,7 +291,7 @@ fn readings(
     if cuts > MAX_CUTS {
         let expected = spellings.expected();
         return Err(format!(
-            "{} can be cut into a server and a tool in {cuts} ways; expected {expected}",
+            "{} can be split into a server and a tool in {cuts} ways; expected {expected}",
             quoted(text)
         ));
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::subscriptions::SubscriptionOutcomes;
-use super::{Oddities, RequestFault, Revision, Session};
+use super::{ProtocolDeviations, RequestFault, Revision, Session};
 use crate::event::LogLevel;
 use crate::wire::RawJson;
 
@@ -132,8 +132,8 @@ impl Session {
     }
 
     /// The deviations from the protocol so far.
-    pub fn oddities(&self) -> Oddities {
-        self.peer.receiver.options.oddities.oddities()
+    pub fn deviations(&self) -> ProtocolDeviations {
+        self.peer.receiver.options.deviations.deviations()
     }
 
     /// Whether the server has asked a question while a call was in flight.

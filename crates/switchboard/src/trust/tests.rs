@@ -295,6 +295,7 @@ fn t2_each_text_of_a_launch_is_bound_to_its_variables() {
         "url = 'https://a.example'\noauth_client_id = '${HERE}-${SAME}'",
         "url = 'https://a.example'\noauth_grant = 'client_credentials'\noauth_client_id = 'me'\noauth_client_key = '${HERE}/key.pem'",
         "url = 'https://a.example'\noauth_client_metadata_url = 'https://a.example${HERE}'",
+        "url = 'https://a.example'\noauth_issuer = 'https://a.example${HERE}'",
     ] {
         let store = MemoryStore::default();
         let (_folder, config) = project(&format!("[servers.a]\n{entry}\n"));
@@ -595,6 +596,39 @@ fn a_project_entry_that_shadows_the_users_is_disclosed() {
             format!("working folder: {:?}", shown.parent().unwrap()),
             format!("replaces the server of the same name in {shown:?}")
         ]
+    );
+}
+
+#[test]
+fn a_project_cannot_hide_the_users_entry_behind_one_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let file = |name: &str, text: &str, scope: Scope| {
+        std::fs::write(root.join(name), text).unwrap();
+        ConfigFile::new(root.join(name), scope)
+    };
+    let files = [
+        file(
+            "switchboard.toml",
+            "[servers.a]\ncommand = 'theirs'\n",
+            Scope::Project,
+        ),
+        file(
+            ".mcp.json",
+            r#"{"mcpServers": {"a": {"command": "theirs"}}}"#,
+            Scope::Project,
+        ),
+        file("own.toml", "[servers.a]\ncommand = 'mine'\n", Scope::User),
+    ];
+    let shadowed = |files: &[ConfigFile]| {
+        let config = load(files).unwrap();
+        let entry = only(&config).source.shadows.clone().unwrap();
+        (entry.file.to_path_buf(), entry.scope)
+    };
+    assert_eq!(shadowed(&files), (root.join("own.toml"), Scope::User));
+    assert_eq!(
+        shadowed(&files[..2]),
+        (root.join(".mcp.json"), Scope::Project)
     );
 }
 

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::Host;
-use switchboard::ServerName;
 use switchboard::config::{Endpoint, Scope, ServerConfig, Sharing, StdioEndpoint};
 use switchboard::server::{ConnectStep, ServerHandle, Snapshot, State};
+use switchboard::{Catalog, Host, ServerName};
 use switchboard_gateway::{
     PromptClash, ResourceClash, ToolRepair, prompt_clashes, resource_clashes,
 };
@@ -98,15 +97,15 @@ impl Finding {
     }
 
     fn add_invalid_output(&mut self, config: &ServerConfig, snapshot: &Snapshot) {
-        let oddities = snapshot.oddities.oddities();
-        if oddities.junk_lines == 0 {
+        let deviations = snapshot.deviations.deviations();
+        if deviations.junk_lines == 0 {
             return;
         }
         let by_url = matches!(config.endpoint, Endpoint::Http(_));
         let junk = if by_url { "events" } else { "lines on stdout" };
-        let count = format!("{} {junk} that are not messages", oddities.junk_lines);
+        let count = format!("{} {junk} that are not messages", deviations.junk_lines);
         self.facts.push(("Invalid output", count));
-        let samples = oddities.junk_samples.iter();
+        let samples = deviations.junk_samples.iter();
         self.facts
             .extend(samples.map(|sample| ("│", escaped(sample.raw()))));
         if !by_url {
@@ -198,7 +197,7 @@ fn sessions(handle: &ServerHandle, snapshot: &Snapshot) -> Vec<Fact> {
     if handle.config.session == Sharing::PerCaller {
         facts.push(("Sessions", session_count(handle)));
     }
-    let unattributed = snapshot.oddities.oddities().unattributed;
+    let unattributed = snapshot.deviations.deviations().unattributed;
     if unattributed > 0 {
         let fact = format!("{unattributed} could not be matched to a call and were declined");
         facts.push(("Questions", fact));
@@ -226,7 +225,7 @@ fn offers(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<Fact> 
         counted(offered.resources.len(), "resource"),
         counted(offered.templates.len(), "template"),
     ];
-    let mut facts = vec![("Offers", counts.join(", "))];
+    let mut facts = vec![("CallerCapabilities", counts.join(", "))];
     for withheld in catalog
         .withheld()
         .iter()
@@ -241,40 +240,48 @@ fn offers(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<Fact> 
             ),
         ));
     }
-    let repairs = switchboard_gateway::repairs(&catalog);
-    for ToolRepair { tool, repair } in repairs.iter().filter(|found| found.tool.server == *name) {
-        facts.push((
-            "Repaired",
-            format!(
-                "{}: {} in what `serve` lists: {}",
-                tool.tool.untrusted().for_terminal_line(),
-                escaped(&repair.pointer),
-                repair.change
-            ),
-        ));
-    }
-    let clashes = resource_clashes(&catalog).into_iter();
-    let clashes: Vec<_> = clashes
-        .filter(|clash| clash.servers.contains(name))
-        .collect();
-    let shown = clashes.iter().take(MAX_CLASHES);
-    facts.extend(shown.map(|clash| ("Same URI", clash_fact(name, clash))));
-    if clashes.len() > MAX_CLASHES {
-        let more = counted(clashes.len() - MAX_CLASHES, "more resource");
-        facts.push(("Same URI", more));
-    }
-    let clashes = prompt_clashes(host, &catalog).into_iter();
-    let clashes: Vec<_> = clashes.filter(|clash| clash.server == *name).collect();
-    let shown = clashes.iter().take(MAX_CLASHES);
-    facts.extend(shown.map(|clash| ("Same name", prompt_fact(clash))));
-    if clashes.len() > MAX_CLASHES {
-        let more = counted(clashes.len() - MAX_CLASHES, "more prompt");
-        facts.push(("Same name", more));
-    }
+    facts.extend(gateway_facts(name, host, &catalog));
     for (method, what) in &offered.faults {
         facts.push(("Failed list", format!("{method}: {}", escaped(what))));
     }
     facts
+}
+
+/// What the gateway lists in another form or under another name, or answers from another server.
+fn gateway_facts(name: &ServerName, host: &Host, catalog: &Catalog) -> Vec<Fact> {
+    let repairs = switchboard_gateway::repairs(catalog).into_iter();
+    let repairs = repairs.filter(|found| found.tool.server == *name);
+    let mut facts: Vec<Fact> = repairs
+        .map(|repair| ("Repaired", repair_fact(&repair)))
+        .collect();
+    let clashes = resource_clashes(catalog).into_iter();
+    let clashes = clashes.filter(|clash| clash.servers.contains(name));
+    let clashes: Vec<_> = clashes.map(|clash| clash_fact(name, &clash)).collect();
+    facts.extend(limited_facts("Same URI", "more resource", clashes));
+    let clashes = prompt_clashes(host, catalog).into_iter();
+    let clashes = clashes.filter(|clash| clash.server == *name);
+    let clashes: Vec<_> = clashes.map(|clash| prompt_fact(&clash)).collect();
+    facts.extend(limited_facts("Same name", "more prompt", clashes));
+    facts
+}
+
+/// The first facts of one kind, and the number of the others.
+fn limited_facts(label: &'static str, more: &str, mut texts: Vec<String>) -> Vec<Fact> {
+    let others = texts.len().saturating_sub(MAX_CLASHES);
+    texts.truncate(MAX_CLASHES);
+    if others > 0 {
+        texts.push(counted(others, more));
+    }
+    texts.into_iter().map(|text| (label, text)).collect()
+}
+
+fn repair_fact(ToolRepair { tool, repair }: &ToolRepair) -> String {
+    format!(
+        "{}: {} in what `serve` lists: {}",
+        tool.tool.untrusted().for_terminal_line(),
+        escaped(&repair.pointer),
+        repair.change
+    )
 }
 
 /// Who else lists a resource, and who answers.

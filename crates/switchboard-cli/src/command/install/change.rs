@@ -46,7 +46,13 @@ impl PlannedChange {
         let before = self.file.text.as_deref().unwrap_or_default();
         let ours = match &self.change {
             FileChange::Install { fields, .. } => entry::as_json(fields),
-            FileChange::Uninstall { .. } => self.file.entry().ok().flatten().unwrap_or_default(),
+            // Other values of the entry may be secrets of whoever wrote it.
+            FileChange::Uninstall { .. } => {
+                let found = self.file.entry().ok().flatten();
+                let written =
+                    found.and_then(|entry| entry::written_fields(self.file.client, &entry));
+                written.map_or(Value::Null, |fields| entry::as_json(&fields))
+            }
         };
         let ours = entry::without_token(self.file.client, ours);
         preview::changes(before, after, &ours)

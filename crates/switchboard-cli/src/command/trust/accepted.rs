@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use switchboard::store::Store;
-use switchboard::trust::{self, AcceptedEntry};
+use switchboard::trust::{self, AcceptedEntry, AcceptedPermissions};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
@@ -20,6 +20,7 @@ struct AcceptedState {
     paths: Paths,
     store: Arc<dyn Store>,
     entries: Vec<AcceptedEntry>,
+    permissions: Vec<AcceptedPermissions>,
     folders: Vec<PathBuf>,
 }
 
@@ -38,44 +39,35 @@ impl AcceptedState {
     }
 
     fn of(paths: Paths, store: Arc<dyn Store>) -> Result<Self, Failure> {
-        let (entries, folders) = (
-            trust::accepted_entries(&*store)?,
-            trust::accepted_folders(&*store)?,
-        );
         Ok(Self {
+            entries: trust::accepted_entries(&*store)?,
+            permissions: trust::accepted_permissions(&*store)?,
+            folders: trust::accepted_folders(&*store)?,
             paths,
             store,
-            entries,
-            folders,
         })
     }
 }
 
 pub(super) fn list(options: &Options) -> Result<u8, Failure> {
-    let AcceptedState {
-        entries, folders, ..
-    } = AcceptedState::read()?;
+    let accepted = AcceptedState::read()?;
     if options.json {
-        let servers: Vec<_> =
-            entries.iter().map(|entry| json!({ "server": entry.server, "file": entry.file, "accepted": entry.lines })).collect();
-        output::print_json(&json!({ "servers": servers, "folders": folders }).to_string())?;
+        let servers = accepted.entries.iter().map(
+            |entry| json!({ "server": entry.server, "file": entry.file, "accepted": entry.lines }),
+        );
+        let permissions = accepted
+            .permissions
+            .iter()
+            .map(|of_file| json!({ "file": of_file.file, "accepted": of_file.lines }));
+        let document = json!({
+            "servers": servers.collect::<Vec<_>>(),
+            "permissions": permissions.collect::<Vec<_>>(),
+            "folders": accepted.folders
+        });
+        output::print_json(&document.to_string())?;
         return Ok(0);
     }
-    let mut text = String::new();
-    for entry in &entries {
-        text.push_str(&format!(
-            "server {} in {}\n",
-            escaped(&entry.server),
-            shown(&entry.file)
-        ));
-        entry
-            .lines
-            .iter()
-            .for_each(|line| text.push_str(&format!("  │ {}\n", escaped(line))));
-    }
-    folders
-        .iter()
-        .for_each(|folder| text.push_str(&format!("folder {}\n", shown(folder))));
+    let text = accepted.as_text();
     output::print(if text.is_empty() {
         "nothing was accepted\n"
     } else {
@@ -94,57 +86,139 @@ pub(super) fn revoke(
         return Err(Failure::new(Code::Usage, "nothing to revoke was named")
             .hint("name a server, a file or a folder of `switchboard trust --list`, or give --folder for the current folder"));
     }
-    let (mut entries, mut folders) = (Vec::new(), Vec::new());
-    if current_folder {
-        folders.push(accepted.paths.current.clone());
-    }
-    for name in named {
-        let path = std::path::absolute(name).unwrap_or_default();
-        let path = path.canonicalize().unwrap_or(path);
-        let of_file: Vec<_> = accepted
-            .entries
-            .iter()
-            .filter(|entry| entry.file == path)
-            .collect();
-        if accepted.folders.contains(&path) {
-            folders.push(path);
-        } else if of_file.is_empty() {
-            entries.push(accepted.entry(name)?);
-        } else {
-            entries.extend(of_file);
-        }
-    }
-    for entry in &entries {
+    let revocation = accepted.named(named, current_folder)?;
+    for entry in &revocation.entries {
         entry.revoke(&*accepted.store)?;
     }
-    for folder in &folders {
+    for of_file in &revocation.permissions {
+        trust::revoke_permissions(&of_file.file, &*accepted.store)?;
+    }
+    for folder in &revocation.folders {
         trust::forget_folder(folder, &*accepted.store)?;
     }
-    if options.json {
-        let servers: Vec<_> = entries
-            .iter()
-            .map(|entry| json!({ "server": entry.server, "file": entry.file }))
-            .collect();
-        output::print_json(
-            &json!({ "revoked": { "servers": servers, "folders": folders } }).to_string(),
-        )?;
-    } else {
-        let servers = entries.iter().map(|entry| {
-            format!(
-                "revoked: {} in {}\n",
-                escaped(&entry.server),
-                shown(&entry.file)
-            )
+    revocation.report(options)
+}
+
+/// What is to be revoked.
+#[derive(Default)]
+struct Revocation<'a> {
+    entries: Vec<&'a AcceptedEntry>,
+    permissions: Vec<&'a AcceptedPermissions>,
+    folders: Vec<PathBuf>,
+}
+
+impl Revocation<'_> {
+    fn report(&self, options: &Options) -> Result<u8, Failure> {
+        if options.json {
+            let servers = self
+                .entries
+                .iter()
+                .map(|entry| json!({ "server": entry.server, "file": entry.file }));
+            let revoked = json!({
+                "servers": servers.collect::<Vec<_>>(),
+                "permissions": self.permissions.iter().map(|of_file| &of_file.file).collect::<Vec<_>>(),
+                "folders": self.folders
+            });
+            output::print_json(&json!({ "revoked": revoked }).to_string())?;
+            return Ok(0);
+        }
+        let servers = self.entries.iter().map(|entry| {
+            let (server, file) = (escaped(&entry.server), shown(&entry.file));
+            format!("revoked: {server} in {file}\n")
         });
-        let folders = folders
+        let permissions = self
+            .permissions
+            .iter()
+            .map(|of_file| format!("revoked: permissions of {}\n", escaped(&of_file.file)));
+        let folders = self
+            .folders
             .iter()
             .map(|folder| format!("revoked: folder {}\n", shown(folder)));
-        output::print(&servers.chain(folders).collect::<String>())?;
+        output::print(
+            &servers
+                .chain(permissions)
+                .chain(folders)
+                .collect::<String>(),
+        )?;
+        Ok(0)
     }
-    Ok(0)
 }
 
 impl AcceptedState {
+    fn as_text(&self) -> String {
+        let mut text = String::new();
+        let mut add = |head: String, lines: &[String]| {
+            text.push_str(&head);
+            for line in lines {
+                text.push_str(&format!("  │ {}\n", escaped(line)));
+            }
+        };
+        for entry in &self.entries {
+            let (server, file) = (escaped(&entry.server), shown(&entry.file));
+            add(format!("server {server} in {file}\n"), &entry.lines);
+        }
+        for of_file in &self.permissions {
+            let head = format!("permissions of {}\n", escaped(&of_file.file));
+            add(head, &of_file.lines);
+        }
+        for folder in &self.folders {
+            add(format!("folder {}\n", shown(folder)), &[]);
+        }
+        text
+    }
+
+    /// What these names of servers, files and folders stand for.
+    fn named(&self, names: &[String], current_folder: bool) -> Result<Revocation<'_>, Failure> {
+        let mut revocation = Revocation::default();
+        if current_folder {
+            revocation.folders.push(self.paths.current.clone());
+        }
+        for name in names {
+            let path = std::path::absolute(name).unwrap_or_default();
+            let path = path.canonicalize().unwrap_or(path);
+            let entries = self.entries.iter().filter(|entry| entry.file == path);
+            let of_file: Vec<_> = entries.collect();
+            let permissions: Vec<_> = self.permissions_of(&path).collect();
+            if self.folders.contains(&path) {
+                revocation.folders.push(path);
+            } else if of_file.is_empty() && permissions.is_empty() {
+                revocation.entries.push(self.entry(name)?);
+            } else {
+                revocation.entries.extend(of_file);
+                revocation.permissions.extend(permissions);
+            }
+        }
+        self.add_permissions_without_server(&mut revocation);
+        Ok(revocation)
+    }
+
+    /// The permissions of a file are revoked with its last accepted server: accepting a server
+    /// again must not bring them back.
+    fn add_permissions_without_server<'a>(&'a self, revocation: &mut Revocation<'a>) {
+        let is_revoked = |entry: &AcceptedEntry| {
+            let mut revoked = revocation.entries.iter();
+            revoked.any(|revoked| **revoked == *entry)
+        };
+        let has_server = |file: &Path| {
+            let mut of_file = self.entries.iter().filter(|entry| entry.file == file);
+            of_file.any(|entry| !is_revoked(entry))
+        };
+        let files = revocation.entries.iter().map(|entry| &entry.file);
+        let without = files.filter(|file| !has_server(file));
+        let more: Vec<_> = without.flat_map(|file| self.permissions_of(file)).collect();
+        for of_file in more {
+            if !revocation.permissions.contains(&of_file) {
+                revocation.permissions.push(of_file);
+            }
+        }
+    }
+
+    fn permissions_of(&self, file: &Path) -> impl Iterator<Item = &AcceptedPermissions> {
+        let file = file.to_string_lossy().into_owned();
+        let is_of_file = move |of_file: &&AcceptedPermissions| of_file.file == file;
+        self.permissions.iter().filter(is_of_file)
+    }
+
     /// The accepted entry of this name: the one of this project if there are several.
     fn entry(&self, name: &str) -> Result<&AcceptedEntry, Failure> {
         let of_name: Vec<_> = self

@@ -1,7 +1,7 @@
 //! The text of an entry before it is accepted: complete and escaped, with the file's text behind a
 //! bar.
 
-use switchboard::config::{self, Endpoint, ServerConfig};
+use switchboard::config::{self, Endpoint, Scope, ServerConfig};
 use switchboard::trust::{Disclosure, TrustState};
 
 use crate::setup::Setup;
@@ -31,13 +31,15 @@ pub(crate) fn entry(
     let mut bar = |words: &str| text.push_str(&format!("  │ {}\n", escaped(words)));
     disclosure.lines.iter().for_each(|words| bar(words));
     if let Some(shadowed) = &server.source.shadows {
-        text.push_str(&format!(
-            "It replaces your own entry in {}.\n",
-            escaped(&shadowed.display().to_string())
-        ));
+        let whose = match shadowed.scope {
+            Scope::Project => "the project's",
+            Scope::User | Scope::Given => "your own",
+        };
+        let file = escaped(&shadowed.file.display().to_string());
+        text.push_str(&format!("It replaces {whose} entry in {file}.\n"));
     }
     if let TrustState::Changed { diff } = trust_state {
-        text.push_str("It changed since you trusted it (- then, + now):\n");
+        text.push_str("It changed since you trusted it (- before, + now):\n");
         diff.iter()
             .for_each(|words| text.push_str(&format!("  │ {}\n", escaped(words))));
     }

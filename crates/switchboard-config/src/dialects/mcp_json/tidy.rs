@@ -34,8 +34,18 @@ const UNSUPPORTED_FIELDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The normalised entry. In Codex's files (`literal`) texts have no references.
-pub(super) fn entry(server: &RawServer, literal: bool, diagnostics: &mut Diagnostics<'_>) -> Node {
+/// How the texts of a file refer to variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TextForm {
+    Braced,
+    /// Codex: not at all.
+    Literal,
+    /// `{env:NAME}`.
+    Opencode,
+}
+
+/// The normalised entry.
+pub(super) fn entry(server: &RawServer, form: TextForm, diagnostics: &mut Diagnostics<'_>) -> Node {
     let mut node = flat(&server.node);
     let Tree::Table(entries) = &mut node.value else {
         return node;
@@ -53,7 +63,7 @@ pub(super) fn entry(server: &RawServer, literal: bool, diagnostics: &mut Diagnos
         texts(
             &mut entry.value,
             &format!("{}.{}", server.path, visible_key(&entry.key)),
-            literal,
+            form,
             diagnostics,
         );
     }
@@ -92,7 +102,10 @@ fn flat(node: &Node) -> Node {
 fn drop_unused(entries: &mut Vec<TableEntry>, path: &str, diagnostics: &mut Diagnostics<'_>) {
     entries.retain(|TableEntry { key, at, value }| {
         let is_off = matches!(value.value, Tree::Flag(false));
-        let warning = if APPROVAL_FIELDS.contains(&key.as_str()) {
+        // Codex has a table of approval modes where others have a list of tools.
+        let is_approval = APPROVAL_FIELDS.contains(&key.as_str())
+            || key == "tools" && matches!(value.value, Tree::Table(_));
+        let warning = if is_approval {
             Some("ignored: use `permissions.allow` of your own file instead")
         } else {
             UNSUPPORTED_FIELDS
@@ -264,13 +277,18 @@ fn extend_table(
 }
 
 /// Checks every text of a value: references that only an editor can resolve are reported.
-fn texts(node: &mut Node, path: &str, literal: bool, diagnostics: &mut Diagnostics<'_>) {
+fn texts(node: &mut Node, path: &str, form: TextForm, diagnostics: &mut Diagnostics<'_>) {
     match &mut node.value {
-        Tree::Text(text) if literal => *text = text.replace("${", "$${"),
+        Tree::Text(text) if form == TextForm::Literal => *text = text.replace("${", "$${"),
         Tree::Text(text) => {
             *text = text.replace("${userHome}", "${HOME}");
-            let message = if text.contains("${input:") {
-                "\"${input:…}\" is asked for by an editor, and nobody asks here; set a variable and write \"${NAME}\""
+            if form == TextForm::Opencode {
+                *text = braced_references(text);
+            }
+            let message = if form == TextForm::Opencode && text.contains("{file:") {
+                "\"{file:…}\" is not read here; set a variable and write \"{env:NAME}\""
+            } else if text.contains("${input:") {
+                "\"${input:…}\" is a prompt that only an editor shows; set an environment variable and write \"${NAME}\""
             } else if text.contains("${workspaceFolder") {
                 "\"${workspaceFolder}\" is known to an editor only; write the folder, or a relative path"
             } else {
@@ -280,7 +298,7 @@ fn texts(node: &mut Node, path: &str, literal: bool, diagnostics: &mut Diagnosti
         }
         Tree::List(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                texts(item, &format!("{path}[{index}]"), literal, diagnostics);
+                texts(item, &format!("{path}[{index}]"), form, diagnostics);
             }
         }
         Tree::Table(entries) => {
@@ -288,11 +306,23 @@ fn texts(node: &mut Node, path: &str, literal: bool, diagnostics: &mut Diagnosti
                 texts(
                     &mut entry.value,
                     &format!("{path}.{}", visible_key(&entry.key)),
-                    literal,
+                    form,
                     diagnostics,
                 );
             }
         }
         _ => {}
     }
+}
+
+/// opencode's `{env:NAME}` as `${NAME}`. `${env:NAME}` is a reference already.
+fn braced_references(text: &str) -> String {
+    let mut braced = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{env:") {
+        braced.push_str(before);
+        braced.push_str(if before.ends_with('$') { "{" } else { "${" });
+        rest = after;
+    }
+    braced + rest
 }

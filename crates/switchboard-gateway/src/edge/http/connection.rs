@@ -491,7 +491,7 @@ async fn mounted(
         closing: state.closing.clone(),
     };
     let Some(response) = state.routes.respond(request).await else {
-        return response::not_found("nothing is here; the protocol is at /mcp");
+        return response::not_found("not found; the MCP endpoint is /mcp");
     };
     if let Some(reason) = response.extensions().get::<RefusalReason>() {
         state.refused(*reason, connection.peer, known.as_ref(), &path);
