@@ -285,12 +285,12 @@ pub struct LogLine {
     pub params: RawJson,
 }
 
-/// Progress of a call.
+/// Progress of a request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The called tool.
-    pub id: ToolId,
+    /// The called tool; `None` if the request is no tool call.
+    pub id: Option<ToolId>,
     /// The progress so far; it increases.
     pub progress: f64,
     /// The total, if known.

@@ -128,6 +128,17 @@ impl ServerHandle {
         self.memory.subscriptions.set_legacy_level(level);
     }
 
+    /// Subscribes the server's current session and all later ones to a resource, without waiting for
+    /// the server. Starts nothing. False if too many resources are subscribed to.
+    pub fn subscribe_unconfirmed(&self, uri: &str) -> bool {
+        self.memory.subscriptions.add(uri).is_ok()
+    }
+
+    /// Ends a subscription to a resource, without waiting for the server. Starts nothing.
+    pub fn end_subscription(&self, uri: &str) {
+        self.memory.subscriptions.remove(uri);
+    }
+
     /// Remembers that the server could not be listed in time, for
     /// [`Snapshot::was_unlisted`] of later runs.
     pub async fn remember_unlisted(&self) {

@@ -382,6 +382,11 @@ impl EraSession {
         matches!(self, Self::Legacy(_))
     }
 
+    /// Whether each subscription is a request of its own. A modern server gets all in one.
+    fn subscribes_one_by_one(&self) -> bool {
+        matches!(self, Self::Legacy(_))
+    }
+
     /// Whether the server confirms the log level. A modern one gets it with each request.
     fn confirms_log_level(&self) -> bool {
         matches!(self, Self::Legacy(_))

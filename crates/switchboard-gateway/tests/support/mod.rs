@@ -123,6 +123,15 @@ impl TestClient {
         client
     }
 
+    /// Closes the connection, and waits until the gateway has.
+    pub async fn disconnect(self) {
+        let Self {
+            mut writer, served, ..
+        } = self;
+        writer.shutdown().await.unwrap();
+        served.await.unwrap().unwrap();
+    }
+
     pub async fn send(&mut self, message: Value) {
         let line = format!("{message}\n");
         self.writer.write_all(line.as_bytes()).await.unwrap();

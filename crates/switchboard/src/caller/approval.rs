@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::{SAMPLING, Tool, ToolDefinition, ToolEffect};
-use crate::config::Dialect;
+use crate::config::{Dialect, Fingerprint};
 use crate::name::{ExposedName, ToolId};
 use crate::wire::RawJson;
 
@@ -19,6 +19,8 @@ pub struct ApprovalRequest {
     pub arguments: RawJson,
     /// The definition that the approval is bound to.
     pub definition: Arc<ToolDefinition>,
+    /// The launch that the approval is bound to.
+    pub launch: Fingerprint,
     /// Why approval is needed: the rule, or that none applies.
     pub because: String,
     /// The diff, line by line, if the definition or the launch changed since the last approval.
@@ -45,6 +47,7 @@ impl ApprovalRequest {
             exposed: tool.exposed.clone(),
             arguments,
             definition: tool.definition.clone(),
+            launch: tool.launch,
             because: because.into(),
             changed: None,
             once_only: false,

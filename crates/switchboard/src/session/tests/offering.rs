@@ -170,6 +170,26 @@ async fn a_legacy_server_gets_each_subscription_and_again_after_a_renewed_sessio
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_subscription_that_follows_an_unsubscription_is_confirmed_after_it() {
+    let (session, mut peer, _) = offered(Era::Legacy, subscribes(), plain()).await;
+    let first = subscribe(&session, "a:b");
+    let request = peer.expect("resources/subscribe").await;
+    peer.answer(&request, json!({}));
+    assert_eq!(first.await.unwrap(), Ok(()));
+
+    let _ending = unsubscribe(&session, "a:b");
+    let ending = peer.expect("resources/unsubscribe").await;
+    let second = subscribe(&session, "a:b");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(!second.is_finished(), "the server still ends the first");
+    peer.answer(&ending, json!({}));
+    let request = peer.expect("resources/subscribe").await;
+    peer.answer(&request, json!({}));
+    assert_eq!(second.await.unwrap(), Ok(()));
+    peer.expect_nothing();
+}
+
+#[tokio::test(start_paused = true)]
 async fn subscriptions_outlive_a_session_and_a_lost_one_is_reported() {
     let subscriptions = Subscriptions::default();
     let options = || OpenOptions {
