@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use serde_json::json;
-use switchboard::event::{Event, Events, LogLevel, NextEvent};
+use switchboard::event::{Event, Events, LogLevel, NextEvent, SessionCallers};
 use switchboard::reload::PendingChange;
 use switchboard::server::{ServerHandle, State};
 use switchboard::sync::lock;
@@ -107,8 +107,9 @@ impl Reporter {
                 server,
                 level,
                 params,
+                callers,
                 ..
-            }) => report_log(gateway, &server, &level, &params),
+            }) => report_log(gateway, &server, &level, &params, &callers),
             NextEvent::Event(Event::ElicitationComplete { caller, params, .. }) => {
                 report_elicitation(gateway, &caller, &params);
             }
@@ -206,8 +207,14 @@ fn report_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
 }
 
 /// A log of a legacy server that belongs to no call goes to a client only if no other client could
-/// have caused it.
-fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: &RawJson) {
+/// have caused it: by a request in flight, or by an earlier call on the same session.
+fn report_log(
+    gateway: &GatewayState,
+    server: &ServerName,
+    level: &str,
+    params: &RawJson,
+    callers: &SessionCallers,
+) {
     let sees_server = |client: &Arc<ClientState>| client.selection.includes(server);
     let clients: Vec<_> = gateway.clients().into_iter().filter(sees_server).collect();
     let mut busy = clients.iter().filter(|client| client.is_busy());
@@ -216,6 +223,14 @@ fn report_log(gateway: &GatewayState, server: &ServerName, level: &str, params: 
         (_, Some(only), None) => only,
         _ => return,
     };
+    let is_of_others = match callers {
+        SessionCallers::None => false,
+        SessionCallers::One(caller) => *caller != client.caller_id,
+        SessionCallers::Several => true,
+    };
+    if is_of_others {
+        return;
+    }
     let passes_level = match (client.log_level(), LogLevel::read(level)) {
         (Some(lowest), Some(level)) => level >= lowest,
         _ => true,
