@@ -586,7 +586,7 @@ fn s2_64_an_unset_variable_is_warned_about_by_name_and_field() {
     let fixture = Fixture::new();
     let launch = Chaos::new().tool("look", Step::Inspect).launch();
     let mut server = entry(&launch);
-    server["env"] = json!({ "A": "<$GONE>", "B": "${GIVEN}" });
+    server["env"] = json!({ "A": "<$GONE>", "B": "${GIVEN}", "C": "$GONE" });
     fixture.write("settings.json", &gemini(json!({ "x": server })));
     let file = fixture.home.path("settings.json").display().to_string();
     let mut command = fixture.home.command(&[
@@ -602,8 +602,16 @@ fn s2_64_an_unset_variable_is_warned_about_by_name_and_field() {
     let ran = ProgramOutput::of(&command.env("GIVEN", "here").output().unwrap());
     assert_eq!(
         (ran.code, ran.stderr.as_str()),
-        (Some(0), "server \"x\": GONE is not set; env.A is empty\n"),
+        (
+            Some(0),
+            "server \"x\": GONE is not set, and is left out of env.A\nserver \"x\": GONE is not set; env.C is empty\n"
+        ),
         "{ran:?}"
+    );
+    let received = &ran.json()["structuredContent"]["environment"];
+    assert_eq!(
+        json!(["A", "B", "C"].map(|name| &received[name])),
+        json!(["<>", "here", ""])
     );
 }
 
@@ -672,7 +680,7 @@ fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
         block("only").starts_with("🔌 only (DISCONNECTED)\n"),
         "{ran:?}"
     );
-    let told = "\n  Error: closed: it offers no tools that can be used (odd: its inputSchema is not an object)";
+    let told = "\n  Error: closed: no tools discovered that can be used (odd: its inputSchema is not an object)";
     assert!(block("only").contains(told), "{ran:?}");
     let document = fixture
         .run(&["-c", &file, "--dialect", "gemini", "status", "--json"])
@@ -822,8 +830,8 @@ fn s2_53_a_server_without_usable_tools_is_disconnected_for_that_reason() {
         "{ran:?}"
     );
     assert!(
-        block("idle").contains("\n  Error: closed: it offers no tools")
-            && !block("broken").contains("closed: it offers no tools"),
+        block("idle").contains("\n  Error: closed: no tools discovered")
+            && !block("broken").contains("closed: no tools discovered"),
         "{ran:?}"
     );
 }
