@@ -462,7 +462,7 @@ fn s2_53_a_server_without_tools_is_disconnected_because_no_tools_were_discovered
         "{status}"
     );
     assert!(
-        nothing.starts_with("closed: it offers no tools"),
+        nothing.starts_with("closed: no tools discovered"),
         "{nothing}"
     );
     assert!(lost.starts_with("no program \"no-such-program\""), "{lost}");
