@@ -484,8 +484,7 @@ fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_wor
         .arg("true")
         .output();
     if !is_allowed.is_ok_and(|output| output.status.success()) {
-        println!("skipped: `unshare --map-root-user --net` is not allowed here");
-        return;
+        return switchboard_testkit::skipped("`unshare --map-root-user --net` is not allowed here");
     }
     let fixture = Fixture::new();
     let inner = Chaos::new().tool("look", Step::Inspect).launch();
@@ -526,7 +525,7 @@ fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_wor
     );
 }
 
-/// S2-60: in a project's file `command` and `cwd` start at the project, in the user's own at the
+/// S2-13, S2-60: in a project's file `command` and `cwd` start at the project, in the user's own at the
 /// folder that the program was started in.
 #[test]
 fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_folder() {
