@@ -182,7 +182,12 @@ fn s2_01_02_03_tools_are_found_and_executed_and_resources_read() {
     let listed = run(&["resources", "--json"]).json();
     let uri = listed["resources"][0]["uri"].as_str().unwrap().to_owned();
     let read = run(&["read", &uri]);
-    assert!(read.code == Some(0) && !read.stdout.is_empty(), "{read:?}");
+    let text = "A switchboard joins those who call with those who answer.\n";
+    assert_eq!(
+        (read.code, uri.as_str(), read.stdout.as_str()),
+        (Some(0), "demo://text", text),
+        "{read:?}"
+    );
 }
 
 /// The entry's timeout is also how long connecting may take; the server is then DISCONNECTED, with
@@ -264,7 +269,7 @@ fn s2_19_36_a_server_is_connecting_until_it_is_connected_or_not() {
 }
 
 /// A tool that takes too long, and one that fails, are failures of the call; the entry's timeout is
-/// what to raise.
+/// what to raise. S2-18: also for a server by URL.
 #[test]
 fn s2_54_a_call_that_fails_or_takes_too_long_is_a_failure_that_names_the_timeout() {
     let machine = Machine::new();
