@@ -3,9 +3,14 @@
 
 mod support;
 
-use support::{Home, PROGRAM, without_our_sequences};
-use switchboard_testkit::{Chaos, Step};
+use std::time::Duration;
 
+use serde_json::json;
+use support::{Home, PROGRAM, without_our_sequences};
+use switchboard_testkit::{Chaos, Step, wait_until};
+
+/// Long enough for a busy machine; a test that passes never waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
 const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
 
@@ -332,17 +337,43 @@ fn f31_damaged_answers_are_reported_and_asked_for_again() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
 }
 
+/// T31: the browser is not started before the yes, and then gets the address as one argument.
 #[test]
 fn t31_an_address_is_shown_whole_and_opened_only_on_a_yes() {
-    let home = Home::with_demo("");
-    let mut terminal = home.run_in_terminal(&["call", "demo/ask_url", "--yes"]);
-    let screen = terminal.wait_for("[o] open it");
-    assert!(
-        screen.contains("The full address:") && screen.contains("Nothing has been fetched"),
-        "{screen}"
-    );
-    terminal.send(CTRL_D);
-    assert!(terminal.end().restored);
+    let address = "https://pages.example/$(touch%20pwned)?next=;id;&more=%20--new-window";
+    let page = json!({"mode": "url", "message": "visit", "url": address, "elicitationId": "e"});
+    let steps = vec![
+        Step::request("elicitation/create", Some(&page.to_string())),
+        Step::text("done"),
+    ];
+    let home = Home::new();
+    home.user_file(&Chaos::new().tool("t", steps).entry("s").render());
+    let (browser, seen) = home.recording_browser();
+    for (key, is_opened) in [(CTRL_D, false), ("o", true)] {
+        let words = ["env", &browser, PROGRAM, "call", "s/t", "--yes"];
+        let mut terminal = home.spawn_in_terminal(&words);
+        let screen = terminal.wait_for("[o] open it");
+        assert!(
+            screen.contains("The full address:")
+                && screen.replace(['\n', '│', ' '], "").contains(address)
+                && screen.contains("Nothing has been fetched"),
+            "{screen}"
+        );
+        assert!(!seen.exists(), "it was opened before the yes");
+        terminal.send(key);
+        if is_opened {
+            assert!(wait_until(PATIENCE, || seen.exists()));
+            terminal.send(CTRL_D);
+        }
+        assert!(terminal.end().restored);
+        let opened = std::fs::read_to_string(&seen).unwrap_or_default();
+        let expected = if is_opened {
+            format!("1\n{address}\n")
+        } else {
+            String::new()
+        };
+        assert_eq!(opened, expected);
+    }
 }
 
 #[test]
