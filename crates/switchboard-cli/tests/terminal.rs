@@ -3,14 +3,10 @@
 
 mod support;
 
-use std::time::Duration;
-
 use serde_json::json;
 use support::{Home, PROGRAM, without_our_sequences};
-use switchboard_testkit::{Chaos, Step, wait_until};
+use switchboard_testkit::{Chaos, Step};
 
-/// Long enough for a busy machine; a test that passes never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
 const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
 
@@ -342,15 +338,17 @@ fn f31_damaged_answers_are_reported_and_asked_for_again() {
 fn t31_an_address_is_shown_whole_and_opened_only_on_a_yes() {
     let address = "https://pages.example/$(touch%20pwned)?next=;id;&more=%20--new-window";
     let page = json!({"mode": "url", "message": "visit", "url": address, "elicitationId": "e"});
-    let steps = vec![
-        Step::request("elicitation/create", Some(&page.to_string())),
-        Step::text("done"),
-    ];
+    let ask = Step::request("elicitation/create", Some(&page.to_string()));
     let home = Home::new();
-    home.user_file(&Chaos::new().tool("t", steps).entry("s").render());
     let (browser, seen) = home.recording_browser();
-    for (key, is_opened) in [(CTRL_D, false), ("o", true)] {
-        let words = ["env", &browser, PROGRAM, "call", "s/t", "--yes"];
+    // The browser would end with the program, which is the first of its session here.
+    let opened = vec![ask.clone(), Step::wait_file(&seen), Step::text("done")];
+    let server = Chaos::new()
+        .tool("declined", vec![ask, Step::text("done")])
+        .tool("opened", opened);
+    home.user_file(&server.entry("s").render());
+    for (key, tool, is_opened) in [(CTRL_D, "s/declined", false), ("o", "s/opened", true)] {
+        let words = ["env", &browser, PROGRAM, "call", tool, "--yes"];
         let mut terminal = home.spawn_in_terminal(&words);
         let screen = terminal.wait_for("[o] open it");
         assert!(
@@ -361,10 +359,6 @@ fn t31_an_address_is_shown_whole_and_opened_only_on_a_yes() {
         );
         assert!(!seen.exists(), "it was opened before the yes");
         terminal.send(key);
-        if is_opened {
-            assert!(wait_until(PATIENCE, || seen.exists()));
-            terminal.send(CTRL_D);
-        }
         assert!(terminal.end().restored);
         let opened = std::fs::read_to_string(&seen).unwrap_or_default();
         let expected = if is_opened {
