@@ -79,6 +79,8 @@ pub struct Agent {
     /// How many tokens the model can read, from the vendor's fault about a conversation that was too
     /// long.
     learned_limit: Option<u64>,
+    /// Whether an automatic summary failed in this run: it is tried once for each message.
+    has_failed_summary: bool,
     usage: TokenUsage,
     cost: CostSum,
 }
@@ -107,6 +109,7 @@ impl Agent {
             results_folder: None,
             estimate: TokenEstimate::default(),
             learned_limit: None,
+            has_failed_summary: false,
             usage: TokenUsage::default(),
             cost: CostSum::default(),
         }
@@ -128,7 +131,9 @@ impl Agent {
     /// With a folder for long results: the model reads the beginning and the end, and the name of
     /// the file with all of it.
     pub fn results_in(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.results_folder = Some(folder.into());
+        let folder = folder.into();
+        // Read knows the folder without symbolic links.
+        self.results_folder = Some(folder.canonicalize().unwrap_or(folder));
         self
     }
 
@@ -185,6 +190,7 @@ impl Agent {
         sink: EventSink<'_>,
     ) -> Result<RunSummary, ModelFault> {
         self.close_turn();
+        self.has_failed_summary = false;
         self.recorder.record(&SessionRecord::User(message.clone()));
         self.conversation.add_user_message(message);
         let mut summary = RunSummary::default();

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The modules: `workspace` resolves a path and opens it without leaving the folders; `text_file` reads
-//! a file, `image_file` recognises images, `file_change` writes a file; `read_record` remembers which
+//! a file, `image_file` an image, `file_change` writes a file; `read_record` remembers which
 //! files a conversation has read. `read`, `write` (also Edit), `glob`, `grep`, `bash` and `web_fetch`
 //! are the tools. `blocking` runs work on a thread that ends with the call, and `long_output` stores
 //! output that is too long for a model.
@@ -124,6 +124,9 @@ impl BuiltinTools {
             .recursive(true)
             .mode(0o700)
             .create(&folder)?;
+        // The model reads results back by the path that it was given, which must be that of the
+        // workspace: without symbolic links.
+        let folder = folder.canonicalize()?;
         self.workspace.add_read_only(&folder)?;
         self.results = Some(folder);
         Ok(self)
@@ -133,10 +136,7 @@ impl BuiltinTools {
     pub fn build(self) -> Vec<Arc<dyn HostTool>> {
         let workspace = Arc::new(self.workspace);
         let record = Arc::new(ReadRecord::default());
-        let writer = FileWriter {
-            workspace: workspace.clone(),
-            record: record.clone(),
-        };
+        let writer = FileWriter::new(workspace.clone(), record.clone());
         let long_output = LongOutput {
             folder: self.results,
         };

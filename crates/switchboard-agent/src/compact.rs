@@ -10,9 +10,11 @@ const SUMMARY_REQUEST: &str = "Summarise this conversation so that it can be con
     files, servers and tools with exact values that are still needed, what failed and why, and \
     what is to be done next. Call no tool. Write nothing but the summary.";
 
-/// Whether the conversation fills more than four fifths of the context, and should be summarised.
-pub fn is_due(used: u64, context: u64) -> bool {
-    used.saturating_mul(5) > context.saturating_mul(4)
+/// Whether the conversation should be summarised: it fills more than four fifths of the context, or
+/// leaves less than the vendor reserves for the answer. At most half of the context is reserved.
+pub fn is_due(used: u64, reserved: u64, context: u64) -> bool {
+    let free = context.saturating_sub(used);
+    used.saturating_mul(5) > context.saturating_mul(4) || free < reserved.min(context / 2)
 }
 
 /// How many of the oldest entries a summary should replace, so that the rest has at most
@@ -115,6 +117,12 @@ mod tests {
 
     #[test]
     fn a_conversation_is_made_short_beyond_four_fifths_of_the_context() {
-        assert!(is_due(81, 100) && !is_due(80, 100));
+        assert!(is_due(81, 0, 100) && !is_due(80, 0, 100));
+    }
+
+    #[test]
+    fn a_conversation_is_made_short_if_the_reserved_answer_does_not_fit() {
+        assert!(is_due(71, 30, 100) && !is_due(70, 30, 100));
+        assert!(is_due(51, 100, 100) && !is_due(50, 100, 100));
     }
 }

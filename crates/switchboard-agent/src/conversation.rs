@@ -7,11 +7,15 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use image::ImageData;
+pub(crate) use image::image_type;
+pub(crate) use outcome::MAX_RESULT_BYTES;
 pub use outcome::{CallOutcome, ToolOutput};
 pub use turn::{
     CallArguments, FinishReason, ModelTurn, ToolCall, TurnOrigin, TurnPart, VendorItem,
 };
 
+mod image;
 mod outcome;
 mod turn;
 
@@ -64,26 +68,6 @@ pub enum ContentPart {
     Text(String),
     /// An image.
     Image(ImageData),
-}
-
-/// An image in the form that vendors accept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImageData {
-    /// Such as `image/png`.
-    pub media_type: String,
-    /// The bytes in base64.
-    pub base64: String,
-}
-
-impl ImageData {
-    /// The text that replaces it for a model that accepts no images.
-    pub fn placeholder(&self) -> String {
-        let bytes = self.base64.len() / 4 * 3;
-        format!(
-            "[{} of {bytes} bytes, left out: this model takes no images]",
-            self.media_type
-        )
-    }
 }
 
 /// A turn of the model with one result for each of its calls, in their order.

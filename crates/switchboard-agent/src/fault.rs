@@ -73,6 +73,8 @@ pub enum FaultKind {
     InvalidRequest,
     /// The answer is not what the wire describes, or too large.
     Unreadable,
+    /// The model was asked for a summary of the conversation, and wrote none.
+    NoSummary,
 }
 
 impl ModelFault {
@@ -136,6 +138,7 @@ impl ModelFault {
             FaultKind::Unreadable => {
                 "check that `base_url` in [model] speaks the API that `vendor` names"
             }
+            FaultKind::NoSummary => "try again, use another model, or start a new conversation",
         }
     }
 }
@@ -158,6 +161,7 @@ impl fmt::Display for ModelFault {
             FaultKind::UnknownModel => "the vendor does not have this model",
             FaultKind::InvalidRequest => "the vendor does not accept the request",
             FaultKind::Unreadable => "the answer is not what the vendor's API describes",
+            FaultKind::NoSummary => "the model wrote no summary of the conversation",
         })?;
         if let Some(status) = self.details.status {
             write!(f, " (HTTP {status})")?;

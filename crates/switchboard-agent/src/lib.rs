@@ -70,6 +70,9 @@ pub use wire::{TurnContext, TurnDelta};
 /// JSON as text, unchanged.
 pub mod json;
 
+/// Texts that are too long for a model.
+mod long_text;
+
 /// Server-sent events.
 pub mod sse;
 

@@ -57,6 +57,14 @@ impl ModelVendor {
         }
     }
 
+    /// The first part of the paths of its API, which a base URL may contain.
+    fn api_version(self) -> &'static str {
+        match self {
+            Self::Gemini => "v1beta",
+            _ => "v1",
+        }
+    }
+
     /// Variables that usually hold the key, in the order in which they are tried.
     pub fn key_variables(self) -> &'static [&'static str] {
         match self {
@@ -133,6 +141,13 @@ pub struct ModelSettings {
     pub price: Option<ModelPrice>,
 }
 
+/// All variables that usually hold a key of a model's vendor.
+pub fn all_key_variables() -> impl Iterator<Item = &'static str> {
+    let own = ModelVendor::ALL.into_iter().map(ModelVendor::key_variables);
+    let others = KEY_VARIABLES.iter().map(|(_, variables)| *variables);
+    own.chain(others).flatten().copied()
+}
+
 impl ModelSettings {
     /// Settings with a vendor and a model's name, and nothing else.
     pub fn new(vendor: ModelVendor, name: impl Into<String>) -> Self {
@@ -180,7 +195,18 @@ impl ModelSettings {
 
     /// Whether the model is at the vendor's own server: others imitate only a part of its API.
     pub fn is_vendors_own(&self) -> bool {
-        self.endpoint() == self.vendor.default_base_url()
+        let Some(base_url) = &self.base_url else {
+            return true;
+        };
+        let urls = (
+            Url::parse(base_url),
+            Url::parse(self.vendor.default_base_url()),
+        );
+        let (Ok(url), Ok(own)) = urls else {
+            return false;
+        };
+        let path = url.path().trim_matches('/');
+        url.origin() == own.origin() && (path.is_empty() || path == self.vendor.api_version())
     }
 
     /// The host, for messages.
@@ -220,6 +246,23 @@ impl ModelSettings {
             None if self.is_vendors_own() => known(),
             tokens => tokens,
         }
+    }
+
+    /// How many tokens of the context are reserved for an answer. Anthropic requires the number, and its
+    /// older models refuse more than they can write.
+    pub(crate) fn reserved_tokens(&self) -> u32 {
+        let default = match self.name.as_str() {
+            _ if self.vendor != ModelVendor::Anthropic => 0,
+            name if name.starts_with("claude-3-haiku") || name.starts_with("claude-3-opus") => 4096,
+            name if name.starts_with("claude-3-5") => 8192,
+            _ => 32_000,
+        };
+        // The answer must have room beside the thoughts.
+        let least = match (self.vendor, self.thinking_tokens) {
+            (ModelVendor::Anthropic, Some(tokens)) => tokens.saturating_add(4096),
+            _ => 0,
+        };
+        self.max_output_tokens.unwrap_or(default).max(least)
     }
 
     /// Whether it is a server on this machine, which no proxy can reach.
@@ -295,6 +338,27 @@ mod tests {
             serde_json::to_string(&settings).expect("serialises"),
             recorded
         );
+    }
+
+    #[test]
+    fn the_vendors_own_server_is_known_in_each_spelling_of_its_url() {
+        let check = |vendor, base_url: &str, expected: bool| {
+            let mut settings = ModelSettings::new(vendor, "m");
+            settings.base_url = Some(base_url.to_owned());
+            assert_eq!(settings.is_vendors_own(), expected, "{base_url}");
+        };
+        let openai = ModelVendor::OpenAi;
+        check(openai, "https://api.openai.com", true);
+        check(openai, "https://api.openai.com/v1", true);
+        check(openai, "https://API.openai.com:443/v1/", true);
+        check(openai, "http://api.openai.com/v1", false);
+        check(openai, "https://api.openai.com:444/v1", false);
+        check(openai, "https://api.openai.com/proxy", false);
+        check(openai, "https://api.openai.com.evil.example/v1", false);
+        let gemini = ModelVendor::Gemini.default_base_url();
+        check(ModelVendor::Gemini, &format!("{gemini}/v1beta"), true);
+        check(ModelVendor::OpenAiChat, &format!("{gemini}/v1beta"), false);
+        assert!(ModelSettings::new(ModelVendor::Demo, "m").is_vendors_own());
     }
 
     #[test]

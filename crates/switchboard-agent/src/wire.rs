@@ -159,13 +159,17 @@ fn note_text(entry: &HistoryEntry) -> Option<String> {
     }
 }
 
-/// Parts without empty texts, which vendors refuse, and with images as text where the model takes
-/// none.
+/// Parts without what vendors refuse: empty texts, and images that they do not accept. Text replaces
+/// an image that is not sent.
 fn sendable_parts(parts: &[ContentPart], takes_images: bool) -> Vec<ContentPart> {
     let parts = parts.iter().filter_map(|part| match part {
         ContentPart::Text(text) if text.trim().is_empty() => None,
-        ContentPart::Image(image) if !takes_images => Some(ContentPart::Text(image.placeholder())),
-        other => Some(other.clone()),
+        ContentPart::Text(_) => Some(part.clone()),
+        ContentPart::Image(image) if takes_images => Some(match image.checked() {
+            Ok(image) => ContentPart::Image(image),
+            Err(replacement) => ContentPart::Text(replacement),
+        }),
+        ContentPart::Image(image) => Some(ContentPart::Text(image.placeholder())),
     });
     parts.collect()
 }

@@ -40,7 +40,7 @@ impl World {
         let scratch = Scratch::new();
         let file = scratch.config_with(rules, &servers(&scratch));
         let host = HostBuilder::open(file).unwrap().start().await.unwrap();
-        host.settled(PATIENCE).await;
+        host.wait_until_settled(PATIENCE).await;
         let caller = Arc::new(caller);
         Self {
             agent: Agent::new(host.clone(), DemoModel, caller.clone()),
@@ -362,6 +362,81 @@ async fn a_session_is_recorded_continued_forked_and_replayed() {
         assert_eq!(text.matches("\"type\":\"prefix\"").count(), 1, "{id}");
         assert!(text.contains("Be brief."));
     }
+    world.host.stop().await;
+}
+
+/// Read finds the file of a long result by the path without links.
+#[tokio::test(flavor = "multi_thread")]
+async fn t26_the_file_of_a_long_result_is_named_without_links() {
+    let mut world = World::new(ALLOW_ALL, |_| {
+        let long = Step::text(&"x".repeat(60_000));
+        vec![Chaos::new().tool("long", long).entry("s")]
+    })
+    .await;
+    let (state, link) = (world.scratch.path("state"), world.scratch.path("link"));
+    std::fs::create_dir(&state).unwrap();
+    std::os::unix::fs::symlink(&state, &link).unwrap();
+    let agent = Agent::new(world.host.clone(), DemoModel, world.caller.clone());
+    world.agent = agent.results_in(&link);
+    world.run("call mcp__s__long {}").await;
+    let text = outcomes(world.agent.history())[0].text();
+    let folder = state.canonicalize().unwrap();
+    let named = format!("the whole is in {}/", folder.display());
+    assert!(text.contains(&named), "{}", text.replace('x', ""));
+    world.host.stop().await;
+}
+
+/// A scripted model that writes no summary.
+#[derive(Debug)]
+struct ModelWithoutSummary(ModelSettings);
+
+impl Model for ModelWithoutSummary {
+    fn description(&self) -> String {
+        "no summary".to_owned()
+    }
+
+    fn settings(&self) -> &ModelSettings {
+        &self.0
+    }
+
+    fn turn<'a>(
+        &'a self,
+        context: TurnContext<'a>,
+        sink: &'a mut (dyn FnMut(TurnEvent) + Send),
+    ) -> TurnFuture<'a> {
+        let last = context.conversation.entries().last();
+        let asks_for_summary = format!("{last:?}").contains("Summarise this conversation");
+        Box::pin(async move {
+            let mut turn = DemoModel.turn(context, sink).await?;
+            if asks_for_summary {
+                turn.parts.clear();
+            }
+            Ok(turn)
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_summary_leaves_a_conversation_that_goes_on() {
+    let mut world = World::new("", |_| Vec::new()).await;
+    let mut settings = DemoModel.settings().clone();
+    settings.context_tokens = Some(300);
+    let model = ModelWithoutSummary(settings);
+    world.agent = Agent::new(world.host.clone(), model, world.caller.clone());
+    let mut failures = Vec::new();
+    for question in 0..4 {
+        let (summary, events) = world.run(&format!("{question} {}", "x".repeat(400))).await;
+        assert!(!summary.text.is_empty());
+        failures.extend(events.into_iter().filter_map(|event| match event {
+            AgentEvent::CompactionFailed(fault) => Some(fault.kind),
+            _ => None,
+        }));
+    }
+    assert!(failures.len() > 1, "{failures:?}");
+    assert!(failures.iter().all(|kind| *kind == FaultKind::NoSummary));
+    // Where a person asks for it, the fault is the answer.
+    let fault = world.agent.compact(&mut |_| {}).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::NoSummary);
     world.host.stop().await;
 }
 

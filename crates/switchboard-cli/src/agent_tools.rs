@@ -6,8 +6,9 @@ use std::sync::Arc;
 use switchboard::HostTool;
 use switchboard::config::{Config, Environment};
 use switchboard::launch::Launcher;
-use switchboard_agent::ModelVendor;
+use switchboard::secret::Secret;
 use switchboard_agent::builtin_tools::{BuiltinTools, Denylist, Workspace};
+use switchboard_agent::settings::all_key_variables;
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
@@ -32,10 +33,12 @@ pub(crate) fn build(
     config: &Config,
     environment: &Environment,
     launcher: &Launcher,
+    denylist: &Denylist,
 ) -> Result<Vec<Arc<dyn HostTool>>, Failure> {
     if folders.is_empty() {
         return Ok(Vec::new());
     }
+    apply_rules(denylist, config)?;
     let workspace = Workspace::open(folders).map_err(|error| {
         usage(format!(
             "the folder for built-in tools cannot be used: {error}"
@@ -48,26 +51,29 @@ pub(crate) fn build(
     })?;
     Ok(tools
         .launcher(launcher.clone())
-        .environment(command_environment(environment))
-        .denylist(denylist(config)?)
+        .environment(command_environment(config, environment))
+        .denylist(denylist.clone())
         .build())
 }
 
-/// The deny rules for commands, which apply in every mode (S0-26).
-fn denylist(config: &Config) -> Result<Denylist, Failure> {
+/// Replaces the rules by the deny rules for commands, which apply in every mode.
+pub(crate) fn apply_rules(denylist: &Denylist, config: &Config) -> Result<(), Failure> {
     let deny = config.permissions.deny.iter();
     let rules = deny.filter_map(|rule| rule.text.strip_prefix(COMMAND_RULE));
-    Denylist::new(rules).map_err(|fact| usage(format!("deny rule for a command: {fact}")))
+    let replaced = denylist.replace_rules(rules);
+    replaced.map_err(|fact| usage(format!("deny rule for a command: {fact}")))
 }
 
-/// The environment of commands: without the keys of model vendors.
-fn command_environment(environment: &Environment) -> Environment {
-    let is_key = |name: &str| {
-        let vendors = ModelVendor::ALL.into_iter();
-        let mut keys = vendors.flat_map(ModelVendor::key_variables);
-        keys.any(|key| *key == name)
-    };
-    let variables = environment.iter().filter(|(name, _)| !is_key(name));
+/// The environment of commands: without the keys of model vendors, and without the key in `[model]`
+/// under any name.
+fn command_environment(config: &Config, environment: &Environment) -> Environment {
+    let entry = config.model.as_ref();
+    let entry = entry.and_then(|entry| entry.resolve(environment).ok());
+    let own_key = entry.and_then(|entry| entry.api_key);
+    let own_key = own_key.as_ref().map(Secret::expose);
+    let variables = environment.iter().filter(|(name, value)| {
+        all_key_variables().all(|variable| variable != *name) && own_key != Some(value.expose())
+    });
     Environment::new(variables.map(|(name, value)| (name.to_owned(), value.expose().to_owned())))
 }
 

@@ -189,12 +189,16 @@ fn a_command_never_outlives_the_program() {
 #[test]
 fn commands_do_not_get_the_keys_of_models() {
     let home = Home::new();
-    let prompt = r#"call Bash {"command": "echo $MINE $ANTHROPIC_API_KEY $OPENAI_API_KEY"}"#;
+    home.user_file("[model]\nvendor = \"openai-chat\"\nname = \"m\"\napi_key = \"${WORK_KEY}\"\n");
+    let prompt = r#"call Bash {"command": "echo $MINE $ANTHROPIC_API_KEY $OPENAI_API_KEY $GROQ_API_KEY $WORK_KEY $ALSO_KEY"}"#;
     let mut command = home.command(&["run", "--model", "demo", "-p", prompt, "--allow", "Bash"]);
     command
         .env("MINE", "mine")
         .env("ANTHROPIC_API_KEY", "sk-1")
-        .env("OPENAI_API_KEY", "sk-2");
+        .env("OPENAI_API_KEY", "sk-2")
+        .env("GROQ_API_KEY", "sk-3")
+        .env("WORK_KEY", "sk-4")
+        .env("ALSO_KEY", "sk-4");
     let output = command.output().unwrap();
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),

@@ -214,6 +214,23 @@ fn an_interrupt_ends_the_call_and_the_run() {
 }
 
 #[test]
+fn an_answer_that_was_cut_off_is_not_a_success() {
+    for (finish, recorded, words) in [
+        ("length", "length", "the answer was cut off"),
+        ("content_filter", "refused", "refused to answer"),
+    ] {
+        let text = json!({"role": "assistant", "content": "The first half"});
+        let (url, vendor) = vendor(vec![chat_turn(text, finish)]);
+        let ran = home(&model_section("openai-chat", &url))
+            .run(&["run", "-p", "hello", "--output", "json"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert_eq!(ran.json()["finish"], recorded, "{ran:?}");
+        assert!(ran.stderr.contains(words), "{ran:?}");
+        vendor.join().unwrap();
+    }
+}
+
+#[test]
 fn on_a_terminal_the_models_text_is_escaped() {
     let text = json!({"role": "assistant", "content": "a\u{1b}[2Jb"});
     let (url, vendor) = vendor(vec![chat_turn(text, "stop")]);

@@ -1,4 +1,5 @@
-//! The calls of one turn: made in parallel through the host, each with exactly one result.
+//! The calls of one turn: made through the host, each with exactly one result. Calls that change
+//! files or run programs run alone, in the order of the model; others run in parallel.
 
 use std::collections::VecDeque;
 
@@ -39,10 +40,12 @@ impl Agent {
             }
         }
         let mut running = JoinSet::new();
+        let mut runs_alone = false;
         loop {
-            while running.len() < MAX_PARALLEL_CALLS
-                && let Some((index, prepared, call)) = waiting.pop_front()
+            while let Some((index, prepared, call)) =
+                waiting.pop_front_if(|(_, next, _)| may_start(next, running.len(), runs_alone))
             {
+                runs_alone = prepared.runs_alone;
                 turn.started(index, &prepared, &call);
                 let host = self.host.clone();
                 let call = prepared.call.caller(self.caller.clone());
@@ -139,6 +142,13 @@ impl Agent {
             debug_assert!(answered.is_ok(), "{answered:?}");
         }
     }
+}
+
+/// Whether the next call may start while `running` calls are in flight. A call that runs alone
+/// waits for all calls before it, and all calls after it wait for it.
+fn may_start(next: &HostCall, running: usize, runs_alone: bool) -> bool {
+    let may_overlap = !runs_alone && !next.runs_alone;
+    running == 0 || (may_overlap && running < MAX_PARALLEL_CALLS)
 }
 
 impl TurnCalls<'_> {

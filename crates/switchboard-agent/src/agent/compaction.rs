@@ -38,17 +38,31 @@ impl Agent {
         self.summarise(0, &mut RunSummary::default(), sink).await
     }
 
-    /// Summarises the conversation if it fills the context.
+    /// Summarises the conversation if it fills the context. Without a summary it is sent as it is: the
+    /// vendor may still accept it. A fault that may be gone later is returned.
     pub(super) async fn compact_if_due(
         &mut self,
         summary: &mut RunSummary,
         sink: EventSink<'_>,
     ) -> Result<(), ModelFault> {
+        let reserved = u64::from(self.model.settings().reserved_tokens());
+        let used = self.used_tokens();
         let limit = self.context_tokens();
-        if let Some(limit) = limit.filter(|limit| compact::is_due(self.used_tokens(), *limit)) {
-            self.summarise(limit / 4, summary, sink).await?;
+        let Some(limit) = limit.filter(|limit| compact::is_due(used, reserved, *limit)) else {
+            return Ok(());
+        };
+        if self.has_failed_summary {
+            return Ok(());
         }
-        Ok(())
+        match self.summarise(limit / 4, summary, sink).await {
+            Ok(_) => Ok(()),
+            Err(fault) if fault.may_work_later() => Err(fault),
+            Err(fault) => {
+                self.has_failed_summary = true;
+                sink(AgentEvent::CompactionFailed(fault));
+                Ok(())
+            }
+        }
     }
 
     /// Summarises it after the vendor said that it is too long. `false` if the fault is another one,
@@ -95,8 +109,7 @@ impl Agent {
         run.add_cost(turn.usage, cost);
         let text = turn.text();
         if text.trim().is_empty() {
-            let message = "the model wrote no summary of the conversation";
-            return Err(ModelFault::new(FaultKind::Unreadable, message));
+            return Err(ModelFault::new(FaultKind::NoSummary, ""));
         }
         self.conversation.replace_by_summary(replaced, text.clone());
         self.recorder.record(&SessionRecord::Summary {

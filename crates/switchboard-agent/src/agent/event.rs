@@ -2,6 +2,7 @@
 
 use super::{CallRecord, Compaction};
 use crate::conversation::CallOutcome;
+use crate::fault::ModelFault;
 use crate::model::TurnEvent;
 
 /// An event during a run.
@@ -34,6 +35,8 @@ pub enum AgentEvent {
     CompactionStarted,
     /// A summary replaced the oldest entries.
     Compacted(Compaction),
+    /// There is no summary; the conversation continues as it is.
+    CompactionFailed(ModelFault),
     /// The session file cannot be written; the conversation continues without it.
     NotSaved {
         /// Why.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use switchboard::catalog::Catalog;
 use switchboard::name::ToolId;
-use switchboard::{Call, Host, RawJson, Toolset, Vendor};
+use switchboard::{Call, Host, RawJson, ToolEffect, Toolset, Vendor};
 
 use crate::conversation::{CallOutcome, ToolCall};
 use crate::json::JsonText;
@@ -86,6 +86,9 @@ pub(super) struct HostCall {
     pub(super) call: Call,
     pub(super) server: String,
     pub(super) tool: String,
+    /// Whether no other call of the turn may run at the same time: it changes files or runs
+    /// programs, and the model relies on the order of its calls.
+    pub(super) runs_alone: bool,
 }
 
 impl OfferedTools {
@@ -141,31 +144,17 @@ impl OfferedTools {
 
     /// Updates the list. The first update marks the beginning of the conversation.
     pub(super) fn update(&mut self, host: &Host) -> ToolsUpdate {
-        let catalog = host.catalog();
-        let last = self.adapted.take();
-        let last = last.filter(|last| Arc::ptr_eq(&last.catalog, &catalog));
-        let is_unchanged = last.is_some();
-        let adapted = last.unwrap_or_else(|| AdaptedCatalog::new(self.vendor, catalog));
-        let adapted = self.adapted.insert(adapted);
-        if is_unchanged && self.is_current {
+        let Some(specs) = self.changed_specs(host) else {
             return ToolsUpdate::default();
-        }
-        self.is_current = true;
-        let mut specs = adapted.specs.clone();
-        let may_grow =
-            !self.has_started && self.defers_late && host.servers().iter().next().is_some();
-        self.has_search |= may_grow || self.exceeds_limits(&specs);
-        if self.has_search {
-            specs.retain(|spec| spec.name != SEARCH_TOOL);
-            specs.insert(0, search_tool::spec());
-        }
+        };
+        let specs = self.with_search(specs, host);
         let over_budget = match self.max_tokens {
             Some(limit) => choose_deferred(&specs, limit, &TokenEstimate::default(), is_search),
             None => Default::default(),
         };
-        let is_late = self.has_started && self.defers_late && self.has_search;
+        let defers_new = self.has_started && self.defers_late && self.has_search;
         let change = self.list.update(specs, |spec| {
-            over_budget.contains(&spec.name) || (is_late && !is_search(spec))
+            over_budget.contains(&spec.name) || (defers_new && !is_search(spec))
         });
         let record = self.list.record(&change);
         if !std::mem::replace(&mut self.has_started, true) {
@@ -185,6 +174,30 @@ impl OfferedTools {
             loaded,
             note: self.note(&deferred, &change.changed),
         }
+    }
+
+    /// The host's tools as they are now; `None` if the list is up to date with them.
+    fn changed_specs(&mut self, host: &Host) -> Option<Vec<ToolSpec>> {
+        let catalog = host.catalog();
+        let known = self.adapted.take();
+        let known = known.filter(|known| Arc::ptr_eq(&known.catalog, &catalog));
+        let is_current = known.is_some() && self.is_current;
+        let adapted = known.unwrap_or_else(|| AdaptedCatalog::new(self.vendor, catalog));
+        let adapted = self.adapted.insert(adapted);
+        self.is_current = true;
+        (!is_current).then(|| adapted.specs.clone())
+    }
+
+    /// The same tools, with `search_tools` first if some of them are or may be deferred.
+    fn with_search(&mut self, mut specs: Vec<ToolSpec>, host: &Host) -> Vec<ToolSpec> {
+        let may_defer_later =
+            !self.has_started && self.defers_late && host.servers().iter().next().is_some();
+        self.has_search |= may_defer_later || self.exceeds_limits(&specs);
+        if self.has_search {
+            specs.retain(|spec| !is_search(spec));
+            specs.insert(0, search_tool::spec());
+        }
+        specs
     }
 
     /// A note to the model about new deferred tools and changed definitions.
@@ -255,6 +268,10 @@ impl OfferedTools {
             call: Call::new(name, arguments).listed(catalog.clone()),
             server: server_name(id),
             tool: id.tool.as_wire().to_owned(),
+            runs_alone: matches!(
+                adapted.tool.effect(),
+                Some(ToolEffect::Edit | ToolEffect::Execute)
+            ),
         })
     }
 

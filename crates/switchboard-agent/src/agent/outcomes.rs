@@ -4,15 +4,12 @@
 use std::path::Path;
 
 use switchboard::call::CallError;
-use switchboard::result::fit_ends;
 use switchboard::{CallResult, ModelContent, Untrusted};
 
 use super::summary::CallDecision;
-use crate::conversation::{CallOutcome, ContentPart, ImageData, ToolOutput};
+use crate::conversation::{CallOutcome, ContentPart, ImageData, MAX_RESULT_BYTES, ToolOutput};
 use crate::json::JsonText;
-
-/// The longest text of one result for the model.
-const MAX_RESULT_BYTES: usize = 48 << 10;
+use crate::long_text::shorten;
 
 /// The outcome of a call of the host: whether it was allowed, and the result for the model.
 pub(super) fn outcome_of(
@@ -39,7 +36,7 @@ pub(super) fn outcome_of(
         CallError::Unresolved { .. }
         | CallError::UnknownServer { .. }
         | CallError::Replaced { .. }
-        | CallError::Misfit { .. } => (
+        | CallError::InvalidArguments { .. } => (
             CallDecision::Undecided,
             CallOutcome::failed(visible(error.to_string())),
         ),
@@ -83,21 +80,7 @@ fn shortened(parts: Vec<ContentPart>, results_folder: Option<&Path>) -> Vec<Cont
     if text.len() <= MAX_RESULT_BYTES {
         return parts;
     }
-    let fitted = results_folder.map(|folder| {
-        let fitted = fit_ends(Untrusted::new(text.clone()), MAX_RESULT_BYTES, folder);
-        fitted.map(|fitted| fitted.text.raw().to_owned())
-    });
-    let text = match fitted {
-        Some(Ok(fitted)) => fitted,
-        _ => {
-            let end = text.floor_char_boundary(MAX_RESULT_BYTES);
-            format!(
-                "{}\n[cut here: {end} of {} bytes]",
-                &text[..end],
-                text.len()
-            )
-        }
-    };
+    let text = shorten(text, MAX_RESULT_BYTES, results_folder);
     std::iter::once(ContentPart::Text(text))
         .chain(others)
         .collect()

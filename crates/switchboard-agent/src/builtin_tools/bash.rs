@@ -25,7 +25,9 @@ mod denylist;
 mod shell_words;
 
 const DEFAULT_SECONDS: u64 = 120;
-const MAX_SECONDS: u64 = 600;
+/// Less than the 600 s after which the host ends a call: the model gets the output of a command that
+/// runs too long.
+const MAX_SECONDS: u64 = 590;
 /// A command that writes more is stopped.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
 /// How long to wait for output of processes that the command left running.
@@ -185,5 +187,17 @@ async fn read_output(child: &mut Child, output: &mut Vec<u8>) -> Option<Exit> {
     match exit {
         None => Some(child.exited().await),
         exit => exit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use switchboard::config::Timeouts;
+
+    #[test]
+    fn a_command_ends_before_the_host_ends_its_call() {
+        let longest = Duration::from_secs(MAX_SECONDS) + STOP.kill + STOP.verified;
+        assert!(longest < Timeouts::default().call_max);
     }
 }

@@ -114,7 +114,7 @@ impl<'w> FileChange<'w> {
                 fchmod(&temporary.file, mode).map_err(explain)?;
                 temporary.replace(&name).map_err(explain)?;
             }
-            None => temporary.link(&name).map_err(|error| match error {
+            None => temporary.create_new(&name).map_err(|error| match error {
                 Errno::EEXIST => {
                     let shown = self.place.shown();
                     format!(
@@ -187,15 +187,24 @@ impl<'f> TemporaryFile<'f> {
         Ok(())
     }
 
-    /// Takes this name; fails if a file has it.
-    fn link(&mut self, name: &OsStr) -> Result<(), Errno> {
-        linkat(
-            self.folder,
-            &*self.name,
-            self.folder,
-            name,
-            AtFlags::empty(),
-        )
+    /// Becomes the file of this name; fails if there is one.
+    fn create_new(&mut self, name: &OsStr) -> Result<(), Errno> {
+        let flags = AtFlags::empty();
+        match linkat(self.folder, &*self.name, self.folder, name, flags) {
+            // A file system without hard links, such as vfat.
+            Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) => self.reserve_and_replace(name),
+            linked => linked,
+        }
+    }
+
+    /// The same without a hard link: an empty file reserves the name until it is replaced.
+    fn reserve_and_replace(&mut self, name: &OsStr) -> Result<(), Errno> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+        let mode = Mode::from_bits_truncate(0o600);
+        drop(openat(self.folder, name, flags | OFlag::O_NOFOLLOW, mode)?);
+        self.replace(name).inspect_err(|_| {
+            let _ = unlinkat(self.folder, name, UnlinkatFlags::NoRemoveDir);
+        })
     }
 }
 

@@ -11,16 +11,18 @@ use switchboard::{
 };
 
 use super::blocking::run_blocking;
-use super::image_file::{image_result, image_type};
+use super::image_file::image_result;
 use super::parse_args;
 use super::read_record::ReadRecord;
 use super::text_file::{TextFile, read_regular};
 use super::workspace::Workspace;
+use crate::conversation::{MAX_RESULT_BYTES, image_type};
 
 const MAX_LINES: usize = 2000;
 const MAX_LINE_CHARS: usize = 2000;
-/// A result ends after the line that passes this.
-const MAX_BYTES: usize = 96 << 10;
+/// A result ends before the line that would pass this. Less than the agent cuts a result at, so that
+/// the rest is read on with `offset`.
+const MAX_BYTES: usize = MAX_RESULT_BYTES - 1024;
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -101,22 +103,15 @@ fn numbered_lines(text: &str, first: usize, limit: Option<usize>) -> Result<Stri
     let mut last = first;
     let limit = limit.unwrap_or(MAX_LINES).min(MAX_LINES);
     for (number, line) in text.lines().enumerate().skip(first - 1).take(limit) {
-        last = number + 1;
-        let mut line_chars = line.char_indices();
-        let cut = line_chars.nth(MAX_LINE_CHARS).map(|(at, _)| at);
-        // Writing to a string cannot fail.
-        let _ = match cut {
-            Some(at) => {
-                let left_out = line.len() - at;
-                writeln!(shown, "{last}\t{} [… {left_out} bytes]", &line[..at])
-            }
-            None => writeln!(shown, "{last}\t{line}"),
-        };
-        if shown.len() > MAX_BYTES {
+        let line = numbered_line(number + 1, line);
+        if shown.len() + line.len() > MAX_BYTES {
             break;
         }
+        last = number + 1;
+        shown.push_str(&line);
     }
     if first > 1 || last < count {
+        // Writing to a string cannot fail.
         let _ = write!(shown, "[lines {first} to {last} of {count}");
         if last < count {
             let _ = write!(shown, "; read on with offset {}", last + 1);
@@ -124,6 +119,17 @@ fn numbered_lines(text: &str, first: usize, limit: Option<usize>) -> Result<Stri
         shown.push_str("]\n");
     }
     Ok(shown)
+}
+
+/// The number, a tab and the line, which is cut if it is too long.
+fn numbered_line(number: usize, line: &str) -> String {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
+        Some((at, _)) => {
+            let left_out = line.len() - at;
+            format!("{number}\t{} [… {left_out} bytes]\n", &line[..at])
+        }
+        None => format!("{number}\t{line}\n"),
+    }
 }
 
 #[cfg(test)]
@@ -151,13 +157,10 @@ mod tests {
         assert!(shown.ends_with("é [… 6000 bytes]\n"), "{}", shown.len());
         let many = format!("{}\n", "x".repeat(1000)).repeat(3000);
         let shown = numbered_lines(&many, 1, None).unwrap_or_default();
+        // The agent cuts a longer result in its middle.
+        assert!(shown.len() <= MAX_RESULT_BYTES, "{}", shown.len());
         assert!(
-            shown.len() < MAX_BYTES + 2 * MAX_LINE_CHARS,
-            "{}",
-            shown.len()
-        );
-        assert!(
-            shown.ends_with("of 3000; read on with offset 99]\n"),
+            shown.ends_with("of 3000; read on with offset 48]\n"),
             "{}",
             &shown[shown.len() - 80..]
         );

@@ -1,6 +1,6 @@
 //! The tools Write and Edit: a file's whole text, or a part of it, is replaced.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -31,6 +31,9 @@ pub(super) struct EditTool(pub(super) FileWriter);
 pub(super) struct FileWriter {
     pub(super) workspace: Arc<Workspace>,
     pub(super) record: Arc<ReadRecord>,
+    /// Held from the plan of a change until it is applied and recorded: the next change of the same
+    /// file starts from the new text.
+    change: Arc<Mutex<()>>,
 }
 
 /// One change as the model asked for it.
@@ -55,6 +58,14 @@ struct EditArgs {
 }
 
 impl FileWriter {
+    pub(super) fn new(workspace: Arc<Workspace>, record: Arc<ReadRecord>) -> Self {
+        Self {
+            workspace,
+            record,
+            change: Arc::default(),
+        }
+    }
+
     /// Plans the change for this conversation, and passes the plan to `use_plan`.
     async fn with_plan<T: Send + 'static>(
         &self,
@@ -62,8 +73,13 @@ impl FileWriter {
         caller: CallerId,
         use_plan: impl FnOnce(&FileChange<'_>, &StopSignal) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
-        let Self { workspace, record } = self.clone();
+        let Self {
+            workspace,
+            record,
+            change,
+        } = self.clone();
         let plan_and_run = move |stop: &StopSignal| {
+            let _one_change = change.lock().unwrap_or_else(PoisonError::into_inner);
             let place = workspace.locate(Some(args.path()))?;
             let known = record.get(caller, place.path());
             use_plan(

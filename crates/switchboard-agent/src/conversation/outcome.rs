@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::ContentPart;
 use crate::json::JsonText;
 
+/// The longest text of one result for the model.
+pub(crate) const MAX_RESULT_BYTES: usize = 48 << 10;
+
 /// The result of one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

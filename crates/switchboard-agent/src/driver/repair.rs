@@ -47,36 +47,23 @@ impl HttpModel {
         context: TurnContext<'_>,
         sink: &mut (dyn FnMut(TurnEvent) + Send),
     ) -> Result<ModelTurn, ModelFault> {
-        let mut fault = first_fault.clone();
+        let mut step = step_after(first_fault.clone(), repair)?;
         loop {
-            let Some(refusal) = &fault.details.refusal else {
-                return Err(fault);
+            let offered = offered_tools(tools, repair);
+            let repaired = TurnContext {
+                tools: &offered,
+                ..context
             };
-            let mut step = repair.refused(refusal, &fault.message);
-            fault = loop {
-                let offered = offered_tools(tools, repair);
-                let context = TurnContext {
-                    tools: &offered,
-                    ..context
-                };
-                let failed = match step {
-                    RepairStep::GiveUp => return Err(first_fault),
-                    RepairStep::Send => match self.turn_with_retries(context, sink).await {
-                        Ok(turn) => return Ok(turn),
-                        Err(fault) => fault,
-                    },
-                    RepairStep::Probe => match self.probe(&context).await {
-                        Ok(()) => {
-                            step = repair.accepted();
-                            continue;
-                        }
-                        Err(fault) => fault,
-                    },
-                };
-                if !is_about_tools(&failed) {
-                    return Err(failed);
-                }
-                break failed;
+            step = match step {
+                RepairStep::GiveUp => return Err(first_fault),
+                RepairStep::Send => match self.turn_with_retries(repaired, sink).await {
+                    Ok(turn) => return Ok(turn),
+                    Err(fault) => step_after(fault, repair)?,
+                },
+                RepairStep::Probe => match self.probe(&repaired).await {
+                    Ok(()) => repair.accepted(),
+                    Err(fault) => step_after(fault, repair)?,
+                },
             };
         }
     }
@@ -122,6 +109,14 @@ impl HttpModel {
 
 fn is_about_tools(fault: &ModelFault) -> bool {
     fault.kind == FaultKind::InvalidRequest && fault.details.refusal.is_some()
+}
+
+/// The step after a refused request. A fault that is not about tools ends the repair.
+fn step_after(fault: ModelFault, repair: &mut RefusalRepair) -> Result<RepairStep, ModelFault> {
+    match &fault.details.refusal {
+        Some(refusal) if is_about_tools(&fault) => Ok(repair.refused(refusal, &fault.message)),
+        _ => Err(fault),
+    }
 }
 
 /// The tools that the next request of the repair has.

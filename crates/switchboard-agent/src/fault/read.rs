@@ -15,6 +15,7 @@ const OVERFLOW: &[&str] = &[
     "maximum context length",
     "context window",
     "exceed_context_size",
+    "exceed context limit",
     "available context size",
     "context length",
     "maximum number of tokens",
@@ -31,7 +32,6 @@ const QUOTA: &[&str] = &[
     "enforced_spend_limit_reached",
     "credit balance",
     "billing_hard_limit",
-    "exceeded your current quota, please check your plan",
     "perday",
 ];
 
@@ -43,6 +43,7 @@ const LOCAL_REQUEST_FAULTS: &[&str] = &[
     "json schema",
     "generate parser",
     "response_format",
+    "failed to parse tool call arguments as json",
 ];
 
 /// Reads the body of an answer with an error status.
@@ -183,6 +184,7 @@ fn classify(status: Option<u16>, error: &ErrorBody) -> FaultKind {
     }
     match status {
         Some(401 | 403) => FaultKind::Authentication,
+        Some(402) => FaultKind::QuotaExceeded,
         Some(404) => FaultKind::UnknownModel,
         Some(429) => FaultKind::RateLimited,
         Some(500) if has(LOCAL_REQUEST_FAULTS) => FaultKind::InvalidRequest,

@@ -1,17 +1,17 @@
 //! The folder of session files: new ones, those of a project, and one by its id.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{LoadedSession, SessionError, SessionFile, SessionHeader, SessionRecord};
+use super::{LoadedSession, SessionError, SessionFile, SessionHeader, SessionRecord, lock};
 use crate::conversation::ContentPart;
 
 /// How much of a file is read to describe its session.
 const MAX_DESCRIBED_BYTES: u64 = 256 << 10;
 
-/// How many sessions are stored; beyond that the oldest files are deleted.
+/// How many sessions of a project are stored; beyond that its oldest files are deleted.
 const MAX_SESSIONS: usize = 1000;
 
 /// How long a title is.
@@ -54,12 +54,27 @@ impl SessionStore {
         &self.folder
     }
 
-    /// Creates the file of a new session.
+    /// Creates the file of a new session. Of the sessions of this project, the last 1000 are kept, and
+    /// those that are in use.
     pub fn create(&self) -> Result<SessionFile, SessionError> {
-        for (_, path) in self.files().drain(..).skip(MAX_SESSIONS - 1) {
-            let _ = std::fs::remove_file(path);
-        }
+        self.delete_oldest(MAX_SESSIONS - 1);
         SessionFile::create(&self.folder, SessionHeader::new(self.project.clone()))
+    }
+
+    /// Deletes all sessions of this project but the last `count` and those in use.
+    pub(super) fn delete_oldest(&self, count: usize) {
+        let files = self.files();
+        // Most folders have few files: their headers need not be read.
+        if files.len() <= count {
+            return;
+        }
+        let is_own = |path: &Path| read_header(path).is_some_and(|(header, _)| self.owns(&header));
+        let own = files.into_iter().filter(|(_, path)| is_own(path));
+        own.skip(count).for_each(|(_, path)| delete_unused(&path));
+    }
+
+    fn owns(&self, header: &SessionHeader) -> bool {
+        header.folder == self.project
     }
 
     /// The sessions of this project, the one that changed last first. Files that are no sessions
@@ -67,7 +82,7 @@ impl SessionStore {
     pub fn list(&self) -> Vec<SessionInfo> {
         let files = self.files().into_iter();
         let described = files.filter_map(|(changed, path)| describe(changed, path));
-        let own = described.filter(|(header, _)| header.folder == self.project);
+        let own = described.filter(|(header, _)| self.owns(header));
         own.map(|(_, info)| info).collect()
     }
 
@@ -121,13 +136,27 @@ impl SessionStore {
     }
 }
 
+/// Deletes a session, unless a process has it open.
+fn delete_unused(path: &Path) {
+    let file = File::open(path);
+    if file.is_ok_and(|file| lock(&file, path).is_ok()) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// The first record of a file, and the lines after it. `None` if it is not a session.
+fn read_header(path: &Path) -> Option<(SessionHeader, impl Iterator<Item = io::Result<String>>)> {
+    let file = File::open(path).ok()?.take(MAX_DESCRIBED_BYTES);
+    let mut lines = BufReader::new(file).lines();
+    match serde_json::from_str(&lines.next()?.ok()?).ok()? {
+        SessionRecord::Session(header) => Some((header, lines)),
+        _ => None,
+    }
+}
+
 /// What the first lines of a file say. `None` if it is not a session.
 fn describe(changed: SystemTime, path: PathBuf) -> Option<(SessionHeader, SessionInfo)> {
-    let file = File::open(&path).ok()?.take(MAX_DESCRIBED_BYTES);
-    let mut lines = BufReader::new(file).lines();
-    let SessionRecord::Session(header) = serde_json::from_str(&lines.next()?.ok()?).ok()? else {
-        return None;
-    };
+    let (header, lines) = read_header(&path)?;
     let records = lines.map_while(|line| serde_json::from_str(&line.ok()?).ok());
     let first = records.into_iter().find_map(|record| match record {
         SessionRecord::User(message) => Some(message),

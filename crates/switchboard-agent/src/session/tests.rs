@@ -244,3 +244,23 @@ fn a_summary_is_replayed_at_its_place() {
     expected.add_user_message(UserMessage::text("d"));
     assert_eq!(loaded.conversation, expected);
 }
+
+#[test]
+fn a_new_session_deletes_no_session_of_another_project_and_none_in_use() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = |project: &str| SessionStore::new(folder.path(), Some(project.into()));
+    let create = |project: &str, age_seconds: u64| {
+        let session = store(project).create().expect("a session");
+        let changed = std::time::SystemTime::now() - Duration::from_secs(age_seconds);
+        session.file.set_modified(changed).expect("a time");
+        session
+    };
+    let open = create("/one", 9);
+    let oldest = create("/one", 8).path;
+    let other = create("/other", 7).path;
+    let newer = create("/one", 6).path;
+    let newest = create("/one", 5).path;
+    store("/one").delete_oldest(2);
+    assert!(open.path.exists() && other.exists() && newer.exists() && newest.exists());
+    assert!(!oldest.exists());
+}

@@ -6,7 +6,7 @@ use serde_json::json;
 use switchboard::ToolEffect;
 use switchboard::config::Environment;
 use switchboard::launch::Launcher;
-use switchboard_agent::builtin_tools::Denylist;
+use switchboard_agent::builtin_tools::{BuiltinTools, Denylist};
 use switchboard_testkit::{descendants_with_env, wait_until};
 
 use crate::fixture::Fixture;
@@ -137,6 +137,24 @@ async fn t26_long_output_goes_to_a_file_that_can_be_read() {
         )
         .await;
     assert!(write.unwrap_err().contains("can be read and not written"));
+}
+
+/// The folder of results is below a symbolic link.
+#[tokio::test]
+async fn t26_long_output_can_be_read_back_through_a_link() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (state, link) = (scratch.path().join("state"), scratch.path().join("link"));
+    std::fs::create_dir(&state).unwrap();
+    std::os::unix::fs::symlink(&state, &link).unwrap();
+    let results = |tools: BuiltinTools| tools.results_folder(link.join("results")).unwrap();
+    let fixture = Fixture::with(results, |builder| builder).await;
+    let command = json!({"command": "seq 1 20000"});
+    let output = fixture.call("Bash", command).await.unwrap();
+    let file = output.split("the whole is in ").nth(1).unwrap();
+    let file = file.split(']').next().unwrap();
+    let read = json!({"path": file, "offset": 15_000, "limit": 1});
+    let line = fixture.call("Read", read).await.unwrap();
+    assert!(line.starts_with("15000\t15000\n"), "{line}");
 }
 
 /// T11: the model gets no characters that a person would not see.

@@ -192,7 +192,7 @@ async fn a_truncated_answer_is_retried_only_before_a_call_has_begun() {
 async fn permanent_errors_are_sent_once_and_explained() {
     for vendor in VENDORS {
         let echo = format!("Incorrect API key: {KEY}.");
-        let quota = "You exceeded your current quota, please check your plan and billing details.";
+        let quota = "insufficient_quota: please check your plan and billing details.";
         for (status, headers, words, kind, exit_status) in [
             (401, Vec::new(), "bad key", FaultKind::Authentication, 4),
             (401, Vec::new(), &echo, FaultKind::Authentication, 4),

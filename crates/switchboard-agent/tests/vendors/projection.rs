@@ -123,6 +123,37 @@ fn images_in_results_stand_where_each_vendor_takes_them() {
 }
 
 #[test]
+fn an_image_that_no_vendor_accepts_is_sent_as_text() {
+    let parts = [("image/svg+xml", "PHN2Zy8+"), ("image/png", "/9j/4A==")];
+    let image = |(media_type, base64): (&str, &str)| {
+        ContentPart::Image(ImageData {
+            media_type: media_type.to_owned(),
+            base64: base64.to_owned(),
+        })
+    };
+    let parts: Vec<_> = parts.map(image).into();
+    let outcome = CallOutcome::Answered(ToolOutput {
+        parts: parts.clone(),
+        ..ToolOutput::default()
+    });
+    for vendor in VENDORS {
+        let mut conversation = answered(vendor, "gemini-3-x", [outcome.clone(), outcome.clone()]);
+        conversation.add_user_message(UserMessage {
+            parts: parts.clone(),
+        });
+        let sent = body(vendor, "gemini-3-x", &conversation).to_string();
+        assert!(!sent.contains("PHN2Zy8+"), "{vendor:?}: {sent}");
+        assert!(!sent.contains("image/png"), "{vendor:?}: {sent}");
+        let texts = sent
+            .matches("[image/svg+xml of 6 bytes, left out: ")
+            .count();
+        let images = sent.matches("/9j/4A==").count();
+        assert_eq!((texts, images), (3, 3), "{vendor:?}: {sent}");
+        assert!(sent.contains("image/jpeg"), "{vendor:?}: {sent}");
+    }
+}
+
+#[test]
 fn a_longer_conversation_only_adds_to_the_end_of_its_request() {
     for vendor in VENDORS {
         let model = "gemini-3-x";

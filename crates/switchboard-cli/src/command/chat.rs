@@ -12,6 +12,7 @@ use clap::Args;
 use switchboard::Host;
 use switchboard::config::{Environment, ModelEntry};
 use switchboard::server::{ServerHandle, State};
+use switchboard_agent::builtin_tools::Denylist;
 use switchboard_agent::{Agent, Model};
 
 use crate::arguments::Options;
@@ -78,7 +79,8 @@ Examples:
   switchboard chat --mode plan              tools that only read
   switchboard chat --continue               the last conversation of this project
   echo '/tools' | switchboard chat          one input for each line; calls that would be asked about
-                                            are denied unless a terminal can be asked")]
+                                            are denied unless a terminal can be asked; the exit code
+                                            is that of the last input that failed")]
 pub(crate) struct ChatArgs {
     /// What runs without asking; Shift-Tab switches it
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
@@ -103,6 +105,7 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
         (None, None) => None,
         (given, _) => Some(models.choose(given.as_deref())?),
     };
+    let denylist = setup.denylist.clone();
     let session = args.agent.session.load(&setup.paths.sessions())?;
     if session.is_some() && model.is_none() {
         return Err(no_model());
@@ -117,11 +120,13 @@ pub(crate) fn run(options: &Options, args: &ChatArgs) -> Result<u8, Failure> {
             paths,
             options,
             models,
+            denylist,
             caller,
             mode,
             input,
             agent: None,
             has_waited: false,
+            last_failure: None,
         };
         chat.greet(model.as_deref());
         if let Some(model) = model {
@@ -152,6 +157,8 @@ struct Chat<'a> {
     paths: &'a Paths,
     options: &'a Options,
     models: ModelSource,
+    /// The commands that Bash never runs, replaced by `/reload`.
+    denylist: Denylist,
     caller: Arc<ChatCaller>,
     mode: SharedMode,
     input: Input,
@@ -160,6 +167,8 @@ struct Chat<'a> {
     /// Whether a message has waited for the servers to connect. Later messages do not wait: the
     /// tools of a slow server are offered when it is ready.
     has_waited: bool,
+    /// The last input that failed: the exit code of a conversation in a pipe.
+    last_failure: Option<Code>,
 }
 
 impl Chat<'_> {
@@ -190,7 +199,7 @@ impl Chat<'_> {
         let mut was_interrupted = false;
         loop {
             match self.input.next(self.mode.get()).await {
-                InputEvent::End => return Ok(0),
+                InputEvent::End => return Ok(self.exit_code()),
                 // Exiting by Ctrl-C prints no error.
                 InputEvent::Interrupted if was_interrupted => return Ok(Code::Interrupted as u8),
                 InputEvent::Cleared => was_interrupted = false,
@@ -205,10 +214,16 @@ impl Chat<'_> {
                 InputEvent::Line(line) => match self.handle(&line).await {
                     Next::Continue => was_interrupted = false,
                     Next::Interrupted => was_interrupted = true,
-                    Next::End => return Ok(0),
+                    Next::End => return Ok(self.exit_code()),
                 },
             }
         }
+    }
+
+    /// At a terminal a person has seen each failure.
+    fn exit_code(&self) -> u8 {
+        let failure = self.last_failure.filter(|_| !self.input.is_interactive());
+        failure.map_or(0, |code| code as u8)
     }
 
     /// Runs a command or a turn. A failure is printed, and the conversation goes on.
@@ -222,6 +237,7 @@ impl Chat<'_> {
         };
         outcome.unwrap_or_else(|failure| {
             screen::failure(&failure);
+            self.last_failure = Some(failure.code);
             Next::Continue
         })
     }

@@ -40,15 +40,16 @@ const SYSTEM_PROMPT: &str = "You are run by a script. Nobody can answer question
 #[command(after_help = "\
 The model is the one in [model] of switchboard.toml; without it, the built-in script `demo`, which
 understands `call TOOL {\"argument\": …}`, one per line. Calls that would be asked about are denied,
-and the rule that would allow them is named. Each run is stored as a session in the state folder;
-`--continue` and `--resume` continue one, `replay` checks one.
+and the rule that would allow them is named. Each run is stored as a session in the state folder,
+the last 1000 of each project; `--continue` and `--resume` continue one, `replay` checks one.
 
 Examples:
   switchboard run -p 'What changed in this repository today?' --allow git
   git diff | switchboard run -p - --max-turns 5 --output json
   switchboard run -p 'call mcp__demo__echo {\"message\": \"hi\"}' --model demo --allow demo/echo
 
-Exit codes: 0 the model answered · 1 it did not, or a limit was reached · 4 the key was not accepted
+Exit codes: 0 the model answered · 1 it did not, its answer was cut off, or a limit was reached
+4 the key was not accepted
 5 it answered, but a call was denied · 75 may work later (the vendor is overloaded or limits the rate)")]
 pub(crate) struct RunArgs {
     /// The request, or - for stdin
@@ -64,7 +65,7 @@ pub(crate) struct RunArgs {
     /// Limit of the model's turns
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: u32,
-    /// Limit of the cost in US dollars; calls of a model with an unknown price are not made then
+    /// Limit of the cost in US dollars; if the model's price is unknown, its tool calls are not made
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<f64>,
     #[command(flatten)]
@@ -219,6 +220,10 @@ fn show_progress(event: &AgentEvent) {
             "the conversation filled the context: {} entries were replaced by a summary, {} of {} tokens are left",
             compaction.replaced, compaction.tokens_after, compaction.tokens_before
         )),
+        AgentEvent::CompactionFailed(fault) => output::notice(&format!(
+            "the conversation fills the context and was not summarised: {}",
+            escaped(&fault.to_string())
+        )),
         AgentEvent::NotSaved { message } => {
             output::notice(&format!("not saved: {}", escaped(message)));
         }
@@ -273,6 +278,9 @@ fn print_event(event: &AgentEvent) -> Result<(), Failure> {
             "tokens_before": compaction.tokens_before,
             "tokens_after": compaction.tokens_after,
         }),
+        AgentEvent::CompactionFailed(fault) => {
+            json!({"type": "compaction_failed", "message": fault.to_string()})
+        }
         _ => return Ok(()),
     };
     output::print_json(&line.to_string())
@@ -294,6 +302,7 @@ fn document(summary: &RunSummary, session: Option<&str>) -> serde_json::Value {
         "usage": summary.usage,
         "cost": summary.cost.total_usd(),
         "stop": summary.stop,
+        "finish": summary.finish,
         "session": session,
     })
 }
@@ -325,15 +334,9 @@ fn print_outcome(
         output::notice(line);
         return Ok(Code::Answered as u8);
     }
-    match summary.finish {
-        Some(FinishReason::Length) => {
-            output::notice("the answer was cut off: the limit on tokens was reached");
-        }
-        Some(FinishReason::Refused) => {
-            output::notice("the model or its vendor refused to answer");
-            return Ok(Code::Answered as u8);
-        }
-        _ => {}
+    if let Some(line) = describe_early_end(summary) {
+        output::notice(line);
+        return Ok(Code::Answered as u8);
     }
     let is_denied = |call: &switchboard_agent::CallRecord| {
         call.decision == switchboard_agent::CallDecision::Denied
@@ -341,6 +344,17 @@ fn print_outcome(
     match summary.calls.iter().any(is_denied) {
         true => Ok(Code::Denied as u8),
         false => Ok(0),
+    }
+}
+
+/// Why the last answer is not complete; `None` if it is.
+pub(super) fn describe_early_end(summary: &RunSummary) -> Option<&'static str> {
+    match summary.finish {
+        Some(FinishReason::Length) => {
+            Some("the answer was cut off: the limit on tokens was reached")
+        }
+        Some(FinishReason::Refused) => Some("the model or its vendor refused to answer"),
+        _ => None,
     }
 }
 

@@ -204,11 +204,22 @@ fn a_pipes_first_command_sees_connected_servers() {
 }
 
 #[test]
+fn a_pipe_whose_inputs_fail_has_an_exit_code() {
+    let home = Home::new();
+    let ran = pipe(&home, &["chat"], "hi\n");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("no model is configured"), "{ran:?}");
+    let ran = pipe(&home, &["chat", "--model", "demo"], "hi\n/cost\n/exit\n");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
 fn a_pipe_gets_answers_alone_and_each_line_is_an_input() {
     let home = Home::with_demo("[permissions]\nallow = ['demo/add']\n");
     let lines = "call mcp__demo__add {\"a\":1,\"b\":2}\n/nonsense\n/cost\n";
     let ran = pipe(&home, &["chat", "--model", "demo"], lines);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    // That of the command that failed.
+    assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(
         ran.stdout
             .starts_with("mcp__demo__add answered: {\"sum\":3}\n"),

@@ -93,6 +93,15 @@ fn s2_34_a_server_that_dies_comes_back_during_the_conversation() {
     leave(terminal);
 }
 
+/// The id of the session that changed last.
+fn current_session(home: &Home) -> String {
+    let files = std::fs::read_dir(home.path("state/switchboard/sessions")).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let last = files.max_by_key(|path| path.metadata().unwrap().modified().unwrap());
+    let name = last.unwrap().file_stem().unwrap().to_owned();
+    name.into_string().unwrap()
+}
+
 #[test]
 fn a_conversation_is_continued_forked_and_listed() {
     let home = Home::with_demo("[permissions]\nallow = ['demo/echo']\n");
@@ -108,6 +117,9 @@ fn a_conversation_is_continued_forked_and_listed() {
     terminal.wait_for("continuing in a copy: conversation");
     terminal.send("/resume\r");
     terminal.wait_for(" ago  call mcp__demo__echo");
+    let id = current_session(&home);
+    terminal.send(&format!("/resume {id}\r"));
+    terminal.wait_for("this is the current conversation");
     terminal.send("/context\r");
     terminal.wait_for("server demo");
     terminal.send("/clear\r");

@@ -193,6 +193,25 @@ fn commands_of_the_conversation_and_its_session() {
     assert_eq!(terminal.end().code, 0);
 }
 
+/// S0-26: rules for commands of Bash are those of the file as it was read last.
+#[test]
+fn s0_26_reload_applies_new_deny_rules_for_commands() {
+    let home = Home::new();
+    let rules = |deny: &str| {
+        home.user_file(&format!("[permissions]\nallow = [\"Bash\"]\n{deny}"));
+    };
+    rules("");
+    let mut terminal = chat_sized(&home, &["--model", "demo"], 60, 100);
+    terminal.send("call Bash {\"command\": \"echo $((1+1))1\"}\r");
+    terminal.wait_for("Bash answered: 21");
+    prompt(&terminal);
+    rules("deny = [\"bash:echo*\"]\n");
+    enter(&mut terminal, "/reload");
+    terminal.send("call Bash {\"command\": \"echo $((1+1))2\"}\r");
+    terminal.wait_for("the deny rule \"bash:echo*\" matches it");
+    leave(terminal);
+}
+
 /// S0-39, S0-40: an edit of a core-agent file is not watched. `/reload` closes every old server
 /// before it builds the new ones, also one whose entry is the same.
 #[test]
@@ -217,13 +236,15 @@ fn s0_40_reload_of_a_core_agent_file_closes_all_servers_first() {
     write(&["a"]);
     let words = ["-c", "mcp.json", "--dialect", "core-agent", "chat"];
     let mut terminal = started(home.run_in_terminal(&words));
-    let connected = |name: &'static str| move |screen: &str| screen.contains(name);
-    enter_until(&mut terminal, "/mcp", connected("Tools: a_greet"));
+    let connected =
+        |names: &'static [&str]| move |screen: &str| names.iter().all(|name| screen.contains(name));
+    enter_until(&mut terminal, "/mcp", connected(&["Tools: a_greet"]));
     write(&["a", "b"]);
     let screen = enter(&mut terminal, "/call b_greet");
     shows(&screen, &["error:"]);
     enter(&mut terminal, "/reload");
-    enter_until(&mut terminal, "/mcp", connected("Tools: b_greet"));
+    let both = connected(&["Tools: a_greet", "Tools: b_greet"]);
+    enter_until(&mut terminal, "/mcp", both);
     leave(terminal);
     let record = switchboard_testkit::Record::read(&record);
     // The process of `a`, ended; then two new ones.

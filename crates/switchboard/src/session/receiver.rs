@@ -18,10 +18,10 @@ use super::peer::notification;
 use super::pending::PendingRequests;
 use super::subscriptions::SubscriptionStatus;
 use super::tasks::TaskTable;
-use super::{Oddities, OpenOptions, RequestFault};
+use super::{OpenOptions, ProtocolDeviations, RequestFault};
 use crate::event::Event;
 use crate::panics::catch_panic;
-use crate::transport::{Inbound, MessageKind, MessageOrigin, Transport, WireFault};
+use crate::transport::{Inbound, MessageKind, MessageOrigin, Transport, TransportFault};
 use crate::untrusted::quoted;
 use crate::wire::{Incoming, Outgoing, OversizedMessage, RawJson, RequestId, RequestMetadata};
 
@@ -157,8 +157,8 @@ impl Receiver {
         self.era.get().copied().unwrap_or(&legacy::INBOUND)
     }
 
-    pub(super) fn oddities(&self) -> MutexGuard<'_, Oddities> {
-        self.options.oddities.lock()
+    pub(super) fn deviations(&self) -> MutexGuard<'_, ProtocolDeviations> {
+        self.options.deviations.lock()
     }
 
     /// The number of messages so far.
@@ -254,9 +254,9 @@ impl Receiver {
     #[cold]
     fn unknown_response(&self) {
         let unknown = {
-            let mut oddities = self.oddities();
-            oddities.unknown_ids += 1;
-            oddities.unknown_ids
+            let mut deviations = self.deviations();
+            deviations.unknown_ids += 1;
+            deviations.unknown_ids
         };
         if unknown == NOTABLE_UNKNOWN_IDS {
             self.notice(format!(
@@ -325,9 +325,9 @@ impl Inbound for Receiver {
 
     fn not_a_message(&self, sample: &[u8]) {
         {
-            let mut oddities = self.oddities();
-            oddities.junk_lines += 1;
-            if oddities.junk_samples.len() < JUNK_SAMPLES {
+            let mut deviations = self.deviations();
+            deviations.junk_lines += 1;
+            if deviations.junk_samples.len() < JUNK_SAMPLES {
                 // Redacted first: a part of a secret would not be recognised.
                 let redacted = self
                     .options
@@ -335,7 +335,9 @@ impl Inbound for Receiver {
                     .redact(&String::from_utf8_lossy(sample))
                     .into_owned();
                 let cut = &redacted[..redacted.floor_char_boundary(JUNK_SAMPLE_BYTES)];
-                oddities.junk_samples.push(self.options.redactor.words(cut));
+                deviations
+                    .junk_samples
+                    .push(self.options.redactor.words(cut));
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
@@ -358,19 +360,19 @@ impl Inbound for Receiver {
         }
     }
 
-    fn failed(&self, id: u64, fault: WireFault) {
+    fn failed(&self, id: u64, fault: TransportFault) {
         // After the handshake, an error object counts whatever its HTTP status.
         let fault = match fault {
             // Except for a busy server: only HTTP states when to retry.
-            WireFault::Status {
+            TransportFault::Status {
                 status: 429 | 503,
                 retry_after: Some(_),
                 ..
-            } => RequestFault::Wire(fault),
-            WireFault::Status {
+            } => RequestFault::Transport(fault),
+            TransportFault::Status {
                 error: Some(error), ..
             } if self.era.get().is_some() => read_error(&error),
-            fault => RequestFault::Wire(fault),
+            fault => RequestFault::Transport(fault),
         };
         self.response(Some(RequestId::Number(id)), Err(Box::new(fault)));
     }

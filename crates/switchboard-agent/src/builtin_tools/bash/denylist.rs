@@ -3,10 +3,13 @@
 //!
 //! This guards against accidents. It is not a sandbox: a program can do the same under another name.
 
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
 use switchboard::name::Glob;
 use switchboard::untrusted::{escaped_line, quoted};
 
-use super::shell_words::{SimpleCommand, simple_commands};
+use super::shell_words::{ShellScript, SimpleCommand};
 
 /// How deep commands in arguments (`sh -c`, `eval`) are checked.
 const MAX_DEPTH: usize = 4;
@@ -45,10 +48,56 @@ const DISKS: [&str; 8] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rd
 /// Programs that run the command in their arguments.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "eval", "su", "script"];
 
-/// The commands that Bash never runs.
-#[derive(Debug, Default)]
+/// Units of `systemctl` that turn the machine off, or nearly so.
+const OFF_UNITS: [&str; 6] = ["poweroff", "reboot", "halt", "kexec", "emergency", "rescue"];
+
+/// What a command does that cannot be undone.
+enum Harm<'a> {
+    RemovesAll(&'a str),
+    RemovesRoot,
+    ChangesAccess(&'a str),
+    Overwrites(&'a str),
+    ChangesDisks(&'a str),
+    FormatsDisk,
+    TurnsOff,
+    EndsProcesses,
+    StartsItself,
+}
+
+impl fmt::Display for Harm<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RemovesAll(folder) => {
+                write!(
+                    f,
+                    "it removes {} with all that is in it",
+                    escaped_line(folder)
+                )
+            }
+            Self::RemovesRoot => f.write_str("it removes the root folder"),
+            Self::ChangesAccess(folder) => {
+                write!(
+                    f,
+                    "it changes the access to all of {}",
+                    escaped_line(folder)
+                )
+            }
+            Self::Overwrites(device) => {
+                write!(f, "it overwrites the device {}", escaped_line(device))
+            }
+            Self::ChangesDisks(program) => write!(f, "{program} changes whole disks"),
+            Self::FormatsDisk => f.write_str("it formats a disk"),
+            Self::TurnsOff => f.write_str("it turns the machine off"),
+            Self::EndsProcesses => f.write_str("it ends every process of this user"),
+            Self::StartsItself => f.write_str("it starts itself without end"),
+        }
+    }
+}
+
+/// The commands that Bash never runs. Clones share the rules.
+#[derive(Debug, Clone, Default)]
 pub struct Denylist {
-    rules: Vec<Glob>,
+    rules: Arc<RwLock<Vec<Glob>>>,
     /// The home folder, as vital as `~`.
     home: Option<String>,
 }
@@ -56,8 +105,20 @@ pub struct Denylist {
 impl Denylist {
     /// With rules of a person, as globs on a command: `git push*`. An invalid one is an error.
     pub fn new<'a>(rules: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let list = Self::default();
+        list.replace_rules(rules)?;
+        Ok(list)
+    }
+
+    /// Replaces the rules, also those of tools that were built with this list. If one is invalid, the
+    /// rules stay as they are.
+    pub fn replace_rules<'a>(
+        &self,
+        rules: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), String> {
         let rules = rules.into_iter().map(Glob::new).collect::<Result<_, _>>()?;
-        Ok(Self { rules, home: None })
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        Ok(())
     }
 
     pub(in crate::builtin_tools) fn home(mut self, home: Option<String>) -> Self {
@@ -73,12 +134,30 @@ impl Denylist {
 
     fn find(&self, script: &str, depth: usize) -> Option<String> {
         if is_fork_bomb(script) {
-            return Some("it starts itself without end".to_owned());
+            return Some(Harm::StartsItself.to_string());
         }
+        let parsed = ShellScript::parse(script);
+        let fact = self.find_in_script(script, &parsed.commands, depth);
+        if fact.is_some() || !parsed.may_be_misread {
+            return fact;
+        }
+        // Alone, no line is hidden by a quote in an earlier one.
+        let joined = script.replace("\\\n", "");
+        joined.lines().find_map(|line| {
+            let commands = ShellScript::parse(line).commands;
+            self.find_in_script(line, &commands, depth)
+        })
+    }
+
+    fn find_in_script(
+        &self,
+        script: &str,
+        commands: &[SimpleCommand],
+        depth: usize,
+    ) -> Option<String> {
         if let Some(fact) = self.find_rule(script.trim()) {
             return Some(fact);
         }
-        let commands = simple_commands(script);
         let readings = commands.iter().flat_map(SimpleCommand::readings);
         let mut facts = readings.filter_map(|words| self.find_in_command(words, depth));
         facts
@@ -90,7 +169,8 @@ impl Denylist {
         let (program, arguments) = words.split_first()?;
         let program = program.rsplit('/').next().unwrap_or(program);
         let fact = self.find_rule(&words.join(" "));
-        let fact = fact.or_else(|| self.find_destructive(program, arguments));
+        let harm = || self.find_harm(program, arguments);
+        let fact = fact.or_else(|| harm().map(|harm| harm.to_string()));
         if fact.is_some() || depth >= MAX_DEPTH || !SHELLS.contains(&program) {
             return fact;
         }
@@ -103,70 +183,46 @@ impl Denylist {
     }
 
     fn find_rule(&self, command: &str) -> Option<String> {
-        let rule = self.rules.iter().find(|rule| rule.matches(command))?;
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let rule = rules.iter().find(|rule| rule.matches(command))?;
         let rule = format!("bash:{}", rule.as_str());
         Some(format!("the deny rule {} matches it", quoted(&rule)))
     }
 
-    /// Why a program with these arguments is never run.
-    fn find_destructive(&self, program: &str, arguments: &[String]) -> Option<String> {
+    /// The harm of a program with these arguments.
+    fn find_harm<'a>(&self, program: &'a str, arguments: &'a [String]) -> Option<Harm<'a>> {
+        let has_word = |words: &[&str]| arguments.iter().any(|word| words.contains(&&**word));
         let has_flag = |letters: &[char], long: &str| {
             arguments
                 .iter()
                 .any(|word| word == long || is_short_option(word) && word.contains(letters))
         };
         let vital = || arguments.iter().find(|word| self.is_vital(word));
-        let shown = |word: &str| escaped_line(word).to_string();
-        let is_device = |word: &str| word.starts_with("/dev/") && !is_harmless_device(word);
+        let is_device = |word: &&str| word.starts_with("/dev/") && !is_harmless_device(word);
         match program {
-            "rm" if has_flag(&['r', 'R'], "--recursive") => {
-                let folder = vital()?;
-                Some(format!(
-                    "it removes {} with all that is in it",
-                    shown(folder)
-                ))
-            }
-            "rm" if arguments.iter().any(|word| word == "--no-preserve-root") => {
-                Some("it removes the root folder".to_owned())
-            }
-            "find" if arguments.iter().any(|word| word == "-delete") => {
-                let folder = vital()?;
-                Some(format!(
-                    "it removes {} with all that is in it",
-                    shown(folder)
-                ))
-            }
+            "rm" if has_flag(&['r', 'R'], "--recursive") => Some(Harm::RemovesAll(vital()?)),
+            "rm" if has_word(&["--no-preserve-root"]) => Some(Harm::RemovesRoot),
+            "find" if has_word(&["-delete"]) => Some(Harm::RemovesAll(vital()?)),
             "chmod" | "chown" | "chgrp" if has_flag(&['R'], "--recursive") => {
-                let folder = vital()?;
-                Some(format!("it changes the access to all of {}", shown(folder)))
+                Some(Harm::ChangesAccess(vital()?))
             }
             "dd" => {
                 let target = arguments.iter().find_map(|word| word.strip_prefix("of="))?;
-                is_device(target).then(|| format!("it overwrites the device {}", shown(target)))
+                Some(Harm::Overwrites(target)).filter(|_| is_device(&target))
             }
             "shred" => {
-                let target = arguments.iter().find(|word| is_device(word))?;
-                Some(format!("it overwrites the device {}", shown(target)))
+                let mut targets = arguments.iter().map(String::as_str);
+                targets.find(is_device).map(Harm::Overwrites)
             }
             "wipefs" | "blkdiscard" | "sfdisk" | "sgdisk" | "fdisk" | "parted" => {
-                Some(format!("{program} changes whole disks"))
+                Some(Harm::ChangesDisks(program))
             }
-            _ if program == "mkfs" || program.starts_with("mkfs.") => {
-                Some("it formats a disk".to_owned())
-            }
-            "shutdown" | "reboot" | "halt" | "poweroff" => {
-                Some("it turns the machine off".to_owned())
-            }
-            "init" | "telinit" if arguments.iter().any(|word| word == "0" || word == "6") => {
-                Some("it turns the machine off".to_owned())
-            }
-            "systemctl" => {
-                let off = ["poweroff", "reboot", "halt", "kexec", "emergency", "rescue"];
-                let is_off = arguments.iter().any(|word| off.contains(&&**word));
-                is_off.then(|| "it turns the machine off".to_owned())
-            }
+            _ if program == "mkfs" || program.starts_with("mkfs.") => Some(Harm::FormatsDisk),
+            "shutdown" | "reboot" | "halt" | "poweroff" => Some(Harm::TurnsOff),
+            "init" | "telinit" if has_word(&["0", "6"]) => Some(Harm::TurnsOff),
+            "systemctl" if has_word(&OFF_UNITS) => Some(Harm::TurnsOff),
             "kill" if arguments.last().is_some_and(|word| word == "-1") && arguments.len() > 1 => {
-                Some("it ends every process of this user".to_owned())
+                Some(Harm::EndsProcesses)
             }
             _ => None,
         }
@@ -221,7 +277,7 @@ fn overwritten_disk(command: &SimpleCommand) -> Option<String> {
         name.is_some_and(|name| DISKS.iter().any(|disk| name.starts_with(disk)))
     };
     let disk = command.written_files.iter().find(is_disk)?;
-    Some(format!("it overwrites the device {}", escaped_line(disk)))
+    Some(Harm::Overwrites(disk).to_string())
 }
 
 /// `x(){ x|x& };x`, with any name and any spaces.

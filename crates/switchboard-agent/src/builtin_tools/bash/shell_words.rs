@@ -1,6 +1,9 @@
 //! Splits a shell script into simple commands. The parsing is approximate: it is used to find denied
 //! commands, never to allow one.
 
+use std::iter::Peekable;
+use std::str::Chars;
+
 /// Shell keywords before a command.
 const KEYWORDS: [&str; 9] = [
     "if", "then", "else", "elif", "do", "while", "until", "!", "{",
@@ -78,55 +81,35 @@ fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| is_name(name))
 }
 
-/// Every simple command of a script, those in `$(…)`, backquotes and parentheses too.
-pub(super) fn simple_commands(script: &str) -> Vec<SimpleCommand> {
-    let mut reader = ScriptReader::default();
-    let mut letters = script.chars().peekable();
-    // Inside double quotes, and outside again in a `$(` of them.
-    let mut quoted: Vec<bool> = vec![false];
-    while let Some(letter) = letters.next() {
-        let in_quotes = quoted.last() == Some(&true);
-        match letter {
-            '\\' => match letters.next() {
-                Some('\n') | None => {}
-                Some(escaped) => reader.push(escaped),
-            },
-            '\'' if !in_quotes => {
-                reader.begin_word();
-                while let Some(inner) = letters.next_if(|letter| *letter != '\'') {
-                    reader.push(inner);
-                }
-                letters.next();
-            }
-            '"' => {
-                reader.begin_word();
-                if let Some(state) = quoted.last_mut() {
-                    *state = !*state;
-                }
-            }
-            '$' if letters.next_if_eq(&'(').is_some() => {
-                reader.end_command();
-                quoted.push(false);
-            }
-            ')' if !in_quotes => {
-                reader.end_command();
-                if quoted.len() > 1 {
-                    quoted.pop();
-                }
-            }
-            '`' => reader.end_command(),
-            ';' | '&' | '|' | '\n' | '(' if !in_quotes => reader.end_command(),
-            '>' | '<' if !in_quotes => reader.redirect(letter == '>'),
-            _ if letter.is_whitespace() && !in_quotes => reader.end_word(),
-            _ => reader.push(letter),
-        }
-    }
-    reader.end_command();
-    reader.commands
+/// What a script runs.
+#[derive(Debug)]
+pub(super) struct ShellScript {
+    /// Every simple command, those in `$(…)`, backquotes and parentheses too.
+    pub(super) commands: Vec<SimpleCommand>,
+    /// Whether a quote may have been found where the shell sees none: here-documents are read as
+    /// commands, and the shell runs no script that ends inside a quote.
+    pub(super) may_be_misread: bool,
 }
 
-#[derive(Debug, Default)]
-struct ScriptReader {
+impl ShellScript {
+    pub(super) fn parse(script: &str) -> Self {
+        let mut reader = ScriptReader::new(script);
+        reader.read();
+        Self {
+            may_be_misread: reader.is_in_quote() || script.contains("<<"),
+            commands: reader.commands,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct ScriptReader<'a> {
+    letters: Peekable<Chars<'a>>,
+    /// Whether double quotes are open; one more entry for each open `$(`.
+    quoted: Vec<bool>,
+    in_backquotes: bool,
+    /// Whether a single quote has no end.
+    has_open_quote: bool,
     commands: Vec<SimpleCommand>,
     command: SimpleCommand,
     word: Option<String>,
@@ -134,7 +117,89 @@ struct ScriptReader {
     redirection: Option<bool>,
 }
 
-impl ScriptReader {
+impl<'a> ScriptReader<'a> {
+    fn new(script: &'a str) -> Self {
+        Self {
+            letters: script.chars().peekable(),
+            quoted: vec![false],
+            in_backquotes: false,
+            has_open_quote: false,
+            commands: Vec::new(),
+            command: SimpleCommand::default(),
+            word: None,
+            redirection: None,
+        }
+    }
+
+    fn read(&mut self) {
+        while let Some(letter) = self.letters.next() {
+            let in_quotes = self.quoted.last() == Some(&true);
+            match letter {
+                '\\' => self.read_escaped(),
+                '\'' if !in_quotes => self.read_single_quotes(false),
+                '"' => {
+                    self.begin_word();
+                    if let Some(state) = self.quoted.last_mut() {
+                        *state = !*state;
+                    }
+                }
+                '$' if !in_quotes && self.letters.next_if_eq(&'\'').is_some() => {
+                    self.read_single_quotes(true);
+                }
+                '$' if self.letters.next_if_eq(&'(').is_some() => {
+                    self.end_command();
+                    self.quoted.push(false);
+                }
+                ')' if !in_quotes => {
+                    self.end_command();
+                    if self.quoted.len() > 1 {
+                        self.quoted.pop();
+                    }
+                }
+                '`' => {
+                    self.end_command();
+                    self.in_backquotes = !self.in_backquotes;
+                }
+                '#' if !in_quotes && self.word.is_none() => self.skip_comment(),
+                ';' | '&' | '|' | '\n' | '(' if !in_quotes => self.end_command(),
+                '>' | '<' if !in_quotes => self.redirect(letter == '>'),
+                _ if letter.is_whitespace() && !in_quotes => self.end_word(),
+                _ => self.push(letter),
+            }
+        }
+        self.end_command();
+    }
+
+    /// The rest of `'…'`, or of `$'…'`, which has escapes.
+    fn read_single_quotes(&mut self, has_escapes: bool) {
+        self.begin_word();
+        while let Some(inner) = self.letters.next_if(|letter| *letter != '\'') {
+            match inner {
+                '\\' if has_escapes => self.read_escaped(),
+                inner => self.push(inner),
+            }
+        }
+        self.has_open_quote |= self.letters.next().is_none();
+    }
+
+    fn read_escaped(&mut self) {
+        match self.letters.next() {
+            Some('\n') | None => {}
+            Some(escaped) => self.push(escaped),
+        }
+    }
+
+    /// A comment ends with its line, or with the backquotes that it is in.
+    fn skip_comment(&mut self) {
+        let in_backquotes = self.in_backquotes;
+        let is_comment = |letter: &char| *letter != '\n' && !(in_backquotes && *letter == '`');
+        while self.letters.next_if(is_comment).is_some() {}
+    }
+
+    fn is_in_quote(&self) -> bool {
+        self.has_open_quote || self.quoted.contains(&true)
+    }
+
     fn begin_word(&mut self) {
         self.word.get_or_insert_default();
     }

@@ -110,3 +110,19 @@ async fn t33_a_folder_replaced_by_a_link_is_not_written_through() {
     assert!(applied.is_err());
     assert_eq!(std::fs::read_dir(out).unwrap().count(), 0);
 }
+
+/// As on a file system without hard links.
+#[test]
+fn t33_a_new_file_without_hard_links_replaces_no_other_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = OwnedFd::from(File::open(scratch.path()).unwrap());
+    let create = |content: &[u8]| {
+        let mut temporary = TemporaryFile::create(&folder, true).unwrap();
+        temporary.file.write_all(content).unwrap();
+        temporary.reserve_and_replace(OsStr::new("a.txt"))
+    };
+    assert_eq!(create(b"new"), Ok(()));
+    assert_eq!(create(b"newer"), Err(Errno::EEXIST));
+    assert_eq!(text(&scratch, "a.txt"), "new");
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
+}

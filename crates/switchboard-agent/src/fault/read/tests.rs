@@ -26,6 +26,11 @@ fn errors_of_each_vendor_are_classified() {
         "prompt is too long: 210000 tokens > 200000",
     );
     check(400, &long, FaultKind::ContextOverflow { limit: None });
+    let reserved = anthropic(
+        "invalid_request_error",
+        "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
+    );
+    check(400, &reserved, FaultKind::ContextOverflow { limit: None });
     let spend = r#"{"type":"error","error":{"type":"rate_limit_error","message":"limit","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
     check(429, spend, FaultKind::QuotaExceeded);
 
@@ -47,6 +52,8 @@ fn errors_of_each_vendor_are_classified() {
     );
     let jinja = r#"{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}"#;
     check(500, jinja, FaultKind::InvalidRequest);
+    let arguments = r#"{"error":{"code":500,"message":"Failed to parse tool call arguments as JSON: parse error","type":"server_error"}}"#;
+    check(500, arguments, FaultKind::InvalidRequest);
 
     let key = r#"[{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}]"#;
     check(400, key, FaultKind::Authentication);
@@ -55,6 +62,11 @@ fn errors_of_each_vendor_are_classified() {
     assert_eq!(fault.details.retry_after, Some(Duration::from_secs(34)));
     let daily = r#"{"error":{"code":429,"message":"quota","details":[{"violations":[{"quotaId":"GenerateRequestsPerDayPerProject"}]}]}}"#;
     check(429, daily, FaultKind::QuotaExceeded);
+    let minute = r#"{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details.","status":"RESOURCE_EXHAUSTED","details":[{"violations":[{"quotaId":"GenerateRequestsPerMinutePerProjectPerModel-FreeTier"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"26s"}]}}"#;
+    let fault = check(429, minute, FaultKind::RateLimited);
+    assert_eq!(fault.details.retry_after, Some(Duration::from_secs(26)));
+    let credits = r#"{"error":{"code":402,"message":"Insufficient credits"}}"#;
+    check(402, credits, FaultKind::QuotaExceeded);
 }
 
 #[test]

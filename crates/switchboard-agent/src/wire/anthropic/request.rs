@@ -24,7 +24,7 @@ pub(super) fn body(settings: &ModelSettings, context: &TurnContext<'_>) -> Strin
     let is_vendors_own = settings.is_vendors_own();
     let mut body = ObjectWriter::new()
         .text("model", &settings.name)
-        .value("max_tokens", &max_tokens(settings))
+        .value("max_tokens", &settings.reserved_tokens())
         .value("stream", &true);
     if is_vendors_own {
         // The vendor moves this breakpoint to the end of the conversation by itself.
@@ -65,20 +65,6 @@ fn deferred_tools<'a>(settings: &ModelSettings, context: &TurnContext<'a>) -> Ha
     let late = names.filter(|name| context.tools.is_late(name));
     late.filter(|name| has_search || referenced.contains(name))
         .collect()
-}
-
-/// The field is required; older models refuse more than they can write.
-fn max_tokens(settings: &ModelSettings) -> u32 {
-    let default = match settings.name.as_str() {
-        name if name.starts_with("claude-3-haiku") || name.starts_with("claude-3-opus") => 4096,
-        name if name.starts_with("claude-3-5") => 8192,
-        _ => 32_000,
-    };
-    // The answer must have room beside the thoughts.
-    let least = settings
-        .thinking_tokens
-        .map_or(0, |tokens| tokens.saturating_add(4096));
-    settings.max_output_tokens.unwrap_or(default).max(least)
 }
 
 fn with_thinking(body: ObjectWriter, settings: &ModelSettings) -> ObjectWriter {

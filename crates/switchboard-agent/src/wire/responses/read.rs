@@ -207,35 +207,7 @@ fn turn(
     for item in &items {
         let item: OutputItem<'_> =
             serde_json::from_str(item.as_str()).map_err(ModelFault::unreadable)?;
-        match item.r#type.as_str() {
-            "message" => {
-                for part in read_parts(item.content)? {
-                    is_refused |= part.r#type == "refusal";
-                    push_text(&mut parts, &part.text, false);
-                    push_text(&mut parts, &part.refusal, false);
-                }
-            }
-            "reasoning" => {
-                for part in read_parts(item.summary)? {
-                    push_text(&mut parts, &part.text, true);
-                }
-                for part in read_parts(item.content)? {
-                    push_text(&mut parts, &part.text, true);
-                }
-            }
-            "function_call" => {
-                let arguments = match item.status.as_deref() {
-                    Some("incomplete" | "in_progress") => CallArguments::cut_off(&item.arguments),
-                    _ => CallArguments::read(&item.arguments),
-                };
-                parts.push(TurnPart::Call(ToolCall {
-                    id: item.call_id,
-                    name: item.name,
-                    arguments,
-                }));
-            }
-            _ => {}
-        }
+        is_refused |= add_item(item, &mut parts)?;
     }
     let reason = response.incomplete_details.as_ref();
     let reason = reason.and_then(|details| details.reason.clone());
@@ -256,6 +228,39 @@ fn turn(
         finish_word: reason.or_else(|| Some(response.status.clone())),
         usage: usage.map(ResponsesUsage::read).unwrap_or_default(),
     })
+}
+
+/// Adds an item to the neutral view. Returns whether it is a refusal to answer.
+fn add_item(item: OutputItem<'_>, parts: &mut Vec<TurnPart>) -> Result<bool, ModelFault> {
+    let mut is_refused = false;
+    match item.r#type.as_str() {
+        "message" => {
+            for part in read_parts(item.content)? {
+                is_refused |= part.r#type == "refusal";
+                push_text(parts, &part.text, false);
+                push_text(parts, &part.refusal, false);
+            }
+        }
+        "reasoning" => {
+            let summary = read_parts(item.summary)?;
+            for part in summary.into_iter().chain(read_parts(item.content)?) {
+                push_text(parts, &part.text, true);
+            }
+        }
+        "function_call" => {
+            let arguments = match item.status.as_deref() {
+                Some("incomplete" | "in_progress") => CallArguments::cut_off(&item.arguments),
+                _ => CallArguments::read(&item.arguments),
+            };
+            parts.push(TurnPart::Call(ToolCall {
+                id: item.call_id,
+                name: item.name,
+                arguments,
+            }));
+        }
+        _ => {}
+    }
+    Ok(is_refused)
 }
 
 /// The parts of a message or summary. Some servers send `null` or text in their place.

@@ -9,7 +9,9 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::conversation::{AnsweredTurn, ContentPart, HistoryEntry, TurnOrigin, VendorItem};
+use crate::conversation::{
+    AnsweredTurn, CallArguments, ContentPart, HistoryEntry, TurnOrigin, VendorItem,
+};
 use crate::json::{ObjectWriter, array, string};
 use crate::settings::ModelSettings;
 use crate::tools::ToolSpec;
@@ -160,21 +162,45 @@ fn replayed_items(items: &[VendorItem]) -> Vec<String> {
     }
     let followed = items.iter().rposition(|item| reasoning(item).is_none());
     let items = &items[..followed.map_or(0, |last| last + 1)];
-    if !items.iter().any(|item| reasoning(item) == Some(false)) {
-        return items.iter().map(|item| item.as_str().to_owned()).collect();
-    }
-    let others = items.iter().filter(|item| reasoning(item).is_none());
-    others.map(without_id).collect()
+    let keeps_ids = !items.iter().any(|item| reasoning(item) == Some(false));
+    let items = items
+        .iter()
+        .filter(|item| keeps_ids || reasoning(item).is_none());
+    items.map(|item| replayed_item(item, keeps_ids)).collect()
 }
 
-fn without_id(item: &VendorItem) -> String {
+/// The item as it came, unless its id must go or its arguments are not a JSON object: some servers
+/// refuse a history with such arguments.
+fn replayed_item(item: &VendorItem, keeps_id: bool) -> String {
+    let has_valid_arguments = has_valid_arguments(item);
+    if keeps_id && has_valid_arguments {
+        return item.as_str().to_owned();
+    }
     let members: IndexMap<String, Box<RawValue>> =
         serde_json::from_str(item.as_str()).unwrap_or_default();
-    let members = members.iter().filter(|(key, _)| *key != "id");
+    let members = members.iter().filter(|(key, _)| keeps_id || *key != "id");
     let object = members.fold(ObjectWriter::new(), |object, (key, value)| {
-        object.raw(key, value.get())
+        match key.as_str() {
+            "arguments" if !has_valid_arguments => object.text(key, "{}"),
+            _ => object.raw(key, value.get()),
+        }
     });
     object.end()
+}
+
+/// `true` also for items that are not calls.
+fn has_valid_arguments(item: &VendorItem) -> bool {
+    #[derive(Deserialize)]
+    struct CallItem {
+        r#type: String,
+        arguments: String,
+    }
+    match serde_json::from_str::<CallItem>(item.as_str()) {
+        Ok(call) if call.r#type == "function_call" => {
+            CallArguments::read(&call.arguments).object().is_some()
+        }
+        _ => true,
+    }
 }
 
 fn neutral_items(answered: &AnsweredTurn, entry: usize) -> Vec<String> {

@@ -32,7 +32,7 @@ impl ChatCompleter {
 
     /// The candidates for the last word of `line`.
     fn candidates(&self, line: &str) -> Vec<Candidate> {
-        let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let start = last_word_start(line);
         let word = &line[start..];
         if let Some(mention) = word.strip_prefix('@') {
             return self.mentions(mention);
@@ -175,6 +175,12 @@ fn files(folder: &Path, typed: &str) -> Vec<Candidate> {
     named
 }
 
+/// Where the last word begins. It may be empty.
+fn last_word_start(line: &str) -> usize {
+    line.trim_end_matches(|letter: char| !letter.is_whitespace())
+        .len()
+}
+
 fn first_line(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     line.chars().take(MAX_DESCRIPTION_CHARACTERS).collect()
@@ -183,7 +189,7 @@ fn first_line(text: &str) -> String {
 impl Completer for ChatCompleter {
     fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
         let line = &line[..line.floor_char_boundary(position)];
-        let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let start = last_word_start(line);
         let word = &line[start..];
         let fitting = self.candidates(line).into_iter().filter(|(value, _)| {
             // A server's name with other characters cannot be typed safely.
@@ -199,5 +205,25 @@ impl Completer for ChatCompleter {
                 ..Suggestion::default()
             });
         CompletionResult::fresh(suggestions.collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_begins_after_any_kind_of_space() {
+        for (line, expected) in [
+            ("", ""),
+            ("/mcp", "/mcp"),
+            ("a b", "b"),
+            ("a ", ""),
+            ("a\u{a0}b", "b"),
+            ("a\u{3000}", ""),
+            ("\u{3000}@é", "@é"),
+        ] {
+            assert_eq!(&line[last_word_start(line)..], expected, "{line:?}");
+        }
     }
 }

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use switchboard::caller::Caller;
 use switchboard::name::ServerName;
@@ -104,14 +102,23 @@ fn resource_parts(server: &str, uri: &str, result: &RawJson) -> Vec<ContentPart>
         let kind = field("mimeType").unwrap_or("binary");
         parts.push(match (field("text"), field("blob")) {
             (Some(text), _) => ContentPart::Text(for_model(text)),
-            (None, Some(blob)) if kind.starts_with("image/") => ContentPart::Image(ImageData {
-                media_type: kind.to_owned(),
-                base64: blob.to_owned(),
-            }),
+            (None, Some(blob)) if kind.starts_with("image/") => image_part(kind, blob),
             _ => ContentPart::Text(format!("[{kind}, left out]")),
         });
     }
     parts
+}
+
+/// An image of a server, or the text that replaces it if no vendor accepts it.
+pub(super) fn image_part(kind: &str, base64: &str) -> ContentPart {
+    let image = ImageData {
+        media_type: for_model(kind),
+        base64: base64.to_owned(),
+    };
+    match image.checked() {
+        Ok(image) => ContentPart::Image(image),
+        Err(replacement) => ContentPart::Text(replacement),
+    }
 }
 
 /// The text of a file, or an image.
@@ -127,19 +134,8 @@ fn file_parts(path: &Path, shown: &str) -> Result<Vec<ContentPart>, Failure> {
     }
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     let heading = ContentPart::Text(format!("File {shown}:"));
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    let media_type = match ending.map(str::to_ascii_lowercase).as_deref() {
-        Some("png") => Some("image/png"),
-        Some("jpg" | "jpeg") => Some("image/jpeg"),
-        Some("gif") => Some("image/gif"),
-        Some("webp") => Some("image/webp"),
-        _ => None,
-    };
-    let part = match media_type {
-        Some(media_type) => ContentPart::Image(ImageData {
-            media_type: media_type.to_owned(),
-            base64: BASE64_STANDARD.encode(&bytes),
-        }),
+    let part = match ImageData::from_bytes(&bytes) {
+        Some(image) => ContentPart::Image(image),
         None => ContentPart::Text(for_model(
             &String::from_utf8(bytes).map_err(|_| failed("the file is not text".to_owned()))?,
         )),
@@ -156,7 +152,34 @@ fn for_model(text: &str) -> String {
 fn part_bytes(part: &ContentPart) -> usize {
     match part {
         ContentPart::Text(text) => text.len(),
-        ContentPart::Image(image) => image.base64.len() / 4 * 3,
+        ContentPart::Image(image) => image.byte_len(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_file_is_an_image_by_its_bytes_and_not_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |name: &str, bytes: &[u8], expected: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let found = match file_parts(&path, name) {
+                Ok(parts) => match &parts[1] {
+                    ContentPart::Image(image) => image.media_type.clone(),
+                    _ => "text".to_owned(),
+                },
+                Err(_) => "failure".to_owned(),
+            };
+            assert_eq!(found, expected, "{name}");
+        };
+        check("a.png", b"\xff\xd8\xff\xe0", "image/jpeg");
+        check("picture", b"GIF89a", "image/gif");
+        check("b.png", b"not an image", "text");
+        check("c.jpg", b"\xff\xd8", "failure");
     }
 }

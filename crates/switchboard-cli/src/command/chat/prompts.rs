@@ -9,9 +9,9 @@ use switchboard::caller::Caller;
 use switchboard::catalog::PromptDefinition;
 use switchboard::name::ServerName;
 use switchboard::wire::RawJson;
-use switchboard_agent::conversation::ImageData;
 use switchboard_agent::{ContentPart, UserMessage};
 
+use super::mentions::image_part;
 use super::slash::Next;
 use super::{Chat, screen};
 use crate::command::prompt::messages;
@@ -208,10 +208,7 @@ fn part_of(block: &Value) -> ContentPart {
             let text = switchboard::untrusted::Untrusted::new(text);
             ContentPart::Text(text.for_model().0.into_owned())
         }
-        (None, Some(data)) if kind.starts_with("image/") => ContentPart::Image(ImageData {
-            media_type: kind.to_owned(),
-            base64: data.to_owned(),
-        }),
+        (None, Some(data)) if kind.starts_with("image/") => image_part(kind, data),
         _ => ContentPart::Text(format!("[{kind}, left out]")),
     }
 }

@@ -11,7 +11,7 @@ use switchboard_agent::{
 use super::markdown::MarkdownStream;
 use super::slash::Next;
 use super::{Chat, calls, no_model, screen};
-use crate::command::run::describe_treatment;
+use crate::command::run::{describe_early_end, describe_treatment};
 use crate::failure::Failure;
 use crate::progress;
 use crate::view::server::escaped;
@@ -79,6 +79,9 @@ impl Chat<'_> {
                 screen::note("the limit on turns is reached; write \"continue\" to go on");
             }
             _ => screen::note("the turn ended early"),
+        }
+        if let Some(line) = describe_early_end(&summary) {
+            super::notice(line);
         }
         if self.input.is_interactive() {
             screen::note(&view.usage_line(&summary));
@@ -157,6 +160,10 @@ impl TurnView {
                 progress::show("the context is nearly full: summarising · Ctrl-C stops".to_owned());
             }
             AgentEvent::Compacted(compaction) => screen::note(&describe_compaction(&compaction)),
+            AgentEvent::CompactionFailed(fault) => super::notice(&format!(
+                "the conversation was not summarised: {}",
+                escaped(&fault.to_string())
+            )),
             AgentEvent::NotSaved { message } => {
                 super::notice(&format!("the session is not saved: {}", escaped(&message)));
             }

@@ -1,6 +1,7 @@
 //! The choice of a model: from `--model` and `[model]`, or the built-in script.
 
 use switchboard::config::{Environment, ModelEntry};
+use switchboard::secret::Secret;
 use switchboard_agent::price::ModelPrice;
 use switchboard_agent::{DemoModel, HttpModel, Model, ModelSettings, ModelVendor};
 
@@ -99,50 +100,61 @@ fn settings(
         .map(|entry| entry.resolve(environment))
         .transpose()
         .map_err(|fault| usage(fault.to_string()))?;
-    let (given_vendor, given_name) = match option {
-        Some(option) => split(option),
-        None => (None, None),
-    };
+    let (given_vendor, given_name) = option.map_or((None, None), split);
     let own_vendor = entry.as_ref().and_then(|entry| vendor_of(&entry.vendor));
-    let Some(vendor) = given_vendor.or(own_vendor) else {
-        return match given_name {
-            Some(name) => Err(usage(format!(
-                "--model {name:?}: there is no [model], so its vendor is unknown"
-            ))
-            .hint("give VENDOR/NAME, such as anthropic/NAME, or add [model] to your own switchboard.toml")),
-            None => Ok(ModelSettings::new(ModelVendor::Demo, "demo")),
-        };
+    let vendor = match (given_vendor.or(own_vendor), given_name) {
+        (Some(vendor), _) => vendor,
+        (None, None) => return Ok(ModelSettings::new(ModelVendor::Demo, "demo")),
+        (None, Some(name)) => return Err(unknown_vendor(name)),
     };
     // Address and key belong to one vendor.
     let entry = entry.filter(|_| own_vendor == Some(vendor));
-    let own_name = entry.as_ref().and_then(|entry| entry.name.clone());
-    let name = given_name.map(str::to_owned).or(own_name);
-    let mut settings = ModelSettings::new(vendor, name.unwrap_or_default());
-    settings.base_url = entry.as_ref().and_then(|entry| entry.base_url.clone());
-    if let Some(entry) = &entry {
-        let small =
-            |tokens: Option<u64>| tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX));
-        settings.context_tokens = entry.context_tokens;
-        settings.max_output_tokens = small(entry.max_output_tokens);
-        settings.thinking_tokens = small(entry.thinking_tokens);
-        settings.effort = entry.effort.clone();
-        settings.images = entry.images;
-        settings.price = entry.price.map(|price| ModelPrice {
-            input: price.input,
-            output: price.output,
-            cache_read: price.cache_read,
-            cache_write: price.cache_write,
-        });
+    let mut settings = entry.map_or_else(
+        || ModelSettings::new(vendor, ""),
+        |entry| settings_of(vendor, entry),
+    );
+    if let Some(name) = given_name {
+        settings.name = name.to_owned();
     }
-    let key_of_environment = || {
-        let mut variables = settings.key_variables().iter();
-        let key = variables.find_map(|name| environment.get(name));
-        key.filter(|key| !key.expose().is_empty()).cloned()
-    };
-    settings.api_key = entry
-        .and_then(|entry| entry.api_key)
-        .or_else(key_of_environment);
+    if settings.api_key.is_none() {
+        settings.api_key = key_in(environment, &settings);
+    }
     Ok(settings)
+}
+
+/// The settings of `[model]`.
+fn settings_of(vendor: ModelVendor, entry: ModelEntry) -> ModelSettings {
+    let small =
+        |tokens: Option<u64>| tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX));
+    let mut settings = ModelSettings::new(vendor, entry.name.unwrap_or_default());
+    settings.base_url = entry.base_url;
+    settings.api_key = entry.api_key;
+    settings.context_tokens = entry.context_tokens;
+    settings.max_output_tokens = small(entry.max_output_tokens);
+    settings.thinking_tokens = small(entry.thinking_tokens);
+    settings.effort = entry.effort;
+    settings.images = entry.images;
+    settings.price = entry.price.map(|price| ModelPrice {
+        input: price.input,
+        output: price.output,
+        cache_read: price.cache_read,
+        cache_write: price.cache_write,
+    });
+    settings
+}
+
+/// The key in the first variable of the server that is not empty.
+fn key_in(environment: &Environment, settings: &ModelSettings) -> Option<Secret> {
+    let variables = settings.key_variables().iter();
+    let mut keys = variables.filter_map(|name| environment.get(name));
+    keys.find(|key| !key.expose().is_empty()).cloned()
+}
+
+fn unknown_vendor(name: &str) -> Failure {
+    usage(format!(
+        "--model {name:?}: there is no [model], so its vendor is unknown"
+    ))
+    .hint("give VENDOR/NAME, such as anthropic/NAME, or add [model] to your own switchboard.toml")
 }
 
 /// `VENDOR/NAME`, `demo`, or a name alone, which may contain a slash.
@@ -201,5 +213,13 @@ mod tests {
         let other = entry(Some("http://127.0.0.1:1"));
         check(Some(&other), None, ModelVendor::OpenAi, "own", false);
         assert!(settings(None, Some("x"), &environment).is_err());
+    }
+
+    #[test]
+    fn an_empty_variable_does_not_hide_the_next_one() {
+        let variables = [("GEMINI_API_KEY", ""), ("GOOGLE_API_KEY", "k")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let found = settings(None, Some("gemini/g"), &Environment::new(variables)).unwrap();
+        assert_eq!(found.api_key.as_ref().map(|key| key.expose()), Some("k"));
     }
 }

@@ -19,7 +19,7 @@ use crate::panics::catch_panic;
 use crate::revision::{Era, Revision};
 use crate::sync::lock;
 use crate::transport::read_limit::ReadLimit;
-use crate::transport::{Closed, DeliveryOwner, Inbound, WireFault};
+use crate::transport::{Closed, DeliveryOwner, Inbound, TransportFault};
 
 /// Requests wait while this many messages are in flight.
 const MAX_IN_FLIGHT: usize = 256;
@@ -125,7 +125,7 @@ impl Channel {
         let inbound = self.inbound.clone();
         let supervised = async move {
             if let (Err(panicked), MessageKey::Request(id)) = (catch_panic(work).await, key) {
-                inbound.failed(id, WireFault::Lost(panicked.to_string()));
+                inbound.failed(id, TransportFault::Lost(panicked.to_string()));
             }
         };
         let task = self.runtime.spawn(supervised).abort_handle();

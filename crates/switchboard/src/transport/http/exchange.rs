@@ -16,7 +16,7 @@ use super::response::HttpResponse;
 use super::response_reader::{self, ResponsePurpose, ResponseReader};
 use super::{renewal, status_fault};
 use crate::future::BoxFuture;
-use crate::transport::{Closed, Delivery, WireFault};
+use crate::transport::{Closed, Delivery, TransportFault};
 use crate::wire::{Outgoing, RawJson};
 
 /// The upper bound for a request whose caller sets no earlier deadline.
@@ -128,7 +128,7 @@ async fn send_and_read(
     id: u64,
     role: &MessageRole,
     idle_timeout: Option<Duration>,
-) -> Result<(), WireFault> {
+) -> Result<(), TransportFault> {
     // Pinned, so that both branches poll the same future and it is stored once.
     let posting = pin!(post(channel, message, Some(id), role));
     let response = match idle_timeout {
@@ -137,7 +137,7 @@ async fn send_and_read(
             Ok(response) => response?,
             Err(_) => {
                 let address = &channel.endpoint.address;
-                return Err(WireFault::Lost(format!(
+                return Err(TransportFault::Lost(format!(
                     "no response from {address} within {} s",
                     idle_timeout.as_secs()
                 )));
@@ -165,7 +165,7 @@ async fn send_one_way(channel: &Arc<Channel>, message: &PostBody, role: &Message
     let sent = timeout(ONE_WAY_DEADLINE, async {
         let response = post(channel, message, None, role).await?;
         response_reader::drain(response).await;
-        Ok::<_, WireFault>(())
+        Ok::<_, TransportFault>(())
     });
     match sent.await {
         Ok(Ok(())) => {}
@@ -185,7 +185,7 @@ async fn post(
     message: &PostBody,
     id: Option<u64>,
     role: &MessageRole,
-) -> Result<HttpResponse, WireFault> {
+) -> Result<HttpResponse, TransportFault> {
     let endpoint = if matches!(role, MessageRole::Response) {
         &channel.reply_endpoint
     } else {
@@ -222,8 +222,8 @@ async fn post(
 }
 
 /// Whether a 404 means an unknown method.
-fn is_method_not_found(fault: &WireFault) -> bool {
-    let WireFault::Status {
+fn is_method_not_found(fault: &TransportFault) -> bool {
+    let TransportFault::Status {
         error: Some(error), ..
     } = fault
     else {
@@ -237,13 +237,15 @@ fn error_code(error: &RawJson) -> Option<i64> {
 }
 
 /// The session id in the response to `initialize`.
-pub(super) fn assigned_session(response: &HttpResponse) -> Result<Option<HeaderValue>, WireFault> {
+pub(super) fn assigned_session(
+    response: &HttpResponse,
+) -> Result<Option<HeaderValue>, TransportFault> {
     let Some(id) = response.header(&SESSION_ID) else {
         return Ok(None);
     };
     match HeaderValue::from_bytes(id) {
         Ok(value) if headers::is_visible_ascii(id) => Ok(Some(value)),
-        _ => Err(WireFault::Lost(
+        _ => Err(TransportFault::Lost(
             "the server assigned a session id with invalid characters".to_owned(),
         )),
     }

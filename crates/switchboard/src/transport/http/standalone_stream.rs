@@ -15,7 +15,7 @@ use super::response::HttpResponse;
 use super::response_reader::{self, MediaType};
 use super::{renewal, status_fault};
 use crate::transport::read_limit::{PIECE_BYTES, Pacer};
-use crate::transport::{Inbound, MessageOrigin, WireFault, supervised};
+use crate::transport::{Inbound, MessageOrigin, TransportFault, supervised};
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::{RawJson, parse};
 
@@ -54,7 +54,7 @@ pub(super) fn reconnect_delay(requested: Option<Duration>, failures: u32) -> Dur
 pub(super) async fn open(
     channel: &Channel,
     last_id: Option<&str>,
-) -> Result<HttpResponse, WireFault> {
+) -> Result<HttpResponse, TransportFault> {
     let endpoint = &channel.endpoint;
     let mut headers = channel.legacy().add_headers(&endpoint.get_headers);
     // The parser drops ids that a header cannot carry.
@@ -67,7 +67,7 @@ pub(super) async fn open(
     )
     .await;
     let response = asked.unwrap_or_else(|_| {
-        Err(WireFault::Lost(
+        Err(TransportFault::Lost(
             "timed out opening the event stream".to_owned(),
         ))
     })?;
@@ -101,7 +101,7 @@ async fn listen(channel: Arc<Channel>) {
                 let was_useful = read(&channel, response, &mut frames).await;
                 failures = if was_useful { 0 } else { failures + 1 };
             }
-            Err(WireFault::Status {
+            Err(TransportFault::Status {
                 status,
                 retry_after,
                 ..
@@ -111,17 +111,17 @@ async fn listen(channel: Arc<Channel>) {
             }
             // The server has lost the session, which no request may notice for a long time. The
             // renewal starts a new stream.
-            Err(WireFault::Status { status: 404, .. }) if has_opened => {
+            Err(TransportFault::Status { status: 404, .. }) if has_opened => {
                 if let Some(forgotten) = &session {
                     let _ = renewal::renew(&channel, forgotten).await;
                 }
                 return;
             }
             // A token that could not be refreshed now may be refreshed later.
-            Err(WireFault::NeedsLogin(_)) if has_opened => failures += 1,
+            Err(TransportFault::NeedsLogin(_)) if has_opened => failures += 1,
             // The server has no such stream (405), or rejects the request.
-            Err(WireFault::Status { .. } | WireFault::NeedsLogin(_)) => return,
-            Err(WireFault::NotSent(_) | WireFault::Lost(_)) => failures += 1,
+            Err(TransportFault::Status { .. } | TransportFault::NeedsLogin(_)) => return,
+            Err(TransportFault::NotSent(_) | TransportFault::Lost(_)) => failures += 1,
         }
         is_first = false;
         sleep(reconnect_delay(requested.or(frames.retry()), failures)).await;
@@ -141,11 +141,11 @@ fn is_retryable(status: u16, has_opened: bool, failures: u32) -> bool {
 }
 
 /// Whether a stream that was open before may be opened again after this fault.
-pub(super) fn may_open_later(fault: &WireFault) -> bool {
+pub(super) fn may_open_later(fault: &TransportFault) -> bool {
     match fault {
-        WireFault::Status { status, .. } => is_retryable(*status, false, MAX_FAILURES),
-        WireFault::NotSent(_) | WireFault::Lost(_) => true,
-        WireFault::NeedsLogin(_) => false,
+        TransportFault::Status { status, .. } => is_retryable(*status, false, MAX_FAILURES),
+        TransportFault::NotSent(_) | TransportFault::Lost(_) => true,
+        TransportFault::NeedsLogin(_) => false,
     }
 }
 

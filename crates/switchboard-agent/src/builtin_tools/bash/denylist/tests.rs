@@ -68,6 +68,34 @@ fn s0_26_what_cannot_be_undone_is_on_the_list() {
 }
 
 #[test]
+fn s0_26_an_apostrophe_in_a_comment_or_a_here_document_hides_no_command() {
+    for command in [
+        "# don't forget\ngit push",
+        "ls # it's \"here\ngit push",
+        "ls;# it's\ngit push",
+        "cat >n <<EOF\nit's\nEOF\ngit push",
+        "cat >n <<EOF\nit's\nEOF\ngit \\\npush",
+        "cat >n <<'EOF'\nit's\nEOF\ngit push\ncat <<EOF\nthat's\nEOF",
+        "cat >n <<EOF\n\"\nEOF\nif true; then git push; fi",
+        "echo $'it\\'s'\ngit push",
+        "echo `# it's`; git push",
+        "echo \"`# x`\"; git push",
+        "echo a#b; git push",
+        "echo ''#; git push",
+    ] {
+        assert!(denied(&["git push*"], command), "{command:?}");
+    }
+    for command in [
+        "ls # then git push",
+        "# it's done by: git push",
+        "git commit -m 'Say why\n\ngit push is for people'",
+        "echo \"# a\ngit push\"",
+    ] {
+        assert!(!denied(&["git push*"], command), "{command:?}");
+    }
+}
+
+#[test]
 fn ordinary_commands_are_not_on_the_list() {
     for command in [
         "ls -la /",
@@ -115,4 +143,15 @@ fn s0_26_a_persons_rules_hold_for_each_command_of_a_script() {
         assert!(!denied(rules, command), "{command:?}");
     }
     assert!(Denylist::new(["a["]).is_err());
+}
+
+#[test]
+fn s0_26_replaced_rules_hold_for_every_clone() {
+    let list = Denylist::default();
+    let of_tool = list.clone().home(None);
+    assert_eq!(of_tool.reason("git push"), None);
+    list.replace_rules(["git push*"]).expect("valid rules");
+    assert!(of_tool.reason("git push").is_some());
+    assert!(list.replace_rules(["a["]).is_err());
+    assert!(of_tool.reason("git push").is_some());
 }

@@ -11,7 +11,7 @@ use crate::terminal::login::OpenInBrowser;
 use crate::view::server::escaped;
 use crate::view::status::{Detail, render};
 use crate::view::table;
-use crate::{output, suggestion, view};
+use crate::{agent_tools, output, suggestion, view};
 
 /// The actions of `/mcp`.
 pub(in super::super) const WORDS: [(&str, &str); 9] = [
@@ -123,11 +123,13 @@ impl Chat<'_> {
     pub(in super::super) async fn reload(&mut self) -> Result<Next, Failure> {
         let config = config::load(&self.paths.config_files(self.options))?;
         self.has_waited = false;
+        let reload = self.host.reload(config.clone());
         // The host's notices report what changed.
-        match self.input.during(self.host.reload(config)).await {
+        match self.input.during(reload).await {
             None => Ok(self.cancel_turn().await),
             Some(outcome) => {
                 let report = outcome?;
+                agent_tools::apply_rules(&self.denylist, &config)?;
                 if report == Default::default() {
                     screen::print("the configuration is the same\n");
                 }

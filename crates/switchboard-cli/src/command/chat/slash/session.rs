@@ -117,6 +117,10 @@ impl Chat<'_> {
         if let Some(id) = words.iter().find(|word| *word != "--fork") {
             self.agent()?;
             let path = store.find(id)?;
+            if !is_copy && self.agent()?.session_path() == Some(&*path) {
+                screen::print("this is the current conversation\n");
+                return Ok(());
+            }
             let session = match is_copy {
                 true => store.fork(&path)?,
                 false => store.load(&path)?,
