@@ -1,10 +1,11 @@
 //! Host events printed on stderr, each line once.
 
 use switchboard::Host;
-use switchboard::config::Endpoint;
+use switchboard::config::{Endpoint, HttpEndpoint, StdioEndpoint};
 use switchboard::event::{Event, Events, LogLevel, NextEvent};
 use switchboard::name::ServerName;
 use switchboard::reload::{PendingChange, ReloadReport};
+use switchboard::secret::Secret;
 use switchboard::server::ServerHandle;
 use switchboard::untrusted::Untrusted;
 
@@ -175,28 +176,32 @@ fn report_unset_variables(handle: &ServerHandle) {
 
 /// What an unset variable does to a field: empties it, or is left out of its text.
 pub(crate) fn describe_unset_variable(endpoint: &Endpoint, variable: &str, field: &str) -> String {
-    let text = match (endpoint, field.split_once('.')) {
-        (Endpoint::Stdio(stdio), Some(("env", name))) => {
-            stdio.env.get(name).map(|value| value.expose().to_owned())
-        }
-        (Endpoint::Http(http), Some(("headers", name))) => http
-            .headers
-            .get(name)
-            .map(|value| value.expose().to_owned()),
-        (Endpoint::Stdio(stdio), _) => {
-            let index = field
-                .strip_prefix("args[")
-                .and_then(|rest| rest.strip_suffix(']')?.parse::<usize>().ok());
-            index.and_then(|index| stdio.args.get(index)).cloned()
-        }
+    let text = match endpoint {
+        Endpoint::Stdio(stdio) => stdio_value(stdio, field),
+        Endpoint::Http(http) => header_value(http, field),
         _ => None,
     };
-    // Whatever the syntax of the reference, other letters and digits are text of the field itself.
-    let rest = text.map(|text| text.replacen(variable, "", 1).replacen("env", "", 1));
-    let is_empty = rest.is_some_and(|rest| !rest.contains(char::is_alphanumeric));
+    let syntax = endpoint.syntax();
+    let is_empty = text.is_some_and(|text| syntax.is_only_reference(text, variable));
     let (variable, field) = (escaped(variable), escaped(field));
     match is_empty {
         true => format!("{variable} is not set; {field} is empty"),
         false => format!("{variable} is not set, and is left out of {field}"),
     }
+}
+
+/// The text of `env.NAME` or `args[INDEX]`, as written.
+fn stdio_value<'a>(stdio: &'a StdioEndpoint, field: &str) -> Option<&'a str> {
+    if let Some(name) = field.strip_prefix("env.") {
+        return stdio.env.get(name).map(Secret::expose);
+    }
+    let index = field.strip_prefix("args[")?.strip_suffix(']')?;
+    let arg = stdio.args.get(index.parse::<usize>().ok()?)?;
+    Some(arg)
+}
+
+/// The text of `headers.NAME`, as written.
+fn header_value<'a>(http: &'a HttpEndpoint, field: &str) -> Option<&'a str> {
+    let name = field.strip_prefix("headers.")?;
+    http.headers.get(name).map(Secret::expose)
 }

@@ -313,14 +313,7 @@ fn t35_the_file_of_the_vault_is_private_and_no_link_is_followed() {
 #[test]
 fn t16_the_browser_gets_one_argument_and_only_after_a_yes() {
     let (home, server) = guarded();
-    let (seen, recorder) = (home.path("seen"), home.path("recorder"));
-    let script = format!(
-        "#!/bin/sh\n{{ echo $#; for word in \"$@\"; do echo \"$word\"; done; }} > {0}.new\nmv {0}.new {0}\n",
-        seen.display()
-    );
-    std::fs::write(&recorder, script).unwrap();
-    std::fs::set_permissions(&recorder, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let browser = format!("BROWSER={} %s", recorder.display());
+    let (browser, seen) = home.recording_browser();
     let sit = || home.spawn_in_terminal(&["env", &browser, PROGRAM, "login", "guarded"]);
 
     for hostile in [

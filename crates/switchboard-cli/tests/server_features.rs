@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use support::{Home, PROGRAM, ProgramOutput};
-use switchboard_testkit::{Chaos, Step};
+use switchboard_testkit::{Chaos, Record, Step};
 
 fn said(stdout: &str) -> ProgramOutput {
     ProgramOutput {
@@ -294,7 +294,8 @@ fn s4_12_s4_13_the_resource_tools_of_an_agent_code_file_are_called_like_any_othe
             [Step::result(
                 r#"{"contents":[{"uri":"mem://a","text":"it says a"}]}"#,
             )],
-        );
+        )
+        .record(home.path("seen"));
     let launch = server.launch();
     let file = home.path("config.toml");
     let text = format!(
@@ -320,6 +321,11 @@ fn s4_12_s4_13_the_resource_tools_of_an_agent_code_file_are_called_like_any_othe
         run(&["call", "ReadMcpResource", "uri=mem://a", "--yes"]),
         said("[resource mem://a]\nit says a\n")
     );
+    let seen = Record::read(&home.path("seen")).with_method("resources/read");
+    assert_eq!(seen.len(), 1);
+    let params: serde_json::Value =
+        serde_json::from_str(seen[0].params.as_ref().unwrap().get()).unwrap();
+    assert_eq!(params["uri"], "mem://a");
     assert_eq!(
         run(&["call", "ReadMcpResource", "uri=mem://a"]).code,
         Some(5)

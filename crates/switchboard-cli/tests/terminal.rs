@@ -3,6 +3,7 @@
 
 mod support;
 
+use serde_json::json;
 use support::{Home, PROGRAM, without_our_sequences};
 use switchboard_testkit::{Chaos, Step};
 
@@ -332,17 +333,41 @@ fn f31_damaged_answers_are_reported_and_asked_for_again() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
 }
 
+/// T31: the browser is not started before the yes, and then gets the address as one argument.
 #[test]
 fn t31_an_address_is_shown_whole_and_opened_only_on_a_yes() {
-    let home = Home::with_demo("");
-    let mut terminal = home.run_in_terminal(&["call", "demo/ask_url", "--yes"]);
-    let screen = terminal.wait_for("[o] open it");
-    assert!(
-        screen.contains("The full address:") && screen.contains("Nothing has been fetched"),
-        "{screen}"
-    );
-    terminal.send(CTRL_D);
-    assert!(terminal.end().restored);
+    let address = "https://pages.example/$(touch%20pwned)?next=;id;&more=%20--new-window";
+    let page = json!({"mode": "url", "message": "visit", "url": address, "elicitationId": "e"});
+    let ask = Step::request("elicitation/create", Some(&page.to_string()));
+    let home = Home::new();
+    let (browser, seen) = home.recording_browser();
+    // The browser would end with the program, which is the first of its session here.
+    let opened = vec![ask.clone(), Step::wait_file(&seen), Step::text("done")];
+    let server = Chaos::new()
+        .tool("declined", vec![ask, Step::text("done")])
+        .tool("opened", opened);
+    home.user_file(&server.entry("s").render());
+    for (key, tool, is_opened) in [(CTRL_D, "s/declined", false), ("o", "s/opened", true)] {
+        let words = ["env", &browser, PROGRAM, "call", tool, "--yes"];
+        let mut terminal = home.spawn_in_terminal(&words);
+        let screen = terminal.wait_for("[o] open it");
+        assert!(
+            screen.contains("The full address:")
+                && screen.replace(['\n', '│', ' '], "").contains(address)
+                && screen.contains("Nothing has been fetched"),
+            "{screen}"
+        );
+        assert!(!seen.exists(), "it was opened before the yes");
+        terminal.send(key);
+        assert!(terminal.end().restored);
+        let opened = std::fs::read_to_string(&seen).unwrap_or_default();
+        let expected = if is_opened {
+            format!("1\n{address}\n")
+        } else {
+            String::new()
+        };
+        assert_eq!(opened, expected);
+    }
 }
 
 #[test]

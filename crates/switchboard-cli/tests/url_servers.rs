@@ -3,6 +3,10 @@
 
 mod support;
 
+/// A server over TLS.
+#[path = "url_servers/tls.rs"]
+mod tls;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 

@@ -5,6 +5,8 @@
 //! program's documentation states. Servers of several dialects run side by side, each by the
 //! profile of its own file.
 
+use std::path::Path;
+
 use super::diagnostic::Diagnostics;
 use super::raw::{FieldTable, RawConfig, RawServer};
 use super::tree::Node;
@@ -76,6 +78,11 @@ impl Dialect {
         Self::ALL
             .into_iter()
             .find(|dialect| dialect.profile().name == word)
+    }
+
+    /// The dialect of the files at this path, if only one program has files there.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        recognise::by_path(path)
     }
 
     /// The rule that allows one tool, as written in a file of this dialect, for messages. `None` if

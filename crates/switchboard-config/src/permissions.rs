@@ -12,6 +12,8 @@ use crate::name::ServerName;
 pub struct Permissions {
     /// Applies where no rule matches.
     pub mode: Mode,
+    /// The dialect of the file that sets the mode, if one does.
+    pub mode_dialect: Option<Dialect>,
     /// Rules that allow: `server` or `server/tool`, a glob per part.
     pub allow: Vec<RuleText>,
     /// Rules that always ask.
@@ -21,6 +23,9 @@ pub struct Permissions {
     /// Whether any file has a permissions section. If none has, dialects with
     /// [`ungated_by_default`](crate::DialectProfile::ungated_by_default) do not ask.
     pub configured: bool,
+    /// Whether all permissions sections are in files that are not
+    /// [`watched`](crate::DialectProfile::watched).
+    pub only_unwatched: bool,
 }
 
 /// A rule as written, with its location.

@@ -14,6 +14,8 @@ use crate::name::Style;
 /// The settings of one file, without its servers.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
+    /// The dialect of the file.
+    pub(super) dialect: Option<Dialect>,
     pub(super) mode: Option<WithLocation<Mode>>,
     pub(super) allow: Vec<RuleText>,
     pub(super) ask: Vec<RuleText>,
@@ -64,6 +66,7 @@ pub(super) fn policy(
     };
     let style = naming.choice("style").and_then(Style::parse);
     let mut policy = Policy {
+        dialect: Some(dialect),
         allow: rules(permissions, "allow", file, dialect, diagnostics),
         ask: rules(permissions, "ask", file, dialect, diagnostics),
         deny: rules(permissions, "deny", file, dialect, diagnostics),

@@ -58,6 +58,17 @@ impl ReferenceSyntax {
         }
     }
 
+    /// Whether a value is references to this variable and nothing else: it is empty if the variable
+    /// is unset.
+    pub fn is_only_reference(self, value: &str, variable: &str) -> bool {
+        let is_reference = |segment: &Segment<'_>| match segment {
+            Segment::Literal(text) => text.is_empty(),
+            Segment::Variable { name, .. } => *name == variable,
+        };
+        let segments = self.segments(TextRole::Value, value);
+        segments.is_ok_and(|segments| segments.iter().all(is_reference))
+    }
+
     /// The segments of a value with adjacent literals joined, for comparison.
     pub(super) fn meaning(
         self,

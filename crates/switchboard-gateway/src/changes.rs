@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::event::{Event, Events, LogLevel, NextEvent};
+use switchboard::event::{Event, Events, LogLevel, NextEvent, SessionCallers};
 use switchboard::reload::PendingChange;
 use switchboard::server::{ServerHandle, State};
 use switchboard::sync::lock;
@@ -115,8 +115,9 @@ impl ChangeNotifier {
                 server,
                 level,
                 params,
+                callers,
                 ..
-            }) => notify_of_log(gateway, &server, &level, &params),
+            }) => notify_of_log(gateway, &server, &level, &params, &callers),
             NextEvent::Event(Event::ElicitationComplete { caller, params, .. }) => {
                 notify_of_elicitation(gateway, &caller, &params);
             }
@@ -214,8 +215,14 @@ fn notify_of_resource(gateway: &GatewayState, server: &ServerName, uri: &str) {
 }
 
 /// A log of a legacy server that belongs to no call goes to a client only if no other client could
-/// have caused it.
-fn notify_of_log(gateway: &GatewayState, server: &ServerName, level: &str, params: &RawJson) {
+/// have caused it: by a request in flight, or by an earlier call on the same session.
+fn notify_of_log(
+    gateway: &GatewayState,
+    server: &ServerName,
+    level: &str,
+    params: &RawJson,
+    callers: &SessionCallers,
+) {
     let sees_server = |client: &Arc<ClientState>| client.selection.includes(server);
     let clients: Vec<_> = gateway.clients().into_iter().filter(sees_server).collect();
     let mut busy = clients.iter().filter(|client| client.is_busy());
@@ -224,6 +231,14 @@ fn notify_of_log(gateway: &GatewayState, server: &ServerName, level: &str, param
         (_, Some(only), None) => only,
         _ => return,
     };
+    let is_of_others = match callers {
+        SessionCallers::None => false,
+        SessionCallers::One(caller) => *caller != client.caller_id,
+        SessionCallers::Several => true,
+    };
+    if is_of_others {
+        return;
+    }
     let passes_level = match (client.log_level(), LogLevel::read(level)) {
         (Some(lowest), Some(level)) => level >= lowest,
         _ => true,

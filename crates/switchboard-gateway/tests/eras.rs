@@ -249,7 +249,7 @@ async fn denied_sampling_never_reaches_the_client_in_all_four_combinations() {
     stop(gateway).await;
 }
 
-/// The gate's question goes to the client that calls; a client that cannot be asked is told why the
+/// T33: the gate's question goes to the client that calls; a client that cannot be asked is told why the
 /// call is denied.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_gate_asks_the_client_that_calls_and_no_answer_means_no() {

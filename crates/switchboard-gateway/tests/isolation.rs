@@ -4,15 +4,20 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{all_capabilities, client, demo, gateway, stop};
+use support::{PATIENCE, all_capabilities, client, demo, gateway, stop};
 use switchboard_gateway::audit::AuditLog;
 use switchboard_gateway::{Gateway, Operations};
-use switchboard_testkit::Scratch;
+use switchboard_testkit::{Chaos, Scratch, Step, wait_until};
 use tokio::task::JoinSet;
 
 use crate::support::TestClient;
 
 const ALLOW: &str = "[permissions]\nallow = [\"*\"]\n";
+
+const UPDATED: &str = "notifications/resources/updated";
+
+/// The result of `initialize` of a server that logs and has resources.
+const HELLO: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{},"resources":{"subscribe":true}},"serverInfo":{"name":"s","version":"1"}}"#;
 
 /// How many calls all clients make together; `SWITCHBOARD_ISOLATION_CALLS` makes it more.
 fn calls() -> usize {
@@ -119,6 +124,60 @@ async fn t21_a_state_of_another_client_or_request_is_refused() {
     ada.send(retry("it")).await;
     assert_eq!(ada.next().await["error"]["code"], -32602, "it was used");
     stop(gateway).await;
+}
+
+/// T21: a legacy server may log after its response, and the message names no call. It comes to
+/// nobody once two clients have used the server, whoever has a call in flight.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t21_a_log_after_a_response_reaches_no_other_client() {
+    for tool in ["mcp__logs__slow", "mcp__other__slow"] {
+        let scratch = Scratch::new();
+        let [log, started, release] = ["log", "started", "release"].map(|name| scratch.path(name));
+        let message = r#"{"level":"error","data":"ada-nonce"}"#;
+        let late = vec![
+            Step::text("hello"),
+            Step::wait_file(&log),
+            Step::notify("notifications/message", Some(message)),
+            Step::notify(UPDATED, Some(r#"{"uri":"x://r"}"#)),
+        ];
+        let slow = vec![
+            Step::touch(&started),
+            Step::wait_file(&release),
+            Step::text("done"),
+        ];
+        let logs = Chaos::new()
+            .on("initialize", Step::result(HELLO))
+            .on(
+                "resources/list",
+                Step::result(r#"{"resources":[{"uri":"x://r","name":"r"}]}"#),
+            )
+            .on("resources/subscribe", Step::result("{}"))
+            .tool("late", late)
+            .tool("slow", slow.clone());
+        let other = Chaos::new().tool("slow", slow);
+        let servers = [logs.entry("logs").render(), other.entry("other").render()].concat();
+        let gateway = gateway(&scratch, &format!("{ALLOW}{servers}")).await;
+        let mut ada = client(&gateway, false, "ada").await;
+        assert_eq!(ada.call(1, "mcp__logs__late", json!({})).await, "hello");
+        let mut bob = TestClient::legacy(&gateway, "bob", json!({})).await;
+        let subscribed = bob.request(1, "resources/subscribe", json!({"uri": "x://r"}));
+        assert_eq!(subscribed.await["result"], json!({}));
+        let params = json!({"name": tool, "arguments": {}});
+        bob.send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}))
+            .await;
+        assert!(wait_until(PATIENCE, || started.exists()));
+        std::fs::write(&log, "").unwrap();
+        // The server sent this after the log.
+        let seen = bob.next().await;
+        assert_eq!(seen["method"], UPDATED, "{tool}: {seen}");
+        std::fs::write(&release, "").unwrap();
+        let seen = bob.next().await;
+        assert_eq!(
+            seen["result"]["content"][0]["text"], "done",
+            "{tool}: {seen}"
+        );
+        stop(gateway).await;
+    }
 }
 
 /// T21: a second `_meta` could carry the progress token of another client's call to the server.

@@ -53,6 +53,8 @@ pub struct LoginRequest {
     pub method: String,
     /// Without the query.
     pub path: String,
+    /// The names of its headers in lower case, and their values.
+    pub headers: Vec<(String, String)>,
     /// `Authorization`, as it came.
     pub authorization: Option<String>,
     /// The query, or the form.
@@ -395,14 +397,16 @@ fn read(stream: &TcpStream) -> Option<LoginRequest> {
         .and_then(|rest| rest.find('/').map(|path| &rest[path..]))
         .unwrap_or(target);
     let target = target.to_owned();
-    let (mut length, mut authorization) = (0, None);
+    let (mut length, mut authorization, mut headers) = (0, None, Vec::new());
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
         let Some((name, value)) = header.trim_end().split_once(':') else {
             break;
         };
-        match name.to_ascii_lowercase().as_str() {
+        let name = name.to_ascii_lowercase();
+        headers.push((name.clone(), value.trim().to_owned()));
+        match name.as_str() {
             "content-length" => length = value.trim().parse().ok()?,
             "authorization" => authorization = Some(value.trim().to_owned()),
             _ => {}
@@ -419,6 +423,7 @@ fn read(stream: &TcpStream) -> Option<LoginRequest> {
     Some(LoginRequest {
         method,
         path: path.to_owned(),
+        headers,
         authorization,
         fields,
         body: body.clone(),

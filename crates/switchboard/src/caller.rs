@@ -124,8 +124,8 @@ pub trait Caller: Send + Sync {
         false
     }
 
-    /// Whether this caller receives a legacy server's logs while it alone has calls in flight,
-    /// although the transport does not show which call a log belongs to.
+    /// Whether this caller receives a legacy server's logs during its calls while no other caller
+    /// has used the session, although the transport does not show which call a log belongs to.
     fn accepts_unattributed_logs(&self) -> bool {
         false
     }

@@ -64,6 +64,29 @@ impl LogLevel {
     }
 }
 
+/// The callers whose calls a session has sent so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SessionCallers {
+    /// No call was sent.
+    #[default]
+    None,
+    /// All calls were those of this caller.
+    One(crate::caller_id::CallerId),
+    /// Calls of several callers were sent.
+    Several,
+}
+
+impl SessionCallers {
+    /// A call of this caller is sent.
+    pub(crate) fn add(&mut self, caller: &crate::caller_id::CallerId) {
+        match self {
+            Self::None => *self = Self::One(caller.clone()),
+            Self::One(known) if known != caller => *self = Self::Several,
+            Self::One(_) | Self::Several => {}
+        }
+    }
+}
+
 /// An event.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -93,6 +116,8 @@ pub enum Event {
         text: Redacted,
         /// The params of `notifications/message`, with the entry's secrets redacted.
         params: crate::wire::RawJson,
+        /// Who may have caused it.
+        callers: SessionCallers,
     },
     /// A subscribed resource changed.
     ResourceUpdated {

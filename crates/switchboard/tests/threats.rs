@@ -23,6 +23,8 @@ use switchboard_testkit::{Chaos, Record, Scratch, Step};
 mod answers;
 #[path = "threats/runs.rs"]
 mod runs;
+#[path = "threats/sources.rs"]
+mod sources;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -291,36 +293,4 @@ async fn t33_arguments_with_line_breaks_are_no_second_call() {
     }
     assert_eq!(calls(&record), 2);
     host.stop().await;
-}
-
-/// T33: one place can send a call, and it needs a permit. A second one has to be justified here.
-#[test]
-fn t33_one_place_in_the_library_sends_tool_calls() {
-    fn look(folder: &Path, found: &mut Vec<String>) {
-        for entry in std::fs::read_dir(folder).unwrap().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                look(&path, found);
-            } else if !path.components().any(|part| part.as_os_str() == "tests")
-                && !path.ends_with("tests.rs")
-            {
-                let text = std::fs::read_to_string(&path).unwrap();
-                let code = text
-                    .split("#[cfg(test)]\nmod tests {")
-                    .next()
-                    .unwrap_or_default();
-                let sends = code
-                    .lines()
-                    .filter(|line| !line.trim_start().starts_with("//"))
-                    .filter(|line| line.contains("\"tools/call\""));
-                found.extend(sends.map(|_| path.file_name().unwrap().to_str().unwrap().to_owned()));
-            }
-        }
-    }
-    let mut found = Vec::new();
-    look(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
-        &mut found,
-    );
-    assert_eq!(found, ["message.rs"]);
 }

@@ -1,8 +1,10 @@
 //! `watch`: prints a line for each change of a resource, until Ctrl-C.
 
+use std::path::Path;
+
 use clap::Args;
 use switchboard::Host;
-use switchboard::config::{self, Config, ConfigErrors};
+use switchboard::config::{self, Config, ConfigErrors, Dialect};
 use switchboard::event::{Event, NextEvent};
 use switchboard::hint::Hint;
 use switchboard::name::ServerName;
@@ -51,10 +53,16 @@ pub(crate) fn watch_config_with(
     // Trust that is given in another terminal counts here too.
     let files = files
         .into_iter()
+        .filter(|file| is_watched(file))
         .chain(["trust.json", "permissions.json"].map(|name| paths.state.join(name)));
     if let Err(error) = host.watch(files, load) {
         output::notice(&error.to_string());
     }
+}
+
+/// Whether edits of this file take effect at once. Without that, a half-written one is no news.
+fn is_watched(file: &Path) -> bool {
+    Dialect::of_path(file).is_none_or(|dialect| dialect.profile().watched)
 }
 
 /// Prints a lost connection; an error if the server will send no more events.
@@ -146,5 +154,22 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
             ..
         }) => Ok(code as u8),
         outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s0_39_an_edit_of_a_core_agent_file_is_not_noticed() {
+        for (file, expected) in [
+            ("/project/.agents/mcp.json", false),
+            ("/project/switchboard.toml", true),
+            ("/project/.mcp.json", true),
+            ("/project/other.json", true),
+        ] {
+            assert_eq!(is_watched(Path::new(file)), expected, "{file}");
+        }
     }
 }

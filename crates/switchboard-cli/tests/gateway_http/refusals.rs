@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::time::Instant;
 
 use serde_json::json;
+use switchboard_testkit::LoginServer;
 
-use super::client::{Answer, Gateway, PATIENCE, initialize, request};
+use super::client::{Answer, Gateway, PATIENCE, initialize, modern, request};
 use super::operator::Operator;
 
 /// T19: without its own token a client gets 401 and a sentence, on every path of the protocol.
@@ -85,6 +86,56 @@ fn t19_the_clients_token_goes_to_no_server() {
     let record = std::fs::read_to_string(gateway.home.path("received.jsonl")).unwrap();
     assert!(record.contains("tools/call"), "{record}");
     assert!(!record.contains(&gateway.token));
+}
+
+/// T19: no header of a client goes to a server by URL, which gets those of its entry, whatever the
+/// client's era.
+#[test]
+fn t19_no_header_of_a_client_goes_to_a_server_by_url() {
+    let far = LoginServer::start();
+    far.admit("entry-token", "");
+    let entry = format!(
+        "[permissions]\nallow = [\"*\"]\n[servers.far]\nurl = {:?}\n[servers.far.headers]\nAuthorization = \"Bearer entry-token\"\n",
+        far.url()
+    );
+    let gateway = Gateway::start_with(&entry, &[]);
+    let session = gateway.initialize("/mcp/far");
+    let name = gateway.tool("/mcp/far", &session, "whoami");
+    let params = json!({"name": name, "arguments": {}});
+    let canaries = [
+        ("Cookie", "session=canary-cookie"),
+        ("X-Canary", "canary-header"),
+        ("Proxy-Authorization", "Basic canary-proxy"),
+        ("Forwarded", "for=canary-address"),
+    ];
+    let legacy = [&canaries[..], &[("Mcp-Session-Id", session.as_str())]].concat();
+    let versions = [
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", name.as_str()),
+    ];
+    let stateless = [&canaries[..], &versions].concat();
+    for (headers, params) in [(legacy, params.clone()), (stateless, modern(params))] {
+        let answer = gateway.send(
+            "POST",
+            "/mcp/far",
+            &headers,
+            &request(1, "tools/call", params),
+        );
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(answer.body.contains("somebody"), "{answer:?}");
+    }
+    let seen = far.seen();
+    let calls = seen.iter().filter(|one| one.body.contains("tools/call"));
+    assert_eq!(calls.count(), 2);
+    for request in seen {
+        let expected = Some("Bearer entry-token");
+        assert_eq!(request.authorization.as_deref(), expected, "{request:?}");
+        let text = format!("{request:?}");
+        let is_leak = |canary: &&str| text.contains(*canary);
+        let leaks = ["canary", &gateway.token, &session];
+        assert_eq!(leaks.iter().find(|leak| is_leak(leak)), None, "{text}");
+    }
 }
 
 /// T20: a web page whose name was made to point here, and a foreign page, are refused on every
@@ -380,4 +431,33 @@ fn f34_a_session_of_a_gateway_that_was_killed_is_unknown_to_the_next() {
     let session = gateway.initialize("/mcp");
     let headers = [("Mcp-Session-Id", session.as_str())];
     assert_eq!(gateway.send("POST", "/mcp", &headers, &ping).status, 200);
+}
+
+/// F34: a call that was in flight when the gateway was killed is not sent again by the next one.
+#[test]
+fn f34_a_call_in_flight_at_a_gateway_that_was_killed_is_not_run_again() {
+    let mut gateway = Gateway::start();
+    let session = gateway.initialize("/mcp");
+    let call = |tool: &str, arguments| {
+        request(
+            2,
+            "tools/call",
+            json!({"name": tool, "arguments": arguments}),
+        )
+    };
+    let slow = gateway.tool("/mcp", &session, "slow");
+    let mut headers = gateway.headers();
+    headers.push(("Mcp-Session-Id".to_owned(), session));
+    let body = call(&slow, json!({"seconds": 600}));
+    let _held = gateway.open("POST", "/mcp", &headers, &body);
+    gateway.assert_calls(1);
+    gateway.restart_after_kill();
+    let session = gateway.initialize("/mcp");
+    let echo = gateway.tool("/mcp", &session, "echo");
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    // Whatever the new gateway sent by itself came before this call.
+    let body = call(&echo, json!({"message": "again"}));
+    let answer = gateway.send("POST", "/mcp", &headers, &body);
+    assert!(answer.body.contains("again"), "{answer:?}");
+    gateway.assert_calls(2);
 }

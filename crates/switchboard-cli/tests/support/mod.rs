@@ -1,9 +1,9 @@
 //! Shared by the tests of the whole program: a home folder of its own, and a pseudo-terminal.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -124,6 +124,19 @@ impl Home {
             // Never the keyring of whoever runs the tests.
             ("SWITCHBOARD_VAULT".into(), "file".into()),
         ]
+    }
+
+    /// A browser that records its arguments: the variable to set, and the file that appears when it
+    /// is started, with the number of arguments and then each on a line.
+    pub fn recording_browser(&self) -> (String, PathBuf) {
+        let (seen, recorder) = (self.path("seen"), self.path("recorder"));
+        let script = format!(
+            "#!/bin/sh\n{{ echo $#; for word in \"$@\"; do echo \"$word\"; done; }} > {0}.new\nmv {0}.new {0}\n",
+            seen.display()
+        );
+        std::fs::write(&recorder, script).unwrap();
+        std::fs::set_permissions(&recorder, Permissions::from_mode(0o755)).unwrap();
+        (format!("BROWSER={} %s", recorder.display()), seen)
     }
 
     /// The program, not yet started, in the project's folder and a session without a terminal.

@@ -5,6 +5,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+/// A gateway and its client.
+#[allow(dead_code)]
+#[path = "../gateway_http/client.rs"]
+mod client;
 /// T27, T35: hostile configuration files, and files that others must not read.
 mod files;
 /// T1, T6: the folders that servers run in, and where a project's files are found.

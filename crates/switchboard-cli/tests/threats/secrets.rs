@@ -1,8 +1,11 @@
 use std::path::Path;
 
-use serde_json::Value;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
 use switchboard_testkit::{Chaos, Step};
 
+use crate::client::{Gateway, request};
 use crate::support::{Home, ProgramOutput};
 
 /// One value for each place in which a secret may stand. Each is long, and unlike every other text
@@ -108,10 +111,17 @@ fn blurts() -> String {
     text
 }
 
-/// A user's file with a secret in each place; the server tells all of them on stderr, in log
-/// messages, junk and errors.
+/// A home with [`secret_entries`].
 fn secretive() -> Home {
     let home = Home::new();
+    let file = secret_entries(&home);
+    home.user_file(&file);
+    home
+}
+
+/// Entries with a secret in each place; their servers print all of them on stderr, in log messages,
+/// junk and errors. The servers' scripts are in this home.
+fn secret_entries(home: &Home) -> String {
     let told = blurts();
     let log = serde_json::json!({ "level": "error", "data": told }).to_string();
     let chatty = Chaos::new()
@@ -159,8 +169,7 @@ fn secretive() -> Home {
         "[servers.web]\nurl = \"https://me:{}@127.0.0.1:1/mcp?key={}\"\nheaders = {{ Authorization = \"Bearer {}\", X-Other = \"${{HIDDEN}}\" }}\n",
         canary("user"), canary("query"), canary("header")
     ));
-    home.user_file(&file);
-    home
+    file
 }
 
 fn run(home: &Home, words: &[&str]) -> ProgramOutput {
@@ -204,6 +213,78 @@ fn t25_no_view_error_or_diagnostic_shows_a_secret() {
         "they were told, and taken out: {logs}"
     );
     shows_nothing_below(&home.path("state"));
+}
+
+/// The gateway: its answers to clients, its page, `/metrics`, and what it prints and stores.
+#[test]
+fn t25_no_answer_page_or_line_of_a_gateway_shows_a_secret() {
+    let scripts = Home::new();
+    let entries = secret_entries(&scripts);
+    let more = format!("[permissions]\nallow = [\"*\"]\n{entries}");
+    let hidden = [("HIDDEN", canary("expanded")), ("RUST_LOG", "trace")];
+    let mut gateway = Gateway::start_with_environment(&more, &["-vvv"], &hidden);
+    let session = gateway.initialize("/mcp");
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    gateway.tool("/mcp", &session, "chatty__tell");
+    let mut seen = String::new();
+    for name in [
+        "chatty__tell",
+        "chatty__fails",
+        "chatty__dies",
+        "dying__x",
+        "refusing__x",
+        "unlisted__x",
+        "args__x",
+        "nowhere__x",
+        "folder__x",
+        "web__x",
+    ] {
+        let params = json!({"name": format!("mcp__{name}"), "arguments": {}});
+        let call = request(3, "tools/call", params);
+        seen += &gateway.send("POST", "/mcp", &headers, &call).body;
+    }
+    assert!(
+        seen.contains("[secret]"),
+        "a server's error is passed on: {seen}"
+    );
+    for (path, params) in [
+        ("tools/list", json!({})),
+        ("resources/list", json!({})),
+        ("prompts/list", json!({})),
+        ("resources/read", json!({"uri": "x://y"})),
+    ] {
+        let body = request(4, path, params);
+        seen += &gateway.send("POST", "/mcp", &headers, &body).body;
+    }
+    shows_nothing("an answer", &seen);
+    shows_nothing("/metrics", &gateway.send("GET", "/metrics", &[], "").body);
+    let servers = [
+        "chatty", "dying", "refusing", "unlisted", "args", "nowhere", "folder", "web",
+    ];
+    let paths = servers.map(|name| format!("/servers/{name}"));
+    let cookie = operator_cookie(&gateway);
+    let cookie = [("Authorization", ""), ("Cookie", cookie.as_str())];
+    for path in paths.iter().map(String::as_str).chain(["/"]) {
+        let page = gateway.send("GET", path, &cookie, "");
+        assert_eq!(page.status, 200, "{path}: {page:?}");
+        shows_nothing(path, &page.body);
+    }
+    kill(Pid::from_raw(gateway.pid()), Signal::SIGTERM).unwrap();
+    gateway.wait();
+    let printed = gateway.printed.clone() + &gateway.last_words();
+    assert!(printed.contains("dying"), "{printed}");
+    shows_nothing("stderr", &printed);
+    shows_nothing_below(&gateway.home.path("state"));
+}
+
+/// Logs in at the operator's page.
+fn operator_cookie(gateway: &Gateway) -> String {
+    let link = gateway.home.run(&["approvals", "--page"]).stdout;
+    let (_, path) = link.trim_end().split_once("/login").unwrap();
+    let path = format!("/login{path}");
+    let answer = gateway.send("GET", &path, &[("Authorization", "")], "");
+    let cookie = answer.header("set-cookie").unwrap();
+    cookie.split(';').next().unwrap().to_owned()
 }
 
 /// A person at a terminal is shown no more.

@@ -1,7 +1,10 @@
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard_testkit::wait_until;
 
 use crate::project_files::{CORE_AGENT, GEMINI, MCP_JSON, NATIVE, ProjectFile};
 use crate::support::{Home, PROGRAM, ProgramOutput};
@@ -14,6 +17,9 @@ struct Hostile {
     variables: Vec<(&'static str, &'static str)>,
     canary: PathBuf,
 }
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every file that is found in a project by itself.
 pub(crate) const FILES: [ProjectFile; 4] = [NATIVE, CORE_AGENT, GEMINI, MCP_JSON];
@@ -124,6 +130,25 @@ impl Hostile {
         ProgramOutput::of(&self.command(words).output().unwrap())
     }
 
+    fn run_with_input(&self, words: &[&str], input: &str) -> ProgramOutput {
+        let mut command = self.command(words);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(input.as_bytes()).unwrap();
+        drop(stdin);
+        ProgramOutput::of(&child.wait_with_output().unwrap())
+    }
+
+    /// The gateway that `attach` started ends by itself, and removes its socket.
+    fn wait_for_end_of_gateway(&self) {
+        let has_socket = || {
+            let files = std::fs::read_dir(self.home.path("state/switchboard/run"));
+            let mut paths = files.unwrap().map(|file| file.unwrap().path());
+            paths.any(|path| path.extension().is_some_and(|end| end == "sock"))
+        };
+        assert!(wait_until(PATIENCE, || !has_socket()));
+    }
+
     /// At a terminal, where Enter is given to whatever is asked. The exit code.
     fn run_in_terminal(&self, words: &[&str], answers: bool) -> u32 {
         let folder = self.folder.display().to_string();
@@ -191,7 +216,7 @@ fn plant_settings(file: ProjectFile, project: &Path, mut entry: Value) {
 }
 
 /// What a person may run in a folder they have just cloned, and how it ends.
-const WITHOUT_TERMINAL: [(&[&str], i32); 11] = [
+const WITHOUT_TERMINAL: [(&[&str], i32); 18] = [
     (&[], 0),
     (&["status"], 0),
     (&["status", "--json"], 0),
@@ -203,6 +228,32 @@ const WITHOUT_TERMINAL: [(&[&str], i32); 11] = [
     (&["doctor", "evil"], 5),
     (&["call", "evil/x", "--yes"], 5),
     (&["trust"], 5),
+    (&["read", "x://y"], 2),
+    (&["read", "x://y", "--server", "evil"], 5),
+    (&["prompt", "x"], 2),
+    (&["prompt", "evil/x"], 5),
+    (&["watch", "x://y"], 2),
+    (&["watch", "x://y", "--server", "evil"], 5),
+    (&["run", "--model", "demo", "-p", "call evil/x {}"], 0),
+];
+
+/// Requests of a client that calls the server's tool under each name.
+const CALLS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}
+{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"evil/x","arguments":{}}}
+{"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"x://y"}}
+"#;
+
+/// Commands that read from their standard input, what they read, and what they print because of it.
+const WITH_INPUT: [(&[&str], &str, &str); 3] = [
+    (&["serve"], CALLS, "not trusted"),
+    (&["attach", "--idle-timeout", "1"], CALLS, "not trusted"),
+    (
+        &["chat", "--model", "demo"],
+        "/tools\ncall evil/x {}\n",
+        "evil/x",
+    ),
 ];
 
 fn starts_nothing_without_a_terminal(file: ProjectFile) {
@@ -229,6 +280,14 @@ fn starts_nothing_without_a_terminal(file: ProjectFile) {
             );
             hostile.is_untouched(kind, &["call", name]);
         }
+        for (words, input, expected) in WITH_INPUT {
+            let ran = hostile.run_with_input(words, input);
+            assert_eq!(ran.code, Some(0), "{file:?}: {kind}: {words:?}: {ran:?}");
+            assert!(ran.stdout.contains(expected), "{words:?}: {ran:?}");
+            hostile.is_untouched(kind, words);
+        }
+        hostile.wait_for_end_of_gateway();
+        hostile.is_untouched(kind, &["attach"]);
         let completing = hostile
             .command(&["--", "switchboard", "call", ""])
             .env("SWITCHBOARD_COMPLETE", "fish")
@@ -331,10 +390,7 @@ fn t1_each_kind_of_project_starts_its_server_once_it_is_accepted() {
 #[test]
 fn t1_strictly_nothing_but_the_program_itself_is_executed() {
     if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!(
-            "NOT RUN: strace is not on this machine, so the strict variant of T1 was not checked"
-        );
-        return;
+        return switchboard_testkit::skipped("strace is not on this machine");
     }
     for (file, kind) in FILES
         .into_iter()

@@ -73,7 +73,7 @@ pub(crate) fn recognise(
     by_path(path).unwrap_or_else(|| by_shape(format, document, diagnostics))
 }
 
-fn by_path(path: &Path) -> Option<Dialect> {
+pub(super) fn by_path(path: &Path) -> Option<Dialect> {
     let name = path.file_name()?;
     let folder = path.parent().and_then(Path::file_name);
     let lies = |(of, called, _): &&(&str, &str, Dialect)| {

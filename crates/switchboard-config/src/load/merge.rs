@@ -9,8 +9,8 @@ use crate::fields::SERVERS;
 use crate::name::ServerName;
 use crate::policy::{GatewayPolicy, Policy, WithLocation};
 use crate::{
-    Config, EntryValue, GatewayConfig, Location, Mode, ProjectPermissions, Scope, ServerConfig,
-    ShadowedEntry,
+    Config, Dialect, EntryValue, GatewayConfig, Location, Mode, ProjectPermissions, Scope,
+    ServerConfig, ShadowedEntry,
 };
 
 /// Adds the servers of a file of lower precedence than those before it, without the gateway's own
@@ -64,7 +64,15 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
     let mut deny_servers = Vec::new();
     let mut locked = None;
     let mut gateway = GatewayPolicy::default();
+    let mut mode_dialects = Vec::new();
+    let mut is_watched_configured = false;
     for (scope, policy) in policies {
+        let is_watched = policy
+            .dialect
+            .is_none_or(|dialect| dialect.profile().watched);
+        is_watched_configured |= policy.configured && is_watched;
+        let location = policy.mode.as_ref().map(|(_, location)| location.clone());
+        mode_dialects.extend(location.zip(policy.dialect));
         if scope == Scope::Project {
             projects_mode = strictest(projects_mode, policy.mode);
         } else {
@@ -81,6 +89,7 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);
     }
+    config.permissions.only_unwatched = config.permissions.configured && !is_watched_configured;
     config.gateway = gateway.or_default();
     let mut projects = std::mem::take(&mut config.project_permissions);
     projects
@@ -94,6 +103,9 @@ pub(super) fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>
     };
     // A project's `yolo` is not among these modes, so a project's mode is the default or stricter.
     if let Some((mode, location)) = strictest(mode, projects_mode) {
+        let of_file = |(known, _): &&(Location, Dialect)| *known == location;
+        let found = mode_dialects.iter().find(of_file);
+        config.permissions.mode_dialect = found.map(|(_, dialect)| *dialect);
         config.permissions.mode = mode;
         set_location("permissions.mode", location);
     }

@@ -503,6 +503,15 @@ fn s0_42_permissions_are_read_from_the_file_and_from_config_json_beside_it() {
             "{own} {beside:?}"
         );
         assert_eq!(config.warnings, [], "{own} {beside:?}");
+        let permissions = &config.permissions;
+        let mode_location = config.locations.get("permissions.mode");
+        assert_eq!(
+            (permissions.mode_dialect, permissions.only_unwatched),
+            (
+                mode_location.map(|_| Dialect::CoreAgent),
+                permissions.configured
+            )
+        );
     };
     let owned_rule = r#"{"permissions": {"allow": ["mcp:filesystem_read_file"]}}"#;
     check("{}", None, (Mode::Ask, &[], &[]));

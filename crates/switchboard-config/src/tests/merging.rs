@@ -259,10 +259,12 @@ fn a_project_can_only_restrict() {
     };
     let permissions = Permissions {
         mode: Mode::Ask,
+        mode_dialect: None,
         allow: vec![],
         ask: vec![rule("x/a", "project.toml", 7)],
         deny: vec![rule("x/b", "project.toml", 8), rule("z", "user.toml", 2)],
         configured: true,
+        only_unwatched: false,
     };
     assert_eq!(config.permissions, permissions);
     let security = Security {

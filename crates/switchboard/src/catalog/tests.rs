@@ -243,7 +243,7 @@ fn s1_16_a_projected_name_resolves_to_its_tool() {
     }
 }
 
-/// S1-21: every built-in name, not only the best known.
+/// S1-21, T10: every built-in name, not only the best known.
 #[test]
 fn s1_21_no_name_of_a_built_in_tool_is_on_offer() {
     let built_in = [

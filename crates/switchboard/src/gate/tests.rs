@@ -42,6 +42,7 @@ fn config(servers: &[&str], mode: Mode, allow: &[&str], ask: &[&str], deny: &[&s
         ask: rules(ask),
         deny: rules(deny),
         configured: true,
+        ..Permissions::default()
     };
     Config {
         servers,

@@ -44,15 +44,15 @@ pub(super) fn check_offerings(
             (Some((tool, reason)), ..) => {
                 let tool = tool.untrusted();
                 format!(
-                    "closed: it offers no tools that can be used ({}: {reason})",
+                    "closed: no tools discovered that can be used ({}: {reason})",
                     tool.for_terminal_line()
                 )
             }
             (None, true, true) => {
-                "closed: it offers no tools, only prompts or resources".to_owned()
+                "closed: no tools discovered, only prompts or resources".to_owned()
             }
-            (None, true, false) => "closed: it offers no tools".to_owned(),
-            (None, false, _) => "closed: it offers no tools that can be used".to_owned(),
+            (None, true, false) => "closed: no tools discovered".to_owned(),
+            (None, false, _) => "closed: no tools discovered that can be used".to_owned(),
         });
     }
     let is_empty = tools.is_empty() && withheld.is_empty() && faults.is_empty() && !has_others;
@@ -168,12 +168,12 @@ mod tests {
         check(
             &gemini,
             &Offerings::default(),
-            Some("closed: it offers no tools"),
+            Some("closed: no tools discovered"),
         );
         check(
             &gemini,
             &prompt(),
-            Some("closed: it offers no tools, only prompts or resources"),
+            Some("closed: no tools discovered, only prompts or resources"),
         );
         let withheld = vec![(ToolName::new("odd"), "its schema is no object".to_owned())];
         check(
@@ -182,7 +182,7 @@ mod tests {
                 withheld,
                 ..Offerings::default()
             },
-            Some("closed: it offers no tools that can be used (odd: its schema is no object)"),
+            Some("closed: no tools discovered that can be used (odd: its schema is no object)"),
         );
         let filtered = ServerConfig {
             exclude_tools: vec!["t".to_owned()],
@@ -191,7 +191,7 @@ mod tests {
         check(
             &filtered,
             &tool("t"),
-            Some("closed: it offers no tools that can be used"),
+            Some("closed: no tools discovered that can be used"),
         );
     }
 

@@ -25,6 +25,7 @@ use super::receiver::{EraInbound, Receiver, TaskGuard};
 use super::roots::RootChanges;
 use super::{Hello, RequestFault, RequestResult};
 use crate::config::Asks;
+use crate::event::SessionCallers;
 use crate::gate::Permit;
 use crate::transport::MessageOrigin;
 use crate::wire::{RawJson, RequestId, TOOLS_CALL};
@@ -82,14 +83,12 @@ impl EraInbound for LegacyInbound {
         true
     }
 
-    /// A legacy server may log at any time: only a caller that requested logs gets them, and only
-    /// while no other caller has calls in flight.
+    /// A legacy server may log at any time, also for a call that has ended: only a caller that
+    /// requested logs gets them, and only if no other caller has used the session.
     fn call_that_logs(&self, receiver: &Receiver) -> Option<(Arc<InFlightCall>, bool)> {
         let calls = receiver.candidate_calls().in_flight;
         let (_, first) = calls.first()?;
-        let is_one_callers = calls
-            .iter()
-            .all(|(_, other)| other.caller_id() == first.caller_id());
+        let is_one_callers = receiver.pending.callers() != SessionCallers::Several;
         let is_wanted = is_one_callers && first.caller().accepts_unattributed_logs();
         is_wanted.then(|| (first.clone(), calls.len() == 1))
     }

@@ -194,6 +194,7 @@ impl Receiver {
             level,
             text: redactor.words(&text),
             params: redacted(params, redactor),
+            callers: self.pending.callers(),
         });
     }
 }

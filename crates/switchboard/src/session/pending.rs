@@ -15,6 +15,7 @@ use super::in_flight::{DeadlineCheck, InFlightCall};
 use super::receiver::{Receiver, TaskGuard};
 use super::{RequestFault, RequestResult};
 use crate::caller::CallerId;
+use crate::event::SessionCallers;
 use crate::sync::lock;
 
 /// A server may still ask a question on behalf of an abandoned request: for this long no other
@@ -40,6 +41,8 @@ struct PendingTable {
     requests: RequestSlots,
     /// Abandoned requests without a response, oldest first.
     abandoned: VecDeque<AbandonedRequest>,
+    /// A legacy server may log for a call that has ended.
+    callers: SessionCallers,
     /// Set once, when the connection ends: later requests fail at once.
     ended: Option<String>,
     /// The next check of the timer; `None` if it waits for no deadline.
@@ -233,6 +236,9 @@ impl PendingRequests {
             table.next_check = first;
             self.earlier_deadline.notify_one();
         }
+        if let Some(call) = &call {
+            table.callers.add(call.caller_id());
+        }
         let last_id = table.last_id;
         table.last_id = table.requests.add(last_id, call);
         Ok(table.last_id)
@@ -315,6 +321,11 @@ impl PendingRequests {
     pub(super) fn call(&self, id: u64) -> Option<Arc<InFlightCall>> {
         let mut table = self.table();
         table.awaited(id).and_then(|request| request.call.clone())
+    }
+
+    /// The callers of all calls so far.
+    pub(super) fn callers(&self) -> SessionCallers {
+        self.table().callers.clone()
     }
 
     /// Every call that a message of the server may belong to.

@@ -141,8 +141,7 @@ async fn a_changed_server_is_detected_again_in_one_attempt() {
 /// tried.
 #[tokio::test]
 async fn f21_only_400_404_and_405_lead_to_http_sse() {
-    let neither = "the server refused the handshake: it speaks neither Streamable HTTP (HTTP 404) nor HTTP+SSE (HTTP 404)";
-    let cases: [(Kind, bool, &str); 4] = [
+    let cases = [
         (
             Kind::Always(500, "boom"),
             false,
@@ -158,8 +157,20 @@ async fn f21_only_400_404_and_405_lead_to_http_sse() {
             false,
             "answered with text/html instead of JSON or events: an HTML page: hello (is this the URL of an MCP endpoint?)",
         ),
-        (Kind::Always(404, ""), true, neither),
     ];
+    let mut cases: Vec<_> = cases
+        .map(|(kind, falls_back, fact)| (kind, falls_back, fact.to_owned()))
+        .into();
+    for status in [400, 404, 405] {
+        let fact = format!(
+            "the server refused the handshake: it speaks neither Streamable HTTP (HTTP {status}) nor HTTP+SSE (HTTP {status})"
+        );
+        cases.push((Kind::Always(status, ""), true, fact));
+    }
+    for status in [403, 406, 410, 415] {
+        let fact = format!("answered the handshake with HTTP {status}: no");
+        cases.push((Kind::Always(status, "no"), false, fact));
+    }
     for (kind, falls_back, fact) in cases {
         let peer = Peer::start(kind.clone()).await;
         let host = start(entry(&peer.url()), &store()).await;

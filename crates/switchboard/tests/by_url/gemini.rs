@@ -86,7 +86,7 @@ async fn s2_35_the_session_of_a_server_by_url_without_usable_tools_ends() {
             .error
             .as_ref()
             .unwrap()
-            .starts_with("closed: it offers no tools"),
+            .starts_with("closed: no tools discovered"),
         "{message:?}"
     );
     tokio::time::timeout(TIMEOUT, peer.until_seen("DELETE /mcp"))

@@ -119,8 +119,7 @@ async fn s3_06_escaped_references_reach_the_child_and_s3_22_unescaped_ones_never
     host.stop().await;
 }
 
-/// S0-08: the entry's variables override the host's; S0-09: the child gets few others of the
-/// host's; S0-15, S0-16: `${env:NAME}` is expanded at the start, an unset one is empty, and no
+/// S0-08: the child has the host's variables, and the entry's override them; S0-09, S0-15, S0-16: `${env:NAME}` is expanded at the start, an unset one is empty, and no
 /// other spelling is a reference.
 #[tokio::test(flavor = "multi_thread")]
 async fn s0_08_s0_15_s0_16_a_child_of_a_core_agent_file_has_its_entrys_env_with_placeholders_read()

@@ -71,7 +71,7 @@ async fn s2_35_the_process_of_a_server_without_usable_tools_ends() {
                 .error
                 .as_ref()
                 .unwrap()
-                .starts_with("closed: it offers no tools"),
+                .starts_with("closed: no tools discovered"),
             "{message:?}"
         );
         let pid = test.pid(name);

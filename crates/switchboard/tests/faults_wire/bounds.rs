@@ -87,12 +87,13 @@ async fn f4_p3_a_line_of_100_mib_uses_no_more_memory_than_its_limit() {
 
 #[tokio::test]
 async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
-    const LONGER: Duration = Duration::from_secs(2);
+    // The neighbour's three calls take less, also on a busy machine.
+    const LONGER: Duration = Duration::from_secs(6);
     let scratch = Scratch::new();
     let deaf = Chaos::new()
         .tool("deafen", [Step::StopReading, Step::Drop])
         .tool("ok", Step::text("hi"));
-    let deaf = chaos(&scratch, &deaf).set("call_timeout", "2s");
+    let deaf = chaos(&scratch, &deaf).set("call_timeout", "6s");
     let well = Chaos::new().tool("ok", Step::text("well")).entry("well");
     let test = TestHost::open(scratch, &[deaf, well]).await;
 
@@ -123,7 +124,7 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
     );
     assert_eq!(
         calls.join_all().await,
-        [r#"server "chaos": no answer within 2s"#; 4]
+        [r#"server "chaos": no answer within 6s"#; 4]
     );
 }
 
@@ -158,25 +159,16 @@ async fn f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_uses_mem
     // Events must not accumulate for a reader that never reads.
     let _events = test.host.events();
 
-    // A neighbour that is delayed by the flood is so each time; other load of the machine varies.
-    let mut delayed = Vec::new();
-    for _ in 0..4 {
-        let ((longest, flooded), grown) = growth(longest_call_during_flood(&test)).await;
-        assert!(grown < 16 * MIB, "{grown} bytes");
-        // The flood is read at a limited rate, for at least six seconds; longer on a busy machine,
-        // and so may the neighbour's call.
-        if longest < Duration::from_millis(500).max(flooded / 12) {
-            return;
-        }
-        delayed.push((longest, flooded));
-    }
-    panic!("the longest call, and how long the flood took: {delayed:?}");
+    let (answered, grown) = growth(calls_during_flood(&test)).await;
+    assert!(grown < 16 * MIB, "{grown} bytes");
+    // The flood is read at a limited rate, for at least six seconds; longer on a busy machine, and so
+    // may each call. A call that waits for the flood would be the only one.
+    assert!(answered >= 24, "{answered} calls of the neighbour");
 }
 
-/// The longest call of a neighbour during the flood, and the duration of the flood.
-async fn longest_call_during_flood(test: &TestHost) -> (Duration, Duration) {
+/// How many calls of a neighbour are answered during the flood.
+async fn calls_during_flood(test: &TestHost) -> usize {
     let host = test.host.clone();
-    let flood_began = Instant::now();
     let flood = tokio::spawn(async move {
         host.call_with(support::call(
             "chaos/flood",
@@ -184,14 +176,13 @@ async fn longest_call_during_flood(test: &TestHost) -> (Duration, Duration) {
         ))
         .await
     });
-    let mut longest = Duration::ZERO;
+    let mut answered = 0;
     while !flood.is_finished() {
-        let began = Instant::now();
         assert_eq!(test.text("well/ok").await, "well");
-        longest = longest.max(began.elapsed());
+        answered += 1;
     }
     assert_eq!(support::text(&flood.await.unwrap().unwrap()), "done");
-    (longest, flood_began.elapsed())
+    answered
 }
 
 /// Responses must not accumulate either, for a server that asks endlessly and does not read.

@@ -252,6 +252,10 @@ async fn f21_a_server_without_a_standalone_stream_is_not_retried() {
             let reading = read(&session, "a:b");
             peer.expect("resources/read").await.json(contents("hi"));
             assert_eq!(outcome(reading).await, seen("hi"), "after {status}");
+            // Longer than a stream that failed would take to be opened again.
+            tokio::time::pause();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::resume();
         }
         peer.expect_nothing();
     }

@@ -66,6 +66,24 @@ async fn s2_37_s2_43_s4_10_a_call_by_the_exposed_name_reaches_its_server_under_t
     test.host.stop().await;
 }
 
+/// S4-23: the server gets its own name of the tool, and the arguments as they are.
+#[tokio::test]
+async fn s4_23_a_call_carries_the_servers_own_tool_name_and_the_arguments() {
+    let chaos = Chaos::new().tool("create issue!", Step::text("created"));
+    let servers = [(Dialect::AgentCode, "github", chaos)];
+    let test = TestHost::settled("", &servers, |builder| builder).await;
+    let arguments = json!({"title": "t", "labels": ["a", {"b": null}], "n": 1.5});
+    let name = test.names().pop().unwrap();
+    assert_ne!(name, "create issue!");
+    let answer = test.text_for_model(&name, arguments.clone()).await;
+    assert_eq!(answer, "created");
+    assert_eq!(
+        test.calls("github"),
+        [json!({"name": "create issue!", "arguments": arguments})]
+    );
+    test.host.stop().await;
+}
+
 /// S2-27, S2-28 with servers that connect in another order than configured.
 #[tokio::test]
 async fn s2_27_s2_28_the_first_server_has_the_bare_name_even_if_it_connects_last() {

@@ -106,6 +106,9 @@ async fn s4_13_a_resource_is_read_by_its_uri_after_approval() {
         ),
         (1, 0)
     );
+    let params = &test.record("one").with_method("resources/read")[0].params;
+    let params: Value = serde_json::from_str(params.as_ref().unwrap().get()).unwrap();
+    assert_eq!(params["uri"], "mem://one");
     let refusing = caller_that_answers(Approval::No { reason: None });
     let no = test
         .call("ReadMcpResource", json!({"uri": "mem://one"}), &refusing)

@@ -132,7 +132,7 @@ async fn s2_39_s2_40_s2_41_a_gemini_approval_is_remembered_in_memory() {
     host.stop().await;
 }
 
-/// S2-42: invalid arguments are neither asked about nor sent.
+/// S2-42, T34: invalid arguments are neither asked about nor sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_42_arguments_are_validated_before_approval_and_call() {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;

@@ -123,7 +123,7 @@ fn c2_in_a_collision_of_styles_the_later_name_ends_in_its_hash() {
     );
 }
 
-/// S0-19, S4-11: no server's tool gets the name of a host tool, in any style.
+/// S0-19, S4-11, T10: no server's tool gets the name of a host tool, in any style.
 #[test]
 fn s0_19_s4_11_names_of_host_tools_take_precedence() {
     let own = ["search", "a_b", "mcp__a__b", "a-b", "z"];

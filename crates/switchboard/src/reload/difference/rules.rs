@@ -1,6 +1,8 @@
 //! Which rules and global settings of a changed file take effect without a person's approval.
 
-use crate::config::{Config, Mode, ProjectPermissions, RuleText, ServerConfig};
+use crate::config::{
+    Config, Dialect, Mode, Permissions, ProjectPermissions, RuleText, ServerConfig,
+};
 use crate::event::PendingChange;
 use crate::name::ServerName;
 
@@ -39,11 +41,14 @@ impl RulesInForce<'_> {
         let (allow, more) = rules_in_both(&old.allow, &watched_rules(&old.allow, &new.allow));
         let (ask, fewer_asked) = rules_in_either(&old.ask, &watched_rules(&old.ask, &new.ask));
         let (deny, fewer_denied) = rules_in_either(&old.deny, &watched_rules(&old.deny, &new.deny));
+        let is_mode_pending = restrict_mode(self.old, config);
         let permissions = &mut config.permissions;
-        permissions.mode = stricter(old.mode, new.mode);
-        permissions.configured = old.configured || new.configured;
+        permissions.configured = old.configured || (new.configured && !new.only_unwatched);
+        permissions.only_unwatched =
+            permissions.configured && !has_watched(old) && !has_watched(new);
+        let is_section_pending = has_watched(old) && !new.configured;
         (permissions.allow, permissions.ask, permissions.deny) = (allow, ask, deny);
-        if permissions.mode != new.mode {
+        if is_mode_pending {
             self.add_pending("the mode would ask about less".to_owned());
         }
         for rule in more {
@@ -55,7 +60,7 @@ impl RulesInForce<'_> {
         for rule in fewer_denied {
             self.add_pending(format!("{rule} would no longer be denied"));
         }
-        if permissions.configured != new.configured {
+        if is_section_pending {
             self.add_pending("nothing would be said about permissions any more".to_owned());
         }
     }
@@ -66,6 +71,37 @@ impl RulesInForce<'_> {
             reason,
         });
     }
+}
+
+/// Whether a watched file has a permissions section.
+fn has_watched(permissions: &Permissions) -> bool {
+    permissions.configured && !permissions.only_unwatched
+}
+
+/// Sets the stricter mode, or keeps that of a file that is not watched; true if the new mode would
+/// ask about less.
+fn restrict_mode(old: &Config, config: &mut Config) -> bool {
+    let is_watched = |dialect: Dialect| dialect.profile().watched;
+    let (before, now) = (&old.permissions, &mut config.permissions);
+    let (was_watched, is_now_watched) = (
+        before.mode_dialect.map(is_watched),
+        now.mode_dialect.map(is_watched),
+    );
+    // An edit of a file that is not watched sets the mode, or no longer does.
+    let is_kept =
+        is_now_watched == Some(false) || (was_watched == Some(false) && is_now_watched.is_none());
+    let mode = stricter(before.mode, now.mode);
+    if !is_kept && mode == now.mode {
+        return false;
+    }
+    let is_pending = mode != now.mode && (!is_kept || was_watched == Some(true));
+    (now.mode, now.mode_dialect) = (before.mode, before.mode_dialect);
+    let field = "permissions.mode";
+    match old.locations.get(field) {
+        Some(location) => config.locations.insert(field.to_owned(), location.clone()),
+        None => config.locations.remove(field),
+    };
+    is_pending
 }
 
 /// Entries of files that are not watched stay as they were loaded.

@@ -371,6 +371,55 @@ fn s0_39_an_edit_of_a_core_agent_file_takes_effect_only_on_a_persons_reload() {
     );
 }
 
+/// S0-39: the mode and the permissions section of a file that is not watched stay as loaded, too.
+#[test]
+fn s0_39_an_edit_of_a_core_agent_files_permissions_takes_effect_only_on_a_persons_reload() {
+    let of = |mode, dialect, only_unwatched| {
+        let mut config = config([]);
+        config.permissions.mode = mode;
+        config.permissions.mode_dialect = dialect;
+        config.permissions.configured = true;
+        config.permissions.only_unwatched = only_unwatched;
+        config
+    };
+    let core = |mode| of(mode, Some(Dialect::CoreAgent), true);
+    let native = |mode| of(mode, Some(Dialect::Native), false);
+    let (unset, none) = (of(Mode::Ask, None, true), config([]));
+    let less = "the mode would ask about less";
+    for (old, new, mode, pending) in [
+        (core(Mode::Yolo), core(Mode::Ask), Mode::Yolo, None),
+        (core(Mode::Ask), core(Mode::Yolo), Mode::Ask, None),
+        (core(Mode::Yolo), unset.clone(), Mode::Yolo, None),
+        (unset, core(Mode::Yolo), Mode::Ask, None),
+        (none.clone(), core(Mode::Yolo), Mode::Ask, None),
+        (core(Mode::Yolo), none, Mode::Yolo, None),
+        // A watched file sets the mode now, or no longer does.
+        (core(Mode::Yolo), native(Mode::Deny), Mode::Deny, None),
+        (native(Mode::Deny), core(Mode::Yolo), Mode::Deny, Some(less)),
+        (
+            native(Mode::Deny),
+            native(Mode::Ask),
+            Mode::Deny,
+            Some(less),
+        ),
+    ] {
+        let found = changed(&old, &new);
+        let now = &found.config.permissions;
+        let is_configured = old.permissions.configured || !new.permissions.only_unwatched;
+        let reasons: Vec<_> = found.pending.iter().map(|one| &*one.reason).collect();
+        assert_eq!(
+            (now.mode, now.configured, reasons),
+            (mode, is_configured, pending.into_iter().collect()),
+            "{:?} to {:?}",
+            old.permissions,
+            new.permissions
+        );
+        assert_eq!(changed(&found.config, &new).config, found.config, "again");
+        let on_request = difference(&old, &started, &new, ReloadApproval::Person);
+        assert_eq!(on_request.config, new);
+    }
+}
+
 fn any_server(text: &'static str) -> impl Strategy<Value = ServerConfig> {
     let dialect = prop_oneof![
         Just(Dialect::Native),
