@@ -288,6 +288,15 @@ impl PendingRequests {
         true
     }
 
+    /// Fails a request that the server may still be executing. False if no request with this id is
+    /// pending.
+    pub(super) fn fail(&self, id: u64, fault: RequestFault) -> bool {
+        let failed = self.table().fail(id, fault);
+        let is_pending = failed.is_some();
+        failed.into_iter().for_each(Waiter::wake);
+        is_pending
+    }
+
     /// Stops waiting for a request. True if its response had not arrived.
     pub(super) fn abandon(&self, id: u64) -> bool {
         self.table().abandon(id).is_some()

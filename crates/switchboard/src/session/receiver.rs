@@ -303,6 +303,18 @@ impl Receiver {
     }
 }
 
+/// Whether the server may execute a request whose response did not come.
+fn may_be_executed(fault: &WireFault) -> bool {
+    match fault {
+        WireFault::NotSent(_) | WireFault::NeedsLogin(_) => false,
+        WireFault::Lost(_) => true,
+        // Other client errors are refusals.
+        WireFault::Status { status, error, .. } => {
+            error.is_none() && (*status == 408 || !(400..500).contains(status))
+        }
+    }
+}
+
 impl Inbound for Receiver {
     fn message(&self, message: Incoming, origin: MessageOrigin) {
         self.junk_run.store(0, Ordering::Relaxed);
@@ -370,6 +382,13 @@ impl Inbound for Receiver {
             WireFault::Status {
                 error: Some(error), ..
             } if self.era.get().is_some() => read_error(&error),
+            // The server may still execute it, and ask a question on its behalf.
+            fault if may_be_executed(&fault) => {
+                if !self.pending.fail(id, RequestFault::Wire(fault)) {
+                    self.unknown_response();
+                }
+                return;
+            }
             fault => RequestFault::Wire(fault),
         };
         self.response(Some(RequestId::Number(id)), Err(Box::new(fault)));

@@ -136,9 +136,7 @@ impl<'a> ResponseReader<'a> {
         let mut pacer = Pacer::new(&self.channel.read_limit);
         while let Some(chunk) = self.chunk(response).await? {
             if first.len() + collected.len() + chunk.len() > max_bytes {
-                self.channel
-                    .inbound
-                    .oversized(Some(OversizedMessage::Response(RequestId::Number(self.id))));
+                self.fail_oversized(true);
                 return Ok(());
             }
             if first.is_empty() && collected.is_empty() {
@@ -200,6 +198,24 @@ impl<'a> ResponseReader<'a> {
         }
     }
 
+    /// Fails the request because of a message over the limit. Any message of its stream belongs to
+    /// it; after one that is not the response, the server may still execute the request.
+    fn fail_oversized(&self, is_response: bool) {
+        let inbound = &self.channel.inbound;
+        if is_response {
+            let id = RequestId::Number(self.id);
+            return inbound.oversized(Some(OversizedMessage::Response(id)));
+        }
+        let (address, limit) = (
+            &self.channel.endpoint.address,
+            self.channel.endpoint.max_message_bytes,
+        );
+        let fact = format!(
+            "{address} sent a message of more than {limit} bytes, and no response before it"
+        );
+        inbound.failed(self.id, WireFault::Lost(fact));
+    }
+
     /// Resumes a broken stream, as often as needed.
     async fn resume(
         &mut self,
@@ -245,7 +261,7 @@ impl<'a> ResponseReader<'a> {
         frames: &mut EventFrames,
     ) -> StreamEnd {
         let mut has_events = false;
-        let mut too_large = false;
+        let mut oversized = None;
         let channel = self.channel;
         let mut pacer = Pacer::new(&channel.read_limit);
         loop {
@@ -268,16 +284,17 @@ impl<'a> ResponseReader<'a> {
                         has_events = true;
                         self.handle_event(name, &data, id)
                     }
-                    // Any oversized event of this stream belongs to this request.
-                    ServerEvent::Oversized(_) => {
-                        too_large = true;
+                    ServerEvent::Oversized(message) => {
+                        oversized
+                            .get_or_insert(matches!(message, Some(OversizedMessage::Response(_))));
                         0
                     }
                 });
-                if too_large || frames.is_oversized() {
-                    self.channel
-                        .inbound
-                        .oversized(Some(OversizedMessage::Response(RequestId::Number(self.id))));
+                if frames.is_oversized() {
+                    oversized.get_or_insert(frames.is_oversized_response());
+                }
+                if let Some(is_response) = oversized {
+                    self.fail_oversized(is_response);
                     return StreamEnd::Answered;
                 }
             }
