@@ -1,6 +1,7 @@
 //! Notifications of the server: progress, logs, changes. Each goes to the call that it belongs to,
 //! or to the host's events.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -14,7 +15,7 @@ use crate::event::{Event, LogLevel};
 use crate::secret::Redactor;
 use crate::store::LogStream;
 use crate::transport::MessageOrigin;
-use crate::wire::{RawJson, RequestId};
+use crate::wire::{RawJson, RequestId, string_text};
 
 impl Receiver {
     /// Dispatches a notification.
@@ -55,11 +56,14 @@ impl Receiver {
         else {
             return;
         };
+        let visits = &self.url_elicitations;
+        if !visits.contains(&elicitation_id) {
+            return;
+        }
         let (server, params) = (
             &self.options.server,
             redacted(params, &self.options.redactor),
         );
-        let visits = &self.url_elicitations;
         for caller in visits.complete(server, &elicitation_id, &params) {
             if let Some(events) = &self.options.events {
                 // There may be no listener.
@@ -161,16 +165,22 @@ impl Receiver {
             return;
         }
         let Some((log, params)) =
-            params.and_then(|params| Some((params.decode::<LogParams>().ok()?, params)))
+            params.and_then(|params| Some((params.decode::<LogParams<'_>>().ok()?, params)))
         else {
             return;
         };
-        let (text, redactor) = (
-            log.data
-                .as_str()
-                .map_or_else(|| log.data.to_string(), str::to_owned),
-            &self.options.redactor,
-        );
+        let redactor = &self.options.redactor;
+        let text = match log.data {
+            None => Cow::Borrowed("null"),
+            Some(data) => string_text(data.get())
+                // Redacted as JSON: escapes may hide a secret.
+                .unwrap_or_else(|| {
+                    redacted(&params.part(data), redactor)
+                        .as_str()
+                        .to_owned()
+                        .into()
+                }),
+        };
         if let Some(file) = file {
             file.write(LogStream::Message, &format!("{}: {text}", log.level));
         }
@@ -197,6 +207,10 @@ impl Receiver {
         });
     }
 }
+
+/// The longest params that are parsed to redact them: a value of a few bytes takes many times as much
+/// memory once it is parsed.
+const MAX_PARSED_BYTES: usize = 1024 * 1024;
 
 /// Redacts the entry's secrets; returns the same bytes if there are none.
 fn redacted(params: &RawJson, redactor: &Redactor) -> RawJson {
@@ -227,9 +241,18 @@ fn redacted(params: &RawJson, redactor: &Redactor) -> RawJson {
             _ => false,
         }
     }
+    let text = params.as_str();
+    let is_clean = redactor.redact(text) == text;
+    // Without escapes the text is what the strings are.
+    if is_clean && memchr::memchr(b'\\', text.as_bytes()).is_none() {
+        return params.clone();
+    }
+    if text.len() > MAX_PARSED_BYTES {
+        return RawJson::from_value(&json!({}));
+    }
     let Ok(mut value) = params.to_value() else {
         // Nested too deep to be changed.
-        return match redactor.redact(params.as_str()) == params.as_str() {
+        return match is_clean {
             true => params.clone(),
             false => RawJson::from_value(&json!({})),
         };
@@ -285,13 +308,13 @@ pub(super) fn subscription(params: Option<&RawJson>, origin: MessageOrigin) -> O
 }
 
 #[derive(Deserialize)]
-struct LogParams {
+struct LogParams<'a> {
     #[serde(default)]
     level: String,
     #[serde(default)]
     logger: Option<String>,
-    #[serde(default)]
-    data: serde_json::Value,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
 }
 
 #[cfg(test)]
@@ -319,5 +342,22 @@ mod tests {
             |inner: &str| format!(r#"{{"a":{}{inner}{}}}"#, "[".repeat(200), "]".repeat(200));
         check(&deep("1"), &deep("1"));
         check(&deep(r#""hunter22""#), "{}");
+        let escaped = r#"{"a":"\u0068unter22"}"#;
+        check(escaped, &format!(r#"{{"a":"{mask}"}}"#));
+    }
+
+    #[test]
+    fn p3_long_params_are_not_parsed_to_redact_them() {
+        let redactor = Redactor::new([Secret::new("hunter22")]);
+        let long = |first: &str| format!(r#"["{first}"{}]"#, ",[]".repeat(MAX_PARSED_BYTES / 3));
+        let check = |first: &str, is_kept: bool| {
+            let params: RawJson = long(first).parse().unwrap();
+            let redacted = redacted(&params, &redactor);
+            assert_eq!(redacted == params, is_kept, "{first}");
+            assert_eq!(redacted.as_str() == "{}", !is_kept, "{first}");
+        };
+        check("plain", true);
+        check("hunter22", false);
+        check(r"\u0068unter22", false);
     }
 }
