@@ -137,7 +137,7 @@ impl Channel {
         };
         let task = self.runtime.spawn(supervised).abort_handle();
         match lock(&self.in_flight).messages.get_mut(&key) {
-            Some(address) => *address = Some(task),
+            Some(slot) => *slot = Some(task),
             // The message has finished already, or was cancelled.
             None => task.abort(),
         }
@@ -268,9 +268,9 @@ impl Channel {
         }
         let mut ended: Vec<_> = in_flight.stream_task.take().into_iter().collect();
         in_flight.messages.retain(|key, task| {
-            let is_note = matches!(key, MessageKey::OneWay(_));
-            ended.extend(task.take_if(|_| !is_note));
-            is_note
+            let is_one_way = matches!(key, MessageKey::OneWay(_));
+            ended.extend(task.take_if(|_| !is_one_way));
+            is_one_way
         });
         in_flight
             .queue

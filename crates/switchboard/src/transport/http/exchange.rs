@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, MessageKey};
 use super::headers::{self, SESSION_ID};
+use super::legacy_session::LegacyHttpSession;
 use super::request::HttpRequest;
 use super::response::HttpResponse;
 use super::response_reader::{self, ResponsePurpose, ResponseReader};
@@ -131,7 +132,7 @@ async fn send_and_read(
 ) -> Result<(), WireFault> {
     // Pinned, so that both branches poll the same future and it is stored once.
     let posting = pin!(post(channel, message, Some(id), role));
-    let response = match idle_timeout {
+    let (response, mut session) = match idle_timeout {
         None => posting.await?,
         Some(idle_timeout) => match timeout(idle_timeout, posting).await {
             Ok(response) => response?,
@@ -148,13 +149,14 @@ async fn send_and_read(
         MessageRole::Initialize => {
             let given = assigned_session(&response)?;
             channel.set_legacy(|legacy| legacy.id = given);
+            session = channel.legacy();
             ResponsePurpose::Initialize
         }
         MessageRole::Initialized | MessageRole::Response | MessageRole::Other => {
             ResponsePurpose::Deliver
         }
     };
-    ResponseReader::new(channel, id, purpose, idle_timeout)
+    ResponseReader::new(channel, id, purpose, session, idle_timeout)
         .read(response, message.mcp_headers.is_none())
         .await
 }
@@ -163,7 +165,7 @@ async fn send_and_read(
 /// request fails too.
 async fn send_one_way(channel: &Arc<Channel>, message: &PostBody, role: &MessageRole) {
     let sent = timeout(ONE_WAY_DEADLINE, async {
-        let response = post(channel, message, None, role).await?;
+        let (response, _) = post(channel, message, None, role).await?;
         response_reader::drain(response).await;
         Ok::<_, WireFault>(())
     });
@@ -179,13 +181,14 @@ async fn send_one_way(channel: &Arc<Channel>, message: &PostBody, role: &Message
     }
 }
 
-/// Sends the POST, and once more if the server had forgotten the session.
+/// Sends the POST, and once more if the server had forgotten the session. Returns the session that
+/// it was sent in.
 async fn post(
     channel: &Arc<Channel>,
     message: &PostBody,
     id: Option<u64>,
     role: &MessageRole,
-) -> Result<HttpResponse, WireFault> {
+) -> Result<(HttpResponse, Arc<LegacyHttpSession>), WireFault> {
     let endpoint = if matches!(role, MessageRole::Response) {
         &channel.reply_endpoint
     } else {
@@ -206,7 +209,7 @@ async fn post(
             .await?;
         let status = response.status();
         if status.is_success() {
-            return Ok(response);
+            return Ok((response, legacy));
         }
         let fault = Box::pin(status_fault::read(response, id)).await;
         match session {

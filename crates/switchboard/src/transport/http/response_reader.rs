@@ -2,6 +2,7 @@
 //! stream that broke is resumed.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::channel::Channel;
+use super::legacy_session::LegacyHttpSession;
 use super::response::HttpResponse;
 use super::{connection_fault, standalone_stream, status_fault};
 use crate::transport::read_limit::{PIECE_BYTES, Pacer, ReadUsage};
@@ -50,6 +52,8 @@ pub(super) struct ResponseReader<'a> {
     /// The id of the request.
     id: u64,
     purpose: ResponsePurpose,
+    /// The session of a legacy request: only there can its stream be resumed.
+    session: Arc<LegacyHttpSession>,
     /// How long the server may be silent; `None` if the caller has a deadline.
     idle_timeout: Option<Duration>,
     pub(super) answered: Option<ResponseOutcome>,
@@ -82,12 +86,14 @@ impl<'a> ResponseReader<'a> {
         channel: &'a Channel,
         id: u64,
         purpose: ResponsePurpose,
+        session: Arc<LegacyHttpSession>,
         idle_timeout: Option<Duration>,
     ) -> Self {
         Self {
             channel,
             id,
             purpose,
+            session,
             idle_timeout,
             answered: None,
             seen_event_ids: VecDeque::new(),
@@ -95,11 +101,11 @@ impl<'a> ResponseReader<'a> {
         }
     }
 
-    /// Reads until the response is complete.
+    /// Reads until the response is complete. A legacy stream that breaks is resumed.
     pub(super) async fn read(
         &mut self,
         mut response: HttpResponse,
-        legacy: bool,
+        is_resumable: bool,
     ) -> Result<(), WireFault> {
         match media_type(response.header(&CONTENT_TYPE)) {
             MediaType::Events => {
@@ -108,7 +114,7 @@ impl<'a> ResponseReader<'a> {
                     StreamEnd::Answered => Ok(()),
                     StreamEnd::Broken { fault, .. } => {
                         drop(response);
-                        Box::pin(self.resume(fault, &mut frames, legacy)).await
+                        Box::pin(self.resume(fault, &mut frames, is_resumable)).await
                     }
                 }
             }
@@ -221,10 +227,10 @@ impl<'a> ResponseReader<'a> {
         &mut self,
         mut broken: WireFault,
         frames: &mut EventFrames,
-        legacy: bool,
+        is_resumable: bool,
     ) -> Result<(), WireFault> {
         let mut failed_resumes = 0;
-        while let (true, Some(last_id)) = (legacy, frames.last_id().map(str::to_owned)) {
+        while let (true, Some(last_id)) = (is_resumable, frames.last_id().map(str::to_owned)) {
             if failed_resumes == MAX_FAILED_RESUMES {
                 break;
             }
@@ -233,7 +239,8 @@ impl<'a> ResponseReader<'a> {
                 failed_resumes,
             ))
             .await;
-            let mut response = match standalone_stream::open(self.channel, Some(&last_id)).await {
+            let resumed = standalone_stream::open(self.channel, &self.session, Some(&last_id));
+            let mut response = match resumed.await {
                 Ok(response) => response,
                 Err(fault) if standalone_stream::may_open_later(&fault) => {
                     failed_resumes += 1;
