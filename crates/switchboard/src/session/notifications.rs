@@ -132,13 +132,23 @@ impl Receiver {
             return;
         };
         self.options.cache.resource_changed(&uri);
-        if let Some(events) = &self.options.events {
+        if let Some(events) = &self.options.events
+            && self.is_resource_subscribed(&uri)
+            && self.update_events.allows()
+        {
             // There may be no listener.
             let _ = events.send(Event::ResourceUpdated {
                 server: self.options.server.clone(),
                 uri: uri.into(),
             });
         }
+    }
+
+    /// Whether this resource is subscribed to, or one that it is a part of.
+    fn is_resource_subscribed(&self, uri: &str) -> bool {
+        let desired = self.options.subscriptions.follow();
+        let resources = &desired.borrow().resources;
+        resources.iter().any(|known| uri.starts_with(known))
     }
 
     /// The call that a log message belongs to; `true` if the call is certain, not only its caller.
