@@ -31,6 +31,23 @@ async fn handshake(peer: &mut Peer) {
         .status(202, "");
 }
 
+/// A server may never end the body of a response that nobody needs.
+#[tokio::test]
+async fn messages_are_sent_once_the_server_has_accepted_the_end_of_the_handshake() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "1"}});
+    peer.expect("initialize").await.json(result);
+    let initialized = peer.expect("notifications/initialized").await;
+    initialized.send("HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\n");
+    peer.expect_line("GET /mcp").await.status(405, "");
+    let session = opening.await.unwrap().unwrap();
+    let reading = read(&session, "a:b");
+    peer.expect("resources/read").await.json(contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+    initialized.close();
+}
+
 #[tokio::test]
 async fn f20_a_lost_session_is_renewed_once_for_all_requests_that_noticed() {
     let (session, mut peer) = legacy(Some("s-1")).await;

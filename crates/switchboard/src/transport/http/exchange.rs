@@ -9,7 +9,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use tokio::time::timeout;
 
-use super::channel::{Channel, MessageKey};
+use super::channel::{Channel, MessageKey, SendBlock};
 use super::headers::{self, SESSION_ID};
 use super::legacy_session::LegacyHttpSession;
 use super::request::HttpRequest;
@@ -97,7 +97,7 @@ fn prepare(
     };
     let channel = channel.clone();
     let work = Box::pin(async move {
-        let _until_sent = (reservation, block);
+        let _reservation = reservation;
         if matches!(role, MessageRole::Other | MessageRole::Response) {
             channel.wait_for_sends().await;
         }
@@ -108,7 +108,7 @@ fn prepare(
                     channel.inbound.failed(id, fault);
                 }
             }
-            None => Box::pin(send_one_way(&channel, &message, &role)).await,
+            None => Box::pin(send_one_way(&channel, &message, &role, block)).await,
         }
     });
     Ok(Some((key, work)))
@@ -162,10 +162,16 @@ async fn send_and_read(
 }
 
 /// Sends a notification or response. A failure is only logged: if the server is broken, the next
-/// request fails too.
-async fn send_one_way(channel: &Arc<Channel>, message: &PostBody, role: &MessageRole) {
+/// request fails too. Other messages are blocked until the server has accepted it.
+async fn send_one_way(
+    channel: &Arc<Channel>,
+    message: &PostBody,
+    role: &MessageRole,
+    block: Option<SendBlock>,
+) {
     let sent = timeout(ONE_WAY_DEADLINE, async {
         let (response, _) = post(channel, message, None, role).await?;
+        drop(block);
         response_reader::drain(response).await;
         Ok::<_, WireFault>(())
     });
